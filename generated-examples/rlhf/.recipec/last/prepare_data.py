@@ -213,13 +213,18 @@ def converted_row(raw: dict, stage: Stage) -> dict:
 
 def parsed(text: bytes, columns: list[str]) -> dict:
     """A row of which nothing is left out."""
-    row = json.loads(text.decode("utf-8-sig"), object_pairs_hook=once)
+    row = json.loads(text.decode(), object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in columns and value not in NOTHING]:
         raise ValueError(unread(lost, "this row"))
-    json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
-    return row
+    return whole(row)
+
+
+def whole(value: object) -> object:
+    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def unread(lost: list[str], of: str) -> str:
@@ -263,7 +268,7 @@ def json_lines(file: Path, shown: str) -> Iterator[dict]:
     """One JSON object a line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            row = line.strip()
+            row = line.strip().removeprefix(b"\xef\xbb\xbf")  # files that were put together have a mark within
             if row.startswith(b"["):
                 raise ValueError(f"a list begins on line {number}: a file that is one JSON list must be named .json")
             if row:
@@ -318,6 +323,13 @@ def message_of(turn: dict) -> dict:
     return {"role": role, "content": content}
 
 
+def answered(messages: list[dict]) -> list[dict]:
+    """A conversation in which the assistant speaks: nothing would be learned from another."""
+    if all(message["role"] != "assistant" for message in messages):
+        raise ValueError(f"the assistant says nothing in this conversation, so nothing is learned: {messages!s:.500}")
+    return messages
+
+
 def answer_of(row: dict, column: str, prompt: list[dict]) -> list[dict]:
     """The messages of an answer, without the prompt where the column repeats it."""
     messages = messages_of(row, column)
@@ -331,7 +343,7 @@ def answer_of(row: dict, column: str, prompt: list[dict]) -> list[dict]:
 
 def from_chat(row: dict) -> dict:
     """A conversation: every answer of the assistant is learned."""
-    return {"messages": messages_of(row, "messages")}
+    return {"messages": answered(messages_of(row, "messages"))}
 
 
 def from_preference(row: dict) -> dict:

@@ -30,7 +30,7 @@ class Judge:
         )
         if found["missing_keys"]:
             missing = ", ".join(sorted(found["missing_keys"]))
-            raise SystemExit(f"{self.source} is no reward model: it has no {missing}, whose scores would be chance.")
+            raise SystemExit(f"{self.source} is no reward model. It has no {missing}, so its scores would be chance.")
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
         model.config.pad_token_id = self.tokenizer.pad_token_id  # the score is read at the last token before padding
         return model.eval().requires_grad_(False).to(PartialState().device)

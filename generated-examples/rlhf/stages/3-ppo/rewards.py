@@ -24,7 +24,7 @@ def scored(name: str, judge: Judge) -> Reward:
     def reward(completions: list, prompts: list, **_: object) -> list[float | None]:
         found = judge.scores(prompts, completions)
         if not all(map(math.isfinite, found)):
-            raise ValueError(f"{name} gave an answer a score that is no finite number")
+            raise ValueError(f"{name} gave an answer a score that is no finite number.")
         return [max(-CLAMP, min(CLAMP, score)) for score in found]
 
     reward.__name__ = name  # by which TRL logs it
@@ -40,7 +40,7 @@ WEIGHTS = [1.0]
 def check_rewards(rows: Dataset, prompts: int, file: Path) -> None:
     """Stop before a model is loaded: too few prompts for a generation, or one that cannot judge the first."""
     if len(rows) < prompts:
-        raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}: lower the global batch")
+        raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}. Lower the global batch.")
     first = rows.select(range(min(TRIED, len(rows))))
     for reward in REWARDS:
         for answer in ANSWERS:
@@ -58,4 +58,4 @@ def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
         reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise SystemExit(f"the reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error
+        raise SystemExit(f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error

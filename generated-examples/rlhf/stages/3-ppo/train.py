@@ -22,6 +22,7 @@ from peft import LoraConfig
 from ppo_trainer import PPOConfig, PPOTrainer
 from preflight import (
     RunGuard,
+    check_devices,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -77,7 +78,7 @@ def training_config(args: argparse.Namespace) -> PPOConfig:
         answer_passes=4,
         minibatches=1,
         clip_range=0.2,
-        gae_lambda=0.95,
+        gae_lambda=0.95,  # usual for answers of some hundred tokens
         value_weight=0.1,
         missing_eos_penalty=1.0,
         value_clip_range=0.2,
@@ -116,6 +117,7 @@ def lora_config() -> LoraConfig:
 
 def main() -> None:
     args = parse_args()
+    check_devices()
     run = this_run(PLAN, args.max_steps, DATA, Path(MODEL), JUDGE)
     lock_folder(args.output_dir)
     if is_finished(args.output_dir, args.resume, run):
@@ -142,7 +144,8 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    rank = trainer.args.process_index
+    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
 # Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
-[[ " $*" != *" --"[or]* ]] || { echo "several stages: give --output-dir and --resume to one stage's train.py" >&2; exit 2; }
+[[ " $*" != *" --"[or]* ]] || { echo "The bundle has several stages. Give --output-dir and --resume to one stage's train.py." >&2; exit 2; }
 QUICK="" # with --max-steps a few rows are evaluated
 [[ " $*" != *" --m"* ]] || QUICK=--quick
 
@@ -13,6 +13,11 @@ export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
 
+python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
+  echo "This run is planned for 1 x a100-80gb, and PyTorch sees no GPU." >&2
+  echo "Check the driver, and whether this build of torch is for the GPU." >&2
+  exit 1
+}
 python "$BUNDLE/prepare_data.py"
 python "$BUNDLE/stages/1-sft/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/stages/1-sft/train.py" "$@"

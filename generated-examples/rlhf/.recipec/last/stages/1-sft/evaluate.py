@@ -44,7 +44,7 @@ TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
 ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
-# A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
+# A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 
 
@@ -62,7 +62,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        print(f"{file} is up to date: not measured again")
+        print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -81,12 +81,12 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     if when == "after":
         return [FINISHED]
     merged = MERGED / "finished.json"
     if not merged.is_file() or merged.read_text() != FINISHED.read_text():
-        raise SystemExit(f"{MERGED} does not hold this result: run merge_adapter.py first")
+        raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 
 
@@ -147,7 +147,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     losses = summed_losses(model, [encode(row, tokenizer) for row in rows])
     loss, tokens = map(sum, zip(*losses, strict=True))
     if not tokens:
-        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+        raise SystemExit(f"No row of {ROWS} has a trained token among its first {MAX_LENGTH}. Check the loss mask.")
     return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 

@@ -25,6 +25,7 @@ from trl import SFTConfig, SFTTrainer
 from preflight import (
     RunGuard,
     StopWithoutProgress,
+    check_devices,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -112,6 +113,7 @@ def lora_config() -> LoraConfig:
 
 def main() -> None:
     args = parse_args()
+    check_devices()
     run = this_run(PLAN, args.max_steps, DATA)
     lock_folder(args.output_dir)
     if is_finished(args.output_dir, args.resume, run):
@@ -145,7 +147,8 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    rank = trainer.args.process_index
+    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
 
 
 if __name__ == "__main__":

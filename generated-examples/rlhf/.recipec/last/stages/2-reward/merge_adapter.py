@@ -24,9 +24,9 @@ MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundre
 def main() -> None:
     result, marker = OUTPUT / "finished.json", MERGED / "finished.json"  # of the result, and of what was merged
     if not result.is_file():
-        raise SystemExit(f"{OUTPUT} holds no finished result: run train.py first")
+        raise SystemExit(f"{OUTPUT} holds no finished result. Run train.py first.")
     if marker.is_file() and marker.read_text() == result.read_text():
-        print(f"{MERGED} is up to date: not merged again")
+        print(f"{MERGED} is up to date and not merged again.")
         return
     marker.unlink(missing_ok=True)
     model = AutoPeftModelForSequenceClassification.from_pretrained(
@@ -41,11 +41,11 @@ def main() -> None:
     merged = model.merge_and_unload()
     apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
-        raise SystemExit(f"not merged: the logits would be {apart:.1%} off those of base and adapter")
+        raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")
     merged.save_pretrained(MERGED)
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last
-    print(f"merged into {MERGED}: its logits are {apart:.2%} off those of base and adapter")
+    print(f"The adapter is merged into {MERGED}. The logits are {apart:.2%} off those of base and adapter.")
 
 
 def logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:

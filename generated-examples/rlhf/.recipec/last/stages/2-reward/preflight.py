@@ -30,6 +30,20 @@ DISK_GIB = 3.9  # predicted: the checkpoints that are kept, one being written, t
 STEP_SECONDS = 3.5  # predicted: time and cost of the plan are so many seconds for every step
 
 
+def check_devices() -> None:
+    """Stop at once where the GPUs are not as planned: the libraries would go on without any, or with all at once."""
+    if torch.accelerator.current_accelerator(check_available=True) is None:
+        raise SystemExit(
+            "This run is planned for 1 x a100-80gb, and PyTorch sees no GPU. "
+            "Check the driver, and whether this build of torch is for the GPU."
+        )
+    if "WORLD_SIZE" not in os.environ and (visible := torch.accelerator.device_count()) > 1:
+        raise SystemExit(
+            f"One process sees {visible} GPUs, and the Trainer would spread each batch over all of them (DataParallel). "
+            "Start it with `bash launch/local.sh`, or set CUDA_VISIBLE_DEVICES to one GPU."
+        )
+
+
 def this_run(plan: str, max_steps: int, data: Path, model: Path) -> dict:
     """What makes two runs the same: plan, length, rows, number of processes, and the result that it starts from."""
     rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
@@ -41,7 +55,7 @@ def result_in(folder: Path) -> str:
     """Which result of the stage before it is: the stage may have been trained more than once."""
     finished = told_by(folder / "finished.json")
     if finished is None:
-        raise SystemExit(f"{folder} is not finished: first run train.py and merge_adapter.py of stage sft")
+        raise SystemExit(f"{folder} is not finished. First run train.py and merge_adapter.py of stage sft.")
     return finished["result"]
 
 
@@ -50,7 +64,7 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     finished = told_by(output_dir / "finished.json")
     if resume != "auto" or finished is None or differences(finished, run):
         return False
-    print(f"NOT TRAINED: {output_dir} holds the finished result of this run; --resume none trains it anew")
+    print(f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none.")
     return True
 
 
@@ -77,7 +91,7 @@ def checkpoints(output_dir: Path) -> list[Path]:
     """The folders that the trainer saved into, the newest first."""
     found = [path for path in output_dir.glob("checkpoint-*") if path.name.partition("-")[2].isdecimal()]
     if files := [str(path) for path in found if not path.is_dir()]:
-        raise SystemExit(f"{files[0]} is a file where the run saves a checkpoint: move it away")
+        raise SystemExit(f"{files[0]} is a file where the run saves a checkpoint. Move it away.")
     return sorted(found, key=lambda path: int(path.name.partition("-")[2]), reverse=True)
 
 
@@ -91,12 +105,12 @@ def whole_run(checkpoint: Path) -> dict | None:
     """The run of a checkpoint whose files are all there; None, and a word, for another one."""
     its = told_by(checkpoint / "run.json")  # written last: without it the run was stopped while it saved
     if its is None:
-        print(f"skipping {checkpoint}: it is incomplete")
+        print(f"Skipping {checkpoint}: it is incomplete.")
         return None
     there, saved = sizes(checkpoint), its.get("files", {})
     damaged = [name for name in saved if there.get(name) != saved[name]]
     if damaged or not saved:
-        print(f"skipping {checkpoint}: missing or damaged: {', '.join(damaged) or 'the list of its files'}")
+        print(f"Skipping {checkpoint}, with missing or damaged files: {', '.join(damaged) or 'their list'}.")
         return None
     return its
 
@@ -106,22 +120,25 @@ def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None
     found = checkpoints(output_dir)
     if resume == "none":
         if found and not (output_dir / "finished.json").is_file():
-            raise SystemExit(f"{output_dir} has a stopped run's checkpoints: use a fresh --output-dir or --resume auto")
+            raise SystemExit(
+                f"{output_dir} has the checkpoints of a stopped run. Go on from them with --resume auto, "
+                "or take another --output-dir."
+            )
         return None
     for folder in [output_dir, *found] if resume == "auto" else [Path(resume)]:
         its = told_by(folder / "finished.json") if folder == output_dir else whole_run(folder)
         if its is None:
             continue
         if is_trial_of(its, run):
-            print(f"skipping {folder}: its run ended at --max-steps {its['max_steps']}")
+            print(f"Skipping {folder}: its run ended at --max-steps {its['max_steps']}.")
         elif other := differences(its, run):
             raise SystemExit(
-                f"{folder} is of another run ({other}): move {output_dir} away, or take another --output-dir"
+                f"{folder} is of another run ({other}). Move {output_dir} away, or take another --output-dir."
             )
         else:
             return str(folder)
     if resume != "auto":
-        raise SystemExit(f"{resume} is no complete checkpoint of this run")
+        raise SystemExit(f"{resume} is no complete checkpoint of this run.")
     return None
 
 
@@ -134,9 +151,9 @@ def lock_folder(output_dir: Path) -> None:
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SystemExit(f"another run writes into {output_dir}: wait for it, or take another --output-dir") from None
+        raise SystemExit(f"Another run writes into {output_dir}. Wait for it, or take another --output-dir.") from None
     except OSError as error:
-        print(f"note: {output_dir} cannot be locked ({error}): start no second run in it")
+        print(f"{output_dir} cannot be locked ({error}). Start no second run in it.")
 
 
 def check_disk(output_dir: Path) -> None:
@@ -144,7 +161,10 @@ def check_disk(output_dir: Path) -> None:
     written = sum(file.stat().st_size for file in output_dir.rglob("*") if file.is_file())
     room_gib = (written + shutil.disk_usage(output_dir).free) / 2**30
     if room_gib < DISK_GIB:
-        raise SystemExit(f"{output_dir}: room for {room_gib:.1f} GiB, this run writes {DISK_GIB} GiB: use another disk")
+        raise SystemExit(
+            f"{output_dir} has room for {room_gib:.1f} GiB, and this run writes {DISK_GIB} GiB. "
+            "Name a folder on another disk with --output-dir."
+        )
 
 
 def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
@@ -155,10 +175,10 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
             print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
     counted = {"trained_tokens": trained_tokens(first(rows))}  # of these first rows
     if not counted["trained_tokens"]:
-        raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
+        raise SystemExit("The first rows have no trained token. Check the loss mask and the data.")
     lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
     if trainer.is_world_process_zero():
-        print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length")
+        print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")
     counted["dropped_rows"] = lost
     return counted
 
@@ -220,8 +240,8 @@ class RunGuard(TrainerCallback):
         bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
         if bad:
             raise RuntimeError(
-                f"{bad[0]} is {logs[bad[0]]} at step {state.global_step}: halve the learning rate, "
-                "prefer bf16 to fp16, and look for empty or broken rows in the data"
+                f"{bad[0]} is {logs[bad[0]]} at step {state.global_step}. Halve the learning rate, "
+                "prefer bf16 to fp16, and look for empty or broken rows in the data."
             )
         measured = self.measure(logs, state) | self.counted
         self.counted = {}
@@ -245,7 +265,7 @@ class RunGuard(TrainerCallback):
     def compare_time(self, seconds: float, state: TrainerState) -> None:
         """Say once how the time of a step, of those since the last log, compares with the plan."""
         if self.logged < self.compared <= state.global_step and state.is_world_process_zero:
-            print(f"steps take {seconds / STEP_SECONDS:.2g} x the planned {STEP_SECONDS:.2g} s")
+            print(f"Steps take {seconds / STEP_SECONDS:.2g} x the planned {STEP_SECONDS:.2g} s.")
 
     def on_save(self, args, state, control, **kwargs) -> None:
         self.trainer.accelerator.wait_for_everyone()  # until every rank has written its files
@@ -305,10 +325,10 @@ def compare_with_plan(facts: dict) -> None:
     for name, planned in PLANNED.items():
         if facts[name] == planned:
             continue
-        message = f"{name} is {facts[name]}, planned: {planned}"
+        message = f"{name} is {facts[name]}, and the plan has {planned}"
         if not (asked and name in ("world_size", "global_batch_size")):
-            raise SystemExit(f"{message}. Start it as planned, or set OTHER_RANKS=1 to accept another world size")
-        print(f"note: {message} (OTHER_RANKS is set)")
+            raise SystemExit(f"{message}. Start it as planned, or set OTHER_RANKS=1 to accept another world size.")
+        print(f"{message}. The run goes on, as OTHER_RANKS is set.")
 
 
 def try_longest(trainer: Trainer) -> None:
@@ -336,5 +356,5 @@ def try_save(trainer: Trainer) -> None:
             with safe_open(file, framework="pt") as saved:
                 tensors += len(saved.keys())
         if not tensors:
-            raise SystemExit(f"saving wrote no weights into {folder}")
+            raise SystemExit(f"Saving wrote no weights into {folder}.")
         shutil.rmtree(folder)

@@ -45,7 +45,7 @@ TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 256
 ANSWERS_AT_ONCE = 32  # questions in a batch: the keys and values of each are in memory
-# A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
+# A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 
 
@@ -63,7 +63,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        print(f"{file} is up to date: not measured again")
+        print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -82,12 +82,12 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     if when == "after":
         return [FINISHED]
     merged = MERGED / "finished.json"
     if not merged.is_file() or merged.read_text() != FINISHED.read_text():
-        raise SystemExit(f"{MERGED} does not hold this result: run merge_adapter.py first")
+        raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 
 
