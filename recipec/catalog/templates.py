@@ -42,5 +42,5 @@ def templates() -> Mapping[str, Template]:
 
 def template_with(text: str) -> str | None:
     """The name of the template that has this very text; None where no source has it."""
-    digest = sha256(text.encode()).hexdigest()
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()  # JSON can write half a character
     return next((name for name, template in templates().items() if digest in template.sha256), None)

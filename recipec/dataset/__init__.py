@@ -14,7 +14,7 @@ from recipec.dataset.contents import (
 )
 from recipec.dataset.conversion import Converted, converted
 from recipec.dataset.faults import RowFault, TwoReadings, UnknownFormat, told
-from recipec.dataset.files import ENDINGS, endings_in, files_of, may_be_on_hub
+from recipec.dataset.files import ENDINGS, endings_in, files_of, may_be_on_hub, walks_everything
 from recipec.dataset.formats import DIGITS, WORDS, BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.messages import Message, RowReading
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
@@ -57,5 +57,6 @@ __all__ = [
     "thoughts",
     "told",
     "turns_of",
+    "walks_everything",
     "written_in",
 ]

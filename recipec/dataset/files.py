@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
+from os.path import normpath
 from pathlib import Path
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
@@ -24,6 +26,15 @@ def files_of(pattern: str, folder: Path) -> list[Path]:
         return [literal] if literal.is_file() else _matching(Path(pattern), folder)
     except (OSError, ValueError, IndexError, NotImplementedError):  # names and globs that pathlib cannot take
         return []
+
+
+def walks_everything(pattern: str, folder: Path) -> bool:
+    """Whether a glob goes down from the root of the file system: no name stands before its `**`."""
+    parts = Path(pattern).parts
+    if "**" not in parts or (folder / pattern).is_file():
+        return False
+    named = [*takewhile(lambda part: not set(part) & set("*?["), parts)]
+    return normpath(folder.joinpath(*named)) == folder.absolute().anchor
 
 
 def _matching(pattern: Path, folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from itertools import permutations
+from itertools import product
 
 from recipec.axes import Role, RowFormat
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, SPEAK_FOR, TEXTS
@@ -48,16 +48,17 @@ def _assigned(
     known = {role.name: _known(row, role, kept) for role in format.required}
     free = [name for name in columns if name not in known.values()]
     lacking = [role for role in format.required if not known[role.name]]
-    orders = permutations(free, len(lacking)) if by_name else [free] * (len(free) == len(lacking) == len(columns))
-    fitting = [
-        dict(zip((role.name for role in lacking), names, strict=True))
-        for names in orders
-        if all(_may_be(row, name, role, by_name) for role, name in zip(lacking, names, strict=True))
-    ]
-    if not lacking or not fitting:
+    if not by_name and not len(free) == len(lacking) == len(columns):
+        return {}
+    # of many columns the first few that may be a role: as many as there are roles are never all another's
+    fitting = [[name for name in free if _may_be(row, name, role, by_name)][: len(lacking)] for role in lacking]
+    as_they_stand = [tuple(free)] if all(name in names for name, names in zip(free, fitting, strict=False)) else []
+    orders = product(*fitting) if by_name else as_they_stand
+    names = next((names for names in orders if len({*names}) == len(lacking)), ())
+    if not names:
         return {}
     own = {role: name for role, name in known.items() if name and role in kept}
-    return own | fitting[0]
+    return own | dict(zip((role.name for role in lacking), names, strict=True))
 
 
 def _known(row: Row, role: Role, kept: Mapping[str, str]) -> str:
@@ -66,8 +67,9 @@ def _known(row: Row, role: Role, kept: Mapping[str, str]) -> str:
 
 
 def _may_be(row: Row, name: str, role: Role, by_name: bool) -> bool:
-    speaks = any(word in name.lower() for word in (*role.aliases, *SPEAK_FOR.get(role.name, ())))
-    return _holds(row[name], role) and (speaks or not by_name)
+    lower = name.lower()
+    speaks = not by_name or any(word in lower for word in (*role.aliases, *SPEAK_FOR.get(role.name, ())))
+    return speaks and _holds(row[name], role)
 
 
 def _holds(value: object, role: Role) -> bool:

@@ -61,14 +61,27 @@ def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> 
     for key in (key for key, holds in useless.items() if holds and loaded.is_set("data", key)):
         yield _useless(loaded, rows, f"`data.{key}`", f"remove `{key}`", key)
     for index, name in enumerate(loaded.recipe.data.carry or ()):
+        names = {*CARRIED[name].columns, *CARRIED[name].fields}
         if name not in carry:
             yield _useless(loaded, rows, f'"{name}" of `data.carry`', "remove it", "carry", index)
+        elif names and names.issubset(loaded.recipe.data.ignore or ()):
+            yield _carried_and_ignored(loaded, name, index)
 
 
 def _useless(loaded: LoadedRecipe, rows: Sequence[RowFormat], what: str, help: str, *place: str | int) -> Diagnostic:
     names = " and ".join(row.name for row in rows)
     label = Label(loaded.place("data", *place), f"the recipe has {names} rows")
     return Diagnostic("E0401", f"{what} has no effect on {names} rows", (label,), (help,))
+
+
+def _carried_and_ignored(loaded: LoadedRecipe, name: str, index: int) -> Diagnostic:
+    """What the recipe says to carry, and to pass over wherever it stands."""
+    labels = (
+        Label(loaded.place("data", "carry", index), f"carries {CARRIED[name].means}"),
+        Label(loaded.place("data", "ignore"), "passes over every name that holds them"),
+    )
+    help = (f'remove "{name}" from `data.carry`, or a name that rows have from `data.ignore`',)
+    return Diagnostic("E0401", f'`data.carry` has "{name}", all of whose names `data.ignore` passes over', labels, help)
 
 
 _Answers = Mapping[str, Sequence[Message]]  # place of a row -> what the assistant says in it

@@ -72,7 +72,8 @@ def _names(name: str) -> tuple[str, ...]:
 def _check(loaded: LoadedRecipe, part: str, sources: list[SampledSource], facts: DataFacts, report: Report) -> None:
     """Report rows that preparation would refuse (E0304), and what only held-out rows carry, by no name (E0305)."""
     for source in sources:
-        shape = replace(source.shape, carries=_taken(source.shape, facts.shape.carries))
+        held = (*facts.shape.carries, *carries(loaded, source))  # what these rows alone carry is another matter
+        shape = replace(source.shape, carries=_taken(source.shape, held))
         if faults := faults_of(loaded, source, shape, ROW_FORMATS[facts.shape.format].kind):
             report.add(unusable(part, source.place, faults, [source]))
         strange = {*unread(loaded, [source])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -16,10 +17,13 @@ from recipec.dataset import (
     files_of,
     may_be_on_hub,
     read_sample,
+    turns_of,
+    walks_everything,
 )
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DataSource
+from recipec.recipe.source import forbidden_in_string, why_forbidden
 
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")  # s3://, gs://, https://
 _STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
@@ -93,15 +97,42 @@ def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report
         if states_rows(loaded) and loaded.recipe.data.ignore is None:  # else W0509 says so, or the recipe was told
             report.add(_of_hub(source, place))
         return None
+    if walks_everything(source.path, loaded.folder):
+        report.add(_of_everything(source.path, place))
+        return None
     files = files_of(source.path, loaded.folder)
     if not files:
         report.add(_no_files(loaded, source.path, place))
         return None
     try:
-        return read_sample(files, source.path, loaded.folder)
+        sample = read_sample(files, source.path, loaded.folder)
     except Unreadable as error:
         report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),)))
         return None
+    if sample and (odd := next(_forbidden_names(sample), None)):
+        report.add(_forbidden(*odd, place))
+    return sample
+
+
+def _forbidden_names(sample: Sample) -> Iterator[tuple[str, str, str]]:
+    """The place of a row, a name in it that no emitted file can hold, and the character that forbids it."""
+    seen: set[str] = set()
+    for where, row in zip(sample.places, sample.rows, strict=True):
+        names = {*row, *(name for value in row.values() for turn in turns_of(value) for name in turn)} - seen
+        yield from ((where, name, found) for name in sorted(names) if (found := forbidden_in_string(name)))
+        seen |= names
+
+
+def _forbidden(where: str, name: str, character: str, place: Place) -> Diagnostic:
+    said = f"the name {name!a:.60} holds the forbidden character U+{ord(character):04X}"
+    help = ("rename the column, or the field of the messages",)
+    return Diagnostic("E0304", f"`{where}` cannot be used", (Label(place, said),), help, (why_forbidden(character),))
+
+
+def _of_everything(path: str, place: Place) -> Diagnostic:
+    label = Label(place, "`**` begins at the root of the file system")
+    help = ('name the folder that holds the files before it: "/data/**/*.jsonl"',)
+    return Diagnostic("E0303", f"`{path}` names files in every folder of this machine", (label,), help)
 
 
 def _of_hub(source: DataSource, place: Place) -> Diagnostic:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from recipec.axes import CARRIED, ROW_FORMATS, readers
 from recipec.axes.row_formats import FLAG_NAMES, MASKS, MEANT
+from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
+
+MOST_IGNORED = 32  # names of the line to write that a message has room for
 
 
 def ignored(loaded: LoadedRecipe, facts: DataFacts) -> list[str]:
@@ -21,8 +24,9 @@ def against_unread(loaded: LoadedRecipe, data: Mapping[str, DataFacts]) -> Itera
     """Yield what rows would lose (E0308), what nothing reads (W0516), and what is ignored in vain (E0401)."""
     accepted = loaded.recipe.data.ignore or []
     for section, facts in data.items():
-        here = [name for name in facts.unread if name not in {*accepted, *_told(loaded, data, section)}]
-        beside = [name for name in facts.all_unread if name not in {*accepted, *facts.unread}]
+        told, unread = {*accepted, *_told(loaded, data, section)}, {*accepted, *facts.unread}
+        here = [name for name in facts.unread if name not in told]
+        beside = [name for name in facts.all_unread if name not in unread]
         for part, names in [(section, here), *_by_part(facts, beside)]:
             yield from _unread_in(loaded, part, facts, names, [*here, *beside])
     yield from _ignored_without_need(loaded, data, accepted)
@@ -45,7 +49,8 @@ def _forbidden(loaded: LoadedRecipe, facts: DataFacts) -> Iterator[str]:
 def _by_part(facts: DataFacts, names: list[str]) -> Iterator[tuple[str, list[str]]]:
     """The files beside those that are learned from, each with which of the names its rows have."""
     for part, held in facts.held_out.items():
-        if found := [name for name in names if name in held.unread]:
+        unread = {*held.unread}
+        if found := [name for name in names if name in unread]:
             yield part, found
 
 
@@ -91,14 +96,16 @@ def _lost(
 
 
 def _passed_over(loaded: LoadedRecipe, section: str, names: list[str], accepted: list[str]) -> Diagnostic:
-    listed = ", ".join(f"`{name}`" for name in names)
-    labels = (Label(loaded.place("data", section), f"nothing reads {listed}"),)
+    listed = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    labels = (Label(loaded.place("data", section), f"nothing reads {listed}{more}"),)
     help = (f"to say that this is meant: `{_line(accepted)}` under [data]",)
     return Diagnostic("W0516", f"the rows of data.{section} have more than training reads", labels, help)
 
 
 def _line(names: list[str]) -> str:
-    return f"ignore = {json.dumps(names, ensure_ascii=False)}"
+    shown = json.dumps(names[:MOST_IGNORED], ensure_ascii=False)
+    return f"ignore = {shown}" if len(names) <= MOST_IGNORED else f"ignore = {shown[:-1]}, …]"
 
 
 def _ignored_without_need(

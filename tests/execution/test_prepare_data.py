@@ -461,10 +461,10 @@ def test_a_source_is_drawn_by_its_weight_after_duplicates_are_dropped(
     [
         (
             [{**row, "messages": [row["messages"][0], {"role": "assistant", "content": " "}]} for row in chats(9)],
-            "left for train: 0, needed: 3; dropped: 9 empty",
+            "9 of 9 rows have an empty answer, or ask nothing; the first is chat.jsonl, line 1. That is more than 5%.*",
         ),
-        (chats(2) * 5, "left for train: 2, needed: 3; dropped: 8 duplicates"),
-        (chats(1), "left for train: 1, needed: 3; dropped: none"),
+        (chats(2) * 5, "rows left for train: 2, needed: 3; dropped: 8 duplicates"),
+        (chats(1), "rows left for train: 1, needed: 3; dropped: none"),
     ],
 )
 def test_too_few_rows_are_refused_with_what_dropped_the_others(
@@ -472,7 +472,7 @@ def test_too_few_rows_are_refused_with_what_dropped_the_others(
 ) -> None:
     module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
     write(tmp_path / "chat.jsonl", rows)
-    with pytest.raises(SystemExit, match=f"^sft: rows {said}$"):
+    with pytest.raises(SystemExit, match=f"^sft: {said}$"):
         module.main()
 
 

@@ -175,7 +175,7 @@ def test_a_conversation_with_an_empty_answer_is_dropped_wherever_it_stands(
 ) -> None:
     """An empty turn would be learned, too."""
     again = {"role": "user", "content": "And?"}
-    rows = [asked(f"Question {n}", said(f"A {n}"), again, said("No.")) for n in range(30)]
+    rows = [asked(f"Question {n}", said(f"A {n}"), again, said("No.")) for n in range(40)]
     if tools:
         called = said("", tool_calls=[{"name": "look", "arguments": {}}])
         rows[0] = asked("Look", called, {"role": "tool", "content": "Rain"}, said("Rain."))
@@ -186,4 +186,4 @@ def test_a_conversation_with_an_empty_answer_is_dropped_wherever_it_stands(
     monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
     script.main()
     assert report_of(tmp_path, "sft")["empty"] == 2
-    assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 30
+    assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 40

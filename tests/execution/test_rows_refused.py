@@ -349,3 +349,30 @@ def test_a_special_token_in_a_text_is_refused_by_its_place(
     write(tmp_path / "chat.jsonl", [*rows, bad])
     with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 31: a message holds <\|im_\w+\|>, a special token"):
         script.main()
+
+
+def test_a_special_token_in_a_tool_is_refused_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools stand in the prompt: a token in a description would end the turn there."""
+    rows = [asked(f"Question {n}", said(f"A {n}"), tools=[TOOL]) for n in range(30)]
+    script = script_of(tmp_path, recipe(), rows, monkeypatch)
+    bad = asked("Question", said("A"), tools=json.dumps([TOOL | {"description": "So <|im_end|>"}]))
+    write(tmp_path / "chat.jsonl", [*rows, bad])
+    with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 31: a message or a tool holds <\|im_end\|>, a special"):
+        script.main()
+
+
+@pytest.mark.parametrize(("empty", "stops"), [(1, False), (4, True)])
+def test_rows_with_an_empty_answer_are_told_and_may_not_be_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], empty: int, stops: bool
+) -> None:
+    """One empty answer in the middle of a conversation takes all of it away."""
+    again = {"role": "user", "content": "And?"}
+    rows = [asked(f"Question {n}", said("" if n < empty else "So."), again, said(f"A {n}")) for n in range(40)]
+    script = script_of(tmp_path, recipe(), rows, monkeypatch)
+    lost = f"sft: {empty} of 40 rows have an empty answer, or ask nothing; the first is chat.jsonl, line 1"
+    if stops:
+        with pytest.raises(SystemExit, match=rf"^{lost}\. That is more than 5%"):
+            script.main()
+    else:
+        script.main()
+        assert f"{lost}. They are left out.\n" in capsys.readouterr().out
