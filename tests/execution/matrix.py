@@ -107,7 +107,8 @@ def data_files() -> dict[str, str]:
     found = {}
     for path in sorted(path for path in DATA.iterdir() if path.is_file() and path.suffix != ".py"):
         rows = read_rows([path], 10)
-        found.setdefault(recognise(tuple(rows), None, {}, ["here"] * len(rows)).format, path.name)
+        if rows:  # the functions that reward answers lie beside the data
+            found.setdefault(recognise(tuple(rows), None, {}, ["here"] * len(rows)).format, path.name)
     return found
 
 
