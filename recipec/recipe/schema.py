@@ -375,8 +375,7 @@ _NAMED = ("like", "revision", "trust_remote_code", "init_from")
 NAMED_ONLY = tuple(("model", name) for name in _NAMED)  # what `auto` has no use for
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),
-    (("data", "eval"), ("data", "eval_fraction")),
-    (("data", "test"), ("data", "test_fraction")),
+    *((("data", part), ("data", f"{part}_fraction")) for part in ("eval", "test")),
     (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
     (("alignment", "method"), ("alignment", "kl_control")),
     (("train", "epochs"), ("train", "max_steps")),
