@@ -61,12 +61,12 @@ REFUSED = {
     "its format for another task": (
         recipe('train = "marked.jsonl"\nformat = "voted-answer"', "", "instruct"),
         "E0401 `data.format = voted-answer` and `goal.task = instruct` contradict each other "
-        "(this task takes chat, instruction, prompt-completion, text or token-ids rows contradicts this)",
+        "(this task takes chat, instruction, prompt-completion, text or token-ids rows conflicting value)",
     ),
     "its format for another method": (
         recipe(f'{MARKS}\nformat = "voted-answer"', '[alignment]\nmethod = "dpo"\n'),
         "E0401 `data.format = voted-answer` and `alignment.method = dpo` contradict each other "
-        "(this method takes preference, chat, instruction, prompt-completion, text or token-ids rows contradicts this)",
+        "(this method takes preference, chat, instruction, prompt-completion, text or token-ids rows conflicting value)",
     ),
     "no mark": (
         recipe('preferences = "worded.jsonl"', NAMED),
@@ -97,7 +97,7 @@ REFUSED = {
     "its stage for another method": (
         recipe(PAIRS, f'[alignment]\nmethod = "dpo"\n{OWN_STAGE}'),
         "E0401 `train.bco` and `alignment.method = dpo` contradict each other (this method has no such stage "
-        "contradicts this)",
+        "conflicting value)",
     ),
     "pairs cannot be told from marks on the hub": (
         recipe('preferences = {hub = "org/name"}'),
