@@ -66,7 +66,8 @@ REFUSED = {
     "its format for another method": (
         recipe(f'{MARKS}\nformat = "voted-answer"', '[alignment]\nmethod = "dpo"\n'),
         "E0401 `data.format = voted-answer` and `alignment.method = dpo` contradict each other "
-        "(this method takes preference, chat, instruction, prompt-completion, text or token-ids rows conflicting value)",
+        "(this method takes preference, chat, instruction, prompt-completion, text or token-ids rows conflicting "
+        "value)",
     ),
     "no mark": (
         recipe('preferences = "worded.jsonl"', NAMED),
