@@ -51,7 +51,7 @@ FINE: dict[str, tuple[str, dict[str, str]]] = {
 REFUSED = {
     "pairs for it": (
         recipe(PAIRS, NAMED),
-        "E0305 the format of data.preferences cannot be told (pairs.jsonl:1 has the columns `prompt`, `chosen`, "
+        "E0305 the format of data.preferences is not recognized (pairs.jsonl:1 has the columns `prompt`, `chosen`, "
         "`rejected`: voted-answer needs `prompt`, `completion`, `vote` (data.columns can rename))",
     ),
     "pairs in data.train": (
@@ -102,7 +102,7 @@ REFUSED = {
     ),
     "pairs cannot be told from marks on the hub": (
         recipe('preferences = {hub = "org/name"}'),
-        "E0305 the format of data.preferences cannot be told (not read at compile time)",
+        "E0305 the format of data.preferences is not stated (not read at compile time)",
     ),
 }  # fmt: skip
 
