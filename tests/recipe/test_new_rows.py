@@ -92,8 +92,8 @@ REFUSED = {
     ),
     "its stage for another task": (
         recipe('train = "answers.jsonl"', OWN_STAGE, "instruct"),
-        "E0401 `train.bco` and `goal.task = instruct` contradict each other (this task has no such stage contradicts "
-        "this)",
+        "E0401 `train.bco` and `goal.task = instruct` contradict each other (this task has no such stage "
+        "conflicting value)",
     ),
     "its stage for another method": (
         recipe(PAIRS, f'[alignment]\nmethod = "dpo"\n{OWN_STAGE}'),
