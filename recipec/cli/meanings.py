@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from recipec.axes import METHODS
+from recipec.cli.glossary import in_bundles
 from recipec.cli.plan_words import in_plans
 from recipec.recipe.foreign import KEYS, keys_in, keys_named
 from recipec.recipe.foreign_values import values_meant
@@ -145,4 +146,5 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _instead,
     _command,
     in_plans,
+    in_bundles,
 )

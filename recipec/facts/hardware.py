@@ -28,7 +28,7 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     if found is None:
         close = nearest_gpus(hardware.gpu)
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
-        help = (f"the nearest in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
+        help = (f"similar names in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
         report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), help))
     elif others := others_meant(hardware.gpu, found):
         report.add(short_name(loaded, ("hardware", "gpu"), found.name, others))

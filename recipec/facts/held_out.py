@@ -205,7 +205,7 @@ def _unlike(loaded: LoadedRecipe, part: str, reasons: Mapping[str, UnknownFormat
     labels = (Label(loaded.place("data", part), str(reason)), *_others(loaded, section))
     names = " and ".join(f"data.{name}" for name in reasons)
     title = f"the rows of data.{part} are not like those of {names}"
-    return Diagnostic("E0305", title, labels, ("they go through the same steps: give them the same columns",))
+    return Diagnostic("E0305", title, labels, ("use the same format and columns in both",))
 
 
 def _others(loaded: LoadedRecipe, section: str) -> Iterator[Label]:

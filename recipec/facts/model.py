@@ -137,7 +137,7 @@ def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnost
         (Label(loaded.place(*path, part="value"), "not in the catalog"),),
         (
             *([f'for the folder beside the recipe, write `name = "./{name}"`'] if here else []),
-            f"the nearest in the catalog: {', '.join(close)}" if close else "see `recipec list models`",
+            f"similar names in the catalog: {', '.join(close)}" if close else "see `recipec list models`",
             "a model of a known architecture: add `like` with a catalog name or a folder that has its config.json",
         ),
     )

@@ -17,7 +17,7 @@ from recipec.recipe.schema import MOST_USD_PER_GPU_HOUR
 from recipec.recipe.source import read
 from recipec.recipe.validate import shown
 
-_SHAPE = ("each GPU has a table: [h100], and in it usd_per_hour = 2.5",)
+_SHAPE = ("write one table per GPU: [h100], then usd_per_hour = 2.5",)
 _TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "usd_per_hour": ("a number", (int, float)),
     "clouds": ("a table", dict),
@@ -43,7 +43,9 @@ def read_table(loaded: LoadedRecipe, report: Report) -> Document | None:
 def _no_file(name: str, path: Path, place: Place) -> Diagnostic:
     label = Label(place, "named here")
     if os.path.isdir(path):
-        return Diagnostic("E0002", f"the price table `{name}` is a folder", (label,), ("name the .toml file in it",))
+        return Diagnostic(
+            "E0002", f"the price table `{name}` is a folder", (label,), ("name a .toml file in the folder",)
+        )
     help = "the path starts at the folder of the recipe that sets it"
     return Diagnostic("E0001", f"no price table `{name}`", (label,), (help,))
 

@@ -211,7 +211,7 @@ def _parsed(loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str]
         return ast.parse(texts[file], filename=file)
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
-        report.add(_unusable(f"`{file}` cannot be read", place, reason, "paths start at the recipe's folder"))
+        report.add(_unusable(f"`{file}` cannot be read", place, reason, "paths are relative to the recipe's folder"))
     except UnicodeDecodeError:
         report.add(_unusable(f"`{file}` is not UTF-8", place, "named here", "save the file as UTF-8"))
     except SyntaxError as error:

@@ -162,7 +162,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         faults = [*error.faults, *_other_faults(expected.loaded, sources, error)]
         return unusable(section, place, faults, sources)
     help = (*error.help, *_own_format(expected, sources[0]))
-    title = f"the format of data.{section} cannot be told"
+    title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
@@ -196,10 +196,10 @@ def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataS
     asked, taken = expected.asked, expected.taken
     if asked is None and len(taken) != 1:
         label = Label(source.place, "not read at compile time")
-        help = f"say what the rows hold: format = {either(taken)} (and `columns` where the names differ)"
+        help = f"set the format of the rows: format = {either(taken)} (and `columns` where the names differ)"
         if expected.alone:
             help = f"say what this source holds: {{ {_written(source)}, format = {either(taken)} }}"
-        report.add(Diagnostic("E0305", f"the format of data.{source.part} cannot be told", (label,), (help,)))
+        report.add(Diagnostic("E0305", f"the format of data.{source.part} is not stated", (label,), (help,)))
         return None
     where = expected.loaded.where("data", "format" if asked and not _says(source) else source.part)
     evidence = f"set in {where}" if asked else f"the rows that data.{source.part} is for"

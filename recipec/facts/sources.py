@@ -153,7 +153,7 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
         label = Label(place, f"no such file in {loaded.folder}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
-        hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if may_be_on_hub(path) else ()
+        hub = (f'for a data set of the Hub, write {{ hub = "{path}" }}',) if may_be_on_hub(path) else ()
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
     help = [f"name its files: {' or '.join(globs)}"] if globs else []

@@ -38,7 +38,7 @@ def _no_column(loaded: LoadedRecipe, section: str, key: str, column: str, source
         Label(source.place, f"the rows have {', '.join(f'`{name}`' for name in names)}"),
     )
     title = f"`data.split.{key}` names the column `{column}`, which {source.name} of data.{section} does not have"
-    return Diagnostic("E0401", title, labels, ("name a column of the rows, or add it to them",))
+    return Diagnostic("E0401", title, labels, ("use a column of the rows, or add the column to them",))
 
 
 def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:

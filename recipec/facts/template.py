@@ -49,7 +49,9 @@ def template_of(loaded: LoadedRecipe, model: Model | None) -> Template | None:
 
 def _unreadable(loaded: LoadedRecipe, name: str, error: OSError) -> Diagnostic:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return _at(loaded, "E0001", f"no template file `{name}`", "named here", "paths start at the recipe's folder")
+        return _at(
+            loaded, "E0001", f"no template file `{name}`", "named here", "paths are relative to the recipe's folder"
+        )
     reason = "it is a folder" if isinstance(error, IsADirectoryError) else (error.strerror or "unreadable").lower()
     return _at(loaded, "E0002", f"cannot read the template `{name}`", reason, "name a Jinja file")
 

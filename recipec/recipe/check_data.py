@@ -65,7 +65,7 @@ def _bad_source(written: Written, path: KeyPath, source: dict[str, Any]) -> Iter
     for key in _HUB_ONLY:
         if key in source and "hub" not in source and "path" in source:
             labels = (
-                written.label((*path, key), "only data sets of the hub have this"),
+                written.label((*path, key), "only for data sets of the Hub"),
                 written.label((*path, "path")),
             )
             yield Diagnostic("E0401", f"`{key}` does not apply to files", labels, (f"remove `{key}`, or use `hub`",))
@@ -131,7 +131,7 @@ def fractions_too_large(written: Written) -> Iterator[Diagnostic]:
     if all(isinstance(share, int | float) for share in shares) and sum(shares) >= 1:
         labels = tuple(written.label(path) for path in _FRACTIONS)
         title = f"`eval_fraction` and `test_fraction` add up to {sum(shares):g}: nothing is left to train on"
-        yield Diagnostic("E0401", title, labels, ("make them smaller",))
+        yield Diagnostic("E0401", title, labels, ("make their sum smaller than 1",))
 
 
 def bad_columns(written: Written) -> Iterator[Diagnostic]:
@@ -166,7 +166,12 @@ def _unknown_column(written: Written, table: KeyPath, name: str, known: tuple[st
         written.label(place, "not a column of this format"),
         written.label((*table, "format"), f"has {listed}"),
     )
-    return Diagnostic("E0401", f"format `{format}` has no column `{name}`", labels, ("left is ours, right is yours",))
+    return Diagnostic(
+        "E0401",
+        f"format `{format}` has no column `{name}`",
+        labels,
+        ("the standard name is on the left, the name in your files on the right",),
+    )
 
 
 def _shared_columns(written: Written, table: KeyPath, columns: dict[str, str]) -> Iterator[Diagnostic]:
@@ -174,6 +179,6 @@ def _shared_columns(written: Written, table: KeyPath, columns: dict[str, str]) -
     for name, source in columns.items():
         if source in first:
             paths = ((*table, "columns", name), (*table, "columns", first[source]))
-            labels = (written.label(paths[0], "this column again"), written.label(paths[1], "used here"))
+            labels = (written.label(paths[0], "second use of the column"), written.label(paths[1], "used here"))
             yield Diagnostic("E0401", f"column `{source}` of the data is used twice", labels)
         first.setdefault(source, name)

@@ -67,7 +67,7 @@ def clashes(written: Written) -> Iterator[Diagnostic]:
     for clash in CLASHES:
         if _holds(written, clash.one, clash.one_values) and _holds(written, clash.other, clash.other_values):
             one, other = (_place(written, path) for path in (clash.one, clash.other))
-            labels = (written.label(one, clash.why), written.label(other, "contradicts this"))
+            labels = (written.label(one, clash.why), written.label(other, "conflicting value"))
             title = f"{_named(written, one)} and {_named(written, other)} contradict each other"
             yield Diagnostic(clash.code, title, labels, (clash.help,))
 
@@ -138,7 +138,7 @@ def _offloads() -> Iterator[Clash]:
         unable = tuple(name for name in STRATEGIES if name not in able)
         why, help = f"only {either(able, '', 'and')} can offload", f"use strategy = {either(able)}"
         yield Clash(OFFLOAD, (value,), STRATEGY, unable, why, help)
-        yield Clash(OFFLOAD, (value,), GPU, ("cpu",), "there is no GPU to offload from", "remove offload")
+        yield Clash(OFFLOAD, (value,), GPU, ("cpu",), "CPU offload needs a GPU", "remove offload")
 
 
 # What the rows of methods rule out, for a task and for the method that alignment.method names.
@@ -314,10 +314,10 @@ CLASHES: tuple[Clash, ...] = (
     *_adaptations_of_methods(),
     *_offloads(),
     *_not_on_cpu(),
-    Clash(OPTIMIZER, PAGED, GPU, ("cpu",), "a CPU has nowhere to page to", 'use optimizer = "adamw" on a CPU'),
-    Clash(ACTIVATIONS, (True,), GPU, ("cpu",), "there is no GPU to offload from", "remove activation_offload"),
-    Clash(EVERY, ANY, RECOMPUTE, (False,), "it says which layers are recomputed", "remove one of them"),
-    Clash(ACTIVATIONS, (True,), RECOMPUTE, (False,), "it is recomputed layers whose inputs wait", "remove one of them"),
+    Clash(OPTIMIZER, PAGED, GPU, ("cpu",), "paged optimizers need a GPU", 'use optimizer = "adamw" on a CPU'),
+    Clash(ACTIVATIONS, (True,), GPU, ("cpu",), "CPU offload needs a GPU", "remove activation_offload"),
+    Clash(EVERY, ANY, RECOMPUTE, (False,), "it needs gradient checkpointing", "remove one of them"),
+    Clash(ACTIVATIONS, (True,), RECOMPUTE, (False,), "it needs gradient checkpointing", "remove one of them"),
     Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
     *_attentions(),
     *_sections_of_tasks(),

@@ -49,8 +49,8 @@ def _both_of_exclusive(written: Written) -> Iterator[Diagnostic]:
         first, *more = [path for path in group if written.has(*path)] or [None]
         for other in more:
             title = f"`{dotted(first)}` and `{dotted(other)}` exclude each other"
-            labels = (written.label(other, "either this"), written.label(first, "or this"))
-            yield Diagnostic("E0401", title, labels, ("keep one of them",))
+            labels = (written.label(other, "second value"), written.label(first, "first value"))
+            yield Diagnostic("E0401", title, labels, ("remove one of them",))
 
 
 def _no_hardware(written: Written) -> Iterator[Diagnostic]:
@@ -96,8 +96,8 @@ def idle_model_keys(written: Written) -> Iterator[Diagnostic]:
     chosen = name == AUTO
     for path in NAMED_ONLY if chosen else STEERING:
         if written.has(*path):
-            why = "says something of one model" if chosen else "steers the choice of a model"
-            other = "no model is named here" if chosen else "the model is named here"
+            why = "applies to a named model" if chosen else "applies to the choice of a model"
+            other = "no model is named" if chosen else "the model is named"
             help = "name the model, or remove this key" if chosen else f'use name = "{AUTO}", or remove this key'
             title = f"`{dotted(path)}` and `model.name = {name}` contradict each other"
             yield Diagnostic("E0401", title, (written.label(path, why), written.label(MODEL, other)), (help,))
@@ -143,7 +143,7 @@ def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:
                 written.label(schedule, "and then decays"),
             )
             help = (f"the decay takes {DECAY_SHARE:g} of the steps: a warmup of {1 - DECAY_SHARE:g} at most",)
-            yield Diagnostic("E0401", "warmup and decay take more than all steps", labels, help)
+            yield Diagnostic("E0401", "warmup and decay together take more than 100% of the steps", labels, help)
 
 
 def idle_project(written: Written) -> Iterator[Diagnostic]:
@@ -169,7 +169,7 @@ def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
     for key in written.get("policy") or {}:
         place = written.key("policy", key)
         if place.file == own:
-            label = Label(place, "limits only recipes that extend this file")
+            label = Label(place, "applies only to recipes that extend this file")
             help = "move [policy] to the shared recipe, or use [budget]"
             yield Diagnostic("E0404", f"`{key}` of [policy] in the recipe itself", (label,), (help,))
 

@@ -102,7 +102,7 @@ def _syntax_help(place: Place, message: str) -> tuple[str, ...]:
         if re.match(r"(?i)(true|false)\b", rest):
             return ("TOML writes `true` and `false` in lower case",)
         if re.match(r"[A-Za-z./]", rest):
-            return ('text needs quotes: name = "support-assistant"',)
+            return ('put text in quotes: name = "support-assistant"',)
     if message.startswith(("Cannot overwrite", "Cannot declare")):
         return ("each key and each table may be written only once",)
     return ()

@@ -146,7 +146,12 @@ def _no_shipped_recipe(name: str, asked_at: Place, known: list[str]) -> Diagnost
 def _loop(parent: Parent, chain: tuple[Source, ...]) -> Diagnostic:
     names = [relative_to(chain[0].folder, source.path) for source in (*chain, chain[0])]
     title = f"`{names[0]}` extends itself"
-    return Diagnostic("E0008", title, (Label(parent.asked_at, "closes the loop"),), notes=(" extends ".join(names),))
+    return Diagnostic(
+        "E0008",
+        title,
+        (Label(parent.asked_at, "extends a recipe that is already being read"),),
+        notes=(" extends ".join(names),),
+    )
 
 
 def _too_many(parent: Parent, level: int) -> Diagnostic:
@@ -226,7 +231,7 @@ def narrows(old: Any, new: Any) -> bool:
 def _widened(path: KeyPath, old: Located, new: Located) -> Diagnostic:
     labels = (Label(new.value, "allows more"), Label(old.value, "the limit"))
     title = f"`{path[-1]}` in [policy] is wider than the policy it extends"
-    return Diagnostic("E0404", title, labels, ("a policy that is extended may be narrowed, not widened",))
+    return Diagnostic("E0404", title, labels, ("a recipe that extends a policy can tighten it, not relax it",))
 
 
 _NAME_OR_PATH = (("model", "name"), ("model", "like"), ("model", "init_from"), ("data", "template"))

@@ -131,7 +131,13 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
 
 def _unfit_name(name: str, character: str) -> Diagnostic:
     title = f"the file name `{name}` holds the forbidden character U+{ord(character):04X}"
-    return Diagnostic("E0006", title, (), ("rename the recipe: emitted files name it",), (why_forbidden(character),))
+    return Diagnostic(
+        "E0006",
+        title,
+        (),
+        ("rename the recipe file: its name appears in generated files",),
+        (why_forbidden(character),),
+    )
 
 
 def _name(source: Source, folder: Path) -> str:

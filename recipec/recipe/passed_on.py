@@ -215,7 +215,7 @@ def unusable_arguments(written: Written) -> Iterator[Diagnostic]:
     """A keyword is one that Python takes; its value a scalar, a list of scalars or a flat table."""
     for path, name, value in _arguments(written):
         if not _is_keyword_argument(name):
-            label = Label(written.key(*path), "must be an ASCII name, and none that Python keeps for itself")
+            label = Label(written.key(*path), "must be a Python argument name: ASCII, and no Python keyword")
             yield Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,))
         else:
             yield from _unusable(written, path, value, depth=0)

@@ -65,7 +65,7 @@ def _unreadable(path: Path, shown: str, error: OSError, asked_at: Place | None) 
         title = f"`{shown}` is larger than {MAX_BYTES // 1024} KiB"
         return Diagnostic("E0005", title, _labels(asked_at, "named here"), help)
     if isinstance(error, IsADirectoryError):
-        title, help = f"`{shown}` is a folder, not a recipe", ("name the .toml file in it",)
+        title, help = f"`{shown}` is a folder, not a recipe", ("name a .toml file in the folder",)
     else:
         reason = (error.strerror or type(error).__name__).lower()
         title, help = f"cannot read `{shown}`: {reason}", ()
@@ -126,9 +126,9 @@ _NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
 _SURROGATES = "\ud800-\udfff"  # in file names: bytes that are not UTF-8
 
 _REASONS = {
-    f"[{PRIVATE_USE}]": "private-use characters mean something else in each program",
+    f"[{PRIVATE_USE}]": "private-use characters have no standard meaning",
     f"[{_CONTROLS}\t\n]": "control characters break the files that this text is written into",
-    f"[{_INVISIBLE}]": "invisible line and direction marks make text read as what it is not",
+    f"[{_INVISIBLE}]": "invisible line and direction marks can disguise text",
     f"[{_NONCHARACTERS}]": "noncharacters are not text",
     f"[{_SURROGATES}]": "bytes that are not UTF-8 are not text",
 }

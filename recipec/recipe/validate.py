@@ -295,7 +295,7 @@ def _bad_text(problem: Problem, faults: dict[str, Context], place: Place) -> Dia
 
 def _wrong_size(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     if "too_short" in faults:
-        return _plain("E0207", f"{problem.name} is empty", place, "needs at least one entry")
+        return _plain("E0207", f"{problem.name} is empty", place, "add an entry, or remove the key")
     most = faults["too_long"]["max_length"]
     return _plain("E0207", f"{problem.name} has too many entries", place, f"at most {most}")
 

@@ -38,10 +38,12 @@ _OPEN = tuple(term for term in _ASKED if not term.startswith("policy"))  # a rec
 
 def no_model(loaded: LoadedRecipe, given: Given, found: Shortlist, room: Room) -> Diagnostic:
     """E0408 with the reasons, and with ways out that were each tried by planning."""
-    ways = tuple(islice(_ways(loaded, given, found, room), _SHOWN)) or ("no single change of the recipe admits one",)
+    ways = tuple(islice(_ways(loaded, given, found, room), _SHOWN)) or (
+        "no single change helps: name a model, or relax several conditions",
+    )
     if not found.acceptable:
         label = Label(loaded.place("model", "name"), "0 models are acceptable")
-        return Diagnostic("E0408", "no model of the catalog is acceptable", (label,), ways, _left_out(found))
+        return Diagnostic("E0408", "no model of the catalog meets all conditions", (label,), ways, _left_out(found))
     count, known = len(found.acceptable), len(found.acceptable) + len(found.superseded) + len(found.missed)
     title = f"no acceptable model fits or stays within the limits; {count} of {known} are acceptable"
     return Diagnostic("E0408", title, (_limit(loaded, given, found),), ways, _obstacles(loaded, given, found))

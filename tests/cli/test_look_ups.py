@@ -12,6 +12,7 @@ import pytest
 from recipec.axes import ADAPTATIONS, CARRIED, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.catalog.gpus import gpu_names
 from recipec.catalog.models import model_names
+from recipec.cli.glossary import GLOSSARY
 from recipec.cli.plan_words import MEMORY_PARTS
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
@@ -314,3 +315,9 @@ def test_every_part_of_the_memory_has_a_page():
     plans = [json.loads(path.read_text()) for path in Path("generated-examples").glob("*/.recipec/plan.json")]
     terms = {term for plan in plans for stage in plan["stages"] for term in stage["memory"]["terms"]}
     assert len(plans) > 10 and terms <= shown
+
+
+@pytest.mark.parametrize("word", GLOSSARY)
+def test_a_word_of_bundles_is_explained(run, word):
+    result = run("explain", word)
+    assert result.exit_code == 0 and GLOSSARY[word] in result.stdout

@@ -51,7 +51,7 @@ FINE: dict[str, tuple[str, dict[str, str]]] = {
 REFUSED = {
     "pairs for it": (
         recipe(PAIRS, NAMED),
-        "E0305 the format of data.preferences cannot be told (pairs.jsonl:1 has the columns `prompt`, `chosen`, "
+        "E0305 the format of data.preferences is not recognized (pairs.jsonl:1 has the columns `prompt`, `chosen`, "
         "`rejected`: voted-answer needs `prompt`, `completion`, `vote` (data.columns can rename))",
     ),
     "pairs in data.train": (
@@ -61,12 +61,13 @@ REFUSED = {
     "its format for another task": (
         recipe('train = "marked.jsonl"\nformat = "voted-answer"', "", "instruct"),
         "E0401 `data.format = voted-answer` and `goal.task = instruct` contradict each other "
-        "(this task takes chat, instruction, prompt-completion, text or token-ids rows contradicts this)",
+        "(this task takes chat, instruction, prompt-completion, text or token-ids rows conflicting value)",
     ),
     "its format for another method": (
         recipe(f'{MARKS}\nformat = "voted-answer"', '[alignment]\nmethod = "dpo"\n'),
         "E0401 `data.format = voted-answer` and `alignment.method = dpo` contradict each other "
-        "(this method takes preference, chat, instruction, prompt-completion, text or token-ids rows contradicts this)",
+        "(this method takes preference, chat, instruction, prompt-completion, text or token-ids rows conflicting "
+        "value)",
     ),
     "no mark": (
         recipe('preferences = "worded.jsonl"', NAMED),
@@ -91,17 +92,17 @@ REFUSED = {
     ),
     "its stage for another task": (
         recipe('train = "answers.jsonl"', OWN_STAGE, "instruct"),
-        "E0401 `train.bco` and `goal.task = instruct` contradict each other (this task has no such stage contradicts "
-        "this)",
+        "E0401 `train.bco` and `goal.task = instruct` contradict each other (this task has no such stage "
+        "conflicting value)",
     ),
     "its stage for another method": (
         recipe(PAIRS, f'[alignment]\nmethod = "dpo"\n{OWN_STAGE}'),
         "E0401 `train.bco` and `alignment.method = dpo` contradict each other (this method has no such stage "
-        "contradicts this)",
+        "conflicting value)",
     ),
     "pairs cannot be told from marks on the hub": (
         recipe('preferences = {hub = "org/name"}'),
-        "E0305 the format of data.preferences cannot be told (not read at compile time)",
+        "E0305 the format of data.preferences is not stated (not read at compile time)",
     ),
 }  # fmt: skip
 
