@@ -160,7 +160,7 @@ def test_a_student_comes_nearer_to_its_teacher(trainers):
 
 
 def test_a_teacher_without_probabilities_for_all_tokens_is_refused(trainers):
-    with pytest.raises(SystemExit, match="choose another teacher"):
+    with pytest.raises(SystemExit, match="Choose another teacher"):
         trainers(teacher_words=WORDS - 1)
 
 
