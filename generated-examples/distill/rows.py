@@ -58,4 +58,4 @@ def check_tokenizers(student: PreTrainedTokenizerBase, teacher: PreTrainedTokeni
     text = "Sämtliche 3,141 cafés:\n\tfor i in range(10): print(f'{i}²') # 日本語 🙂  ..."
     ours, theirs = (tokenizer(text, add_special_tokens=False)["input_ids"] for tokenizer in (student, teacher))
     if ours != theirs:
-        raise SystemExit("The teacher's tokenizer cuts text into other tokens than the student's. Choose another teacher.")
+        raise SystemExit("The teacher's tokenizer cuts text unlike the student's. Choose another teacher.")

@@ -241,7 +241,7 @@ def test_only_the_merged_model_of_this_result_is_evaluated(
     for other in (None, "another"):
         if other:
             (evaluate.MERGED / "finished.json").write_text(other)
-        with pytest.raises(SystemExit, match=r"run merge_adapter\.py first"):
+        with pytest.raises(SystemExit, match=r"Run merge_adapter\.py first"):
             evaluate.main()
 
 

@@ -50,5 +50,7 @@ def test_nothing_is_advised_where_little_waits(tmp_path: Path, nodes: int, netwo
 
 def test_the_bundles_readme_gives_the_advice(tmp_path: Path) -> None:
     readme = texts(good(tmp_path, on_nodes(4, 100)))["README.md"]
-    for advice in planned(tmp_path, 4, 100).shorter_waits:
+    advised = planned(tmp_path, 4, 100).shorter_waits
+    assert advised
+    for advice in advised:
         assert advice in readme.replace("\\", "")

@@ -19,6 +19,7 @@ def test_without_facts_nothing_is_met_and_every_line_says_what_is_missing():
 
 
 def test_a_fact_meets_its_own_line_only():
+    assert CHECKLIST
     for item in CHECKLIST:
         found = completion({item.fact: True})
         assert [line.text for line in found if line.met] == [item.text] * (not item.by_run)

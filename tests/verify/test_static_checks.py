@@ -31,6 +31,7 @@ CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
     "traces": text.trace_problems,
     "consistency": consistency.consistency_problems,
     "launch": launch.launch_problems,
+    "failure": launch.failure_problems,
 }
 
 # check, recipe, file, text, what replaces it, words of the finding
@@ -99,6 +100,18 @@ DEFECTS = [
         "/stages/1-sft/train",
         "trains sft, sft, planned: sft, dpo",
     ),
+    ("failure", "sft-lora", "launch/local.sh", "set -euo pipefail", "set -u", "goes on with evaluate.py when python"),
+    ("failure", "sft-lora", "launch/local.sh", '/train.py" "$@"', '/train.py" "$@" || true', "python train.py has"),
+    ("failure", "sft-lora", "launch/local.sh", '/prepare_data.py"', '/prepare_data.py" || true', "prepare_data.py has"),
+    (
+        "failure",
+        "mixed-nodes",
+        "launch/nodes.sh",
+        '    "$@"\n    return',
+        '    "$@" || true\n    return',
+        "train.py has",
+    ),
+    ("failure", "sft-dpo", "launch/local.sh", '/merge_adapter.py"', '/merge_adapter.py" || :', "merge_adapter.py has"),
 ]
 
 

@@ -41,7 +41,8 @@ def check_launch(bundle: Bundle, report: VerifyReport) -> None:
         problems = launch_problems(bundle)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         problems = [f"{script} cannot be read: {error}"]
-    report.add(f"{script} starts every stage as planned", problems)
+    if report.add(f"{script} starts every stage as planned", problems):
+        report.add(f"{script} stops where a part of it fails", failure_problems(bundle))
 
 
 def launch_problems(bundle: Bundle) -> list[str]:
@@ -49,15 +50,36 @@ def launch_problems(bundle: Bundle) -> list[str]:
     return [problem for node in range(bundle.machines) for problem in _problems_on(bundle, node)]
 
 
+def failure_problems(bundle: Bundle) -> list[str]:
+    """Programs of the first node whose failure the script passes over: it would go on, or end as if all were well.
+
+    A line of the recipe's own setup that ends the script on this machine, before the program, proves nothing.
+    """
+    problems = []
+    for count, start in enumerate(starts(bundle, 0, {}), start=1):
+        code, found = _evaluated(bundle, 0, {"FAILS": str(count)})
+        name = f"{start.program} {start.script}".strip()
+        if len(found) > count:
+            problems.append(f"it goes on with {found[count].script} when {name} has failed")
+        elif len(found) == count and code == 0:
+            problems.append(f"it ends without an error when {name} has failed")
+    return problems
+
+
 def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[ProcessStart]:
     """What the script starts on a node, in order; `told` are variables that a user sets."""
+    return _evaluated(bundle, node, told)[1]
+
+
+def _evaluated(bundle: Bundle, node: int, told: Mapping[str, str]) -> tuple[int, list[ProcessStart]]:
+    """The exit code of the script as bash evaluates it, and what it starts."""
     bash, root = shutil.which("bash") or "bash", abspath(bundle.root)
     place = {"NODE_RANK": str(node), "MASTER_ADDR": "first"} if bundle.machines > 1 else {}
     with TemporaryDirectory(prefix="recipec-launch-") as folder:
         notes = Path(folder, "notes")
         notes.touch()
         environment = {"PATH": folder, "HOME": folder, "HF_TOKEN": "none", "BASH_ENV": str(READER), "NOTES": str(notes)}
-        subprocess.run(
+        done = subprocess.run(
             [bash, f"{root}/{bundle.launcher}"],
             env=environment | place | dict(told),
             cwd=folder,
@@ -67,7 +89,7 @@ def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[ProcessSt
             check=False,
         )
         words = notes.read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
-    return list(_noted([word.removeprefix(f"{root}/") for word in words]))
+    return done.returncode, list(_noted([word.removeprefix(f"{root}/") for word in words]))
 
 
 def _noted(words: list[str]) -> Iterator[ProcessStart]:
