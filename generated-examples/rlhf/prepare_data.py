@@ -30,7 +30,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
-MAX_DROPPED = 0.05  # share of the rows to train on that may be lost to max_length
+MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
 
 
 class UnreadableRow(ValueError):
@@ -180,10 +180,21 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     counted["messages_behind_answers"] = sum(rows["behind"][:])
     report["train"] = counted
+    if counted["empty"]:
+        tell_empty(rows, stage, counted["empty"])
     equal = rows["equal"][:]
     apart = [index for index in kept if not equal[index]]  # two answers that are the same prefer nothing
     counted["equal"] = len(kept) - len(apart)
     return rows.select(apart)
+
+
+def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
+    """Say that rows are left out in which an answer is empty or nothing is asked, and stop where they are too many."""
+    first = next(place for place, teaches in zip(rows["place"][:], rows["teaches"][:], strict=True) if not teaches)
+    lost = f"{stage.name}: {empty} of {len(rows)} rows have an empty answer, or ask nothing; the first is {first}"
+    print(f"{lost}. They are left out.")
+    if empty > MAX_DROPPED * len(rows):
+        raise SystemExit(f"{lost}. That is more than {MAX_DROPPED:.0%}: mend or remove them, or raise MAX_DROPPED")
 
 
 def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:
