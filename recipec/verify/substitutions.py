@@ -21,6 +21,7 @@ from recipec.estimate.workload import adapter_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.sizes import (
+    LEARN_FROM_REWARDS,
     LEARN_GENERATIONS,
     LEARN_STEPS,
     RUN_STEPS,
@@ -77,9 +78,12 @@ class Situation(Struct, frozen=True):
         """Optimizer steps of one training here."""
         if not self.learns:
             return RUN_STEPS
-        valued = any(stage.method.has_value_head for stage in self.bundle.stages)  # it has to learn what to expect
-        generations = (whole_generations(stage, 1) * LEARN_GENERATIONS for stage in self.bundle.stages)
-        return max(LEARN_STEPS * (1 + valued), *generations)
+        return max(map(self._steps_of, self.bundle.stages))
+
+    def _steps_of(self, stage: BundleStage) -> int:
+        if not stage.method.generates:
+            return LEARN_STEPS
+        return max(LEARN_FROM_REWARDS, whole_generations(stage, 1) * LEARN_GENERATIONS)
 
     @property
     def on_cpu(self) -> bool:
