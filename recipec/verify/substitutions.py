@@ -302,7 +302,7 @@ def _rewards(given: Situation) -> Applied | None:
     if not stages or not given.learns:
         return None
     planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
-    toy = "the share of an answer's tokens with an even number"
+    toy = "the share of an answer's tokens whose embedding begins with a positive number"
     return Applied(planned, toy, dict.fromkeys(("toy-rewards", "toy-rloo-rewards", "toy-scores"), True))
 
 

@@ -163,18 +163,18 @@ TOY_SCALE = 8  # of RLOO, whose KL is taken off rewards as they are: those of ch
 
 
 def toy_rewards(module, value):
-    """Answers are judged by the share of their tokens with an even number; the bundle's functions run, too."""
+    """Answers are judged by the share of their tokens that a toy likes; the bundle's functions run, too."""
     import torch
 
     trainer = module.GRPOTrainer if hasattr(module, "GRPOTrainer") else module.RLOOTrainer
     scale = 1 if hasattr(module, "GRPOTrainer") else TOY_SCALE
     judge = trainer._calculate_rewards
+    _note_liked(trainer)
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         found = torch.zeros_like(judge(self, inputs, prompts, completions, completion_ids_list))
-        even = [sum(token % 2 == 0 for token in answer) / max(len(answer), 1) for answer in completion_ids_list]
         counts = next(place for place, weight in enumerate(self.reward_weights) if weight)
-        mine = torch.tensor(even, device=found.device) * scale
+        mine = torch.tensor(_shares(self, completion_ids_list), device=found.device) * scale
         found[:, counts] = self.accelerator.gather(mine) / self.reward_weights[counts]
         return found
 
@@ -184,14 +184,44 @@ def toy_rewards(module, value):
 def toy_scores(module, value):
     """The same for the trainer of PPO that a bundle brings."""
     judge = module.PPOTrainer.rewards
+    _note_liked(module.PPOTrainer)
 
     def rewards(self, rows, answers):
         found, counts = judge(self, rows, answers), next(n for n, w in enumerate(self.args.reward_weights) if w)
-        even = [sum(token % 2 == 0 for token in answer) / max(len(answer), 1) for answer in answers]
         scale = [float(n == counts) / self.args.reward_weights[counts] for n in range(len(found[0]))]
-        return [[share * each for each in scale] for share in even]
+        return [[share * each for each in scale] for share in _shares(self, answers)]
 
     module.PPOTrainer.rewards = rewards
+
+
+def _note_liked(trainer):
+    """The toy likes tokens whose embedding begins with a positive number: a hidden state can learn to ask for them.
+
+    The embeddings are those of the model before training, which a resumed training has at its beginning, too.
+    """
+    make = trainer.__init__
+
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        self.liked = [number > 0 for number in _first_numbers(self.model)]
+
+    trainer.__init__ = __init__
+
+
+def _first_numbers(model):
+    """Of the embedding of every token, also where ranks share them."""
+    parts = (part for part in model.modules() if hasattr(part, "get_output_embeddings"))
+    weight = next(found for part in parts if (found := part.get_output_embeddings()) is not None).weight
+    if hasattr(weight, "ds_id"):
+        from deepspeed.zero import GatheredParameters
+
+        with GatheredParameters([weight]):
+            return weight[:, 0].tolist()
+    return (weight.full_tensor() if hasattr(weight, "full_tensor") else weight)[:, 0].tolist()
+
+
+def _shares(trainer, answers):
+    return [sum(trainer.liked[token] for token in answer) / max(len(answer), 1) for answer in answers]
 
 
 def _digests(inputs):
