@@ -9,14 +9,13 @@ from recipec.verify.bundle import Bundle, BundleStage
 
 RUN_STEPS = 6
 LEARN_STEPS = 24
-LEARN_FROM_REWARDS = 72  # steps: rewards of sampled answers say less than labels
+LEARN_FROM_REWARDS = 48  # steps: rewards of sampled answers say less than labels
 LEARN_GENERATIONS = 12  # whose rewards are compared where several steps share one
 CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
 RESUME_BATCHES = 3.5  # of an epoch, 4 steps, in the trainings that are compared: the last batch is not full
 RESUME_STEPS = 12  # 3 epochs
 RESUME_CHECKPOINT = 6  # in the middle of the second epoch
 RESUME_DEATH = 7  # the step at which the process is killed: after RESUME_CHECKPOINT, before the end
-REWARD_RATE = 3.0  # times the learning rate, where rewards of sampled answers say less than labels
 ANSWER_RATE = 0.25  # of the learning rate, where the KL of all tokens of an answer is in its reward
 RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
 _FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
@@ -38,7 +37,6 @@ def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[st
     """Trainer arguments of a stage at the learn level, in place of the plan's."""
     save_every = whole_generations(stage, save_every)
     rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
-    rate *= REWARD_RATE if stage.method.generates else 1.0
     rate *= ANSWER_RATE if stage.method.weighs_whole_answers else 1.0
     return {
         "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
