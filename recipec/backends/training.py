@@ -361,11 +361,12 @@ def _device_names(stage: StageJob) -> dict[str, Any]:
     start = start_of(stage.job)
     own = launcher_of(stage.job) is None
     command = f"accelerate launch {stage.folder}train.py" if own else f"{start.command} {start.script}"
+    decided = [name for name in ("stage", "loop") if name in stage.plan.decisions]
     return {
         **gpu_names(stage.job),
-        "wraps": stage.because(not stage.loop.own, "loop"),
+        "wraps": stage.because(not stage.loop.own, *decided),
         "alone": stage.because(not stage.strategy.distributed, "strategy"),
-        "start_command": Raw(command),
+        "start_command": Raw(str(stage.because(command, "stage", "nodes", "gpus_per_node"))),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.bundle.changes import Action, Change, OnConflict, compare
+from recipec.bundle.changes import Action, FileChange, OnConflict, compare
 from recipec.bundle.folder import (
     behind_link,
     check_paths,
@@ -52,7 +52,7 @@ FINE, FOUND, UNUSABLE = 0, 1, 2  # exit codes
 class WriteResult(Struct, frozen=True):
     """What happened to each file, what to tell the user, and the exit code."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FileChange, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     exit_code: int = FINE
     stale: bool = True  # the build had something to write
@@ -109,7 +109,7 @@ def _run(job: _Job) -> WriteResult:
         check_journals(job.out)
         if not job.writes:
             note = "an earlier build was interrupted; the next build recovers from it"
-            return WriteResult((Change(STATE, Action.OVERWRITE, note),))
+            return WriteResult((FileChange(STATE, Action.OVERWRITE, note),))
         recover(job.out)
     return _compare_and_write(job)
 
@@ -134,33 +134,33 @@ def _compare_and_write(job: _Job) -> WriteResult:
     return _write(job, last, changes, conflicts)
 
 
-def _holds_up(job: _Job, conflicts: Sequence[Change]) -> bool:
+def _holds_up(job: _Job, conflicts: Sequence[FileChange]) -> bool:
     """Conflicts that must be settled before anything is written."""
     return bool(conflicts) and (job.conflict is OnConflict.FAIL or any(change.unresolved for change in conflicts))
 
 
-def _write(job: _Job, last: LastBuild, changes: tuple[Change, ...], conflicts: Sequence[Change]) -> WriteResult:
+def _write(job: _Job, last: LastBuild, changes: tuple[FileChange, ...], conflicts: Sequence[FileChange]) -> WriteResult:
     files = _changed_files(changes) | _changed_state(job, last, changes)
     edited = write_files(job.out, files) if files and job.writes else ()
-    late = [Change(path, Action.CONFLICT, "edited during the build; your version is kept") for path in edited]
+    late = [FileChange(path, Action.CONFLICT, "edited during the build; your version is kept") for path in edited]
     outcome = "all other files were written" if job.writes else "a build would write all other files"
     diagnostics = [_conflict(found, outcome, help) for found, help in _helps(conflicts, late)]
     marked = bool(conflicts) and job.conflict is OnConflict.MARKERS
     return WriteResult(changes, tuple(diagnostics), FOUND if marked or late else FINE, stale=bool(files))
 
 
-def _helps(conflicts: Sequence[Change], late: Sequence[Change]) -> list[tuple[Sequence[Change], str]]:
+def _helps(conflicts: Sequence[FileChange], late: Sequence[FileChange]) -> list[tuple[Sequence[FileChange], str]]:
     """The kinds of conflict that there are, and how each is resolved."""
     kinds = (conflicts, "edit the marked lines; recipec keeps the result as your edit"), (late, "build again")
     return [kind for kind in kinds if kind[0]]
 
 
-def _changed_files(changes: Sequence[Change]) -> dict[str, File]:
+def _changed_files(changes: Sequence[FileChange]) -> dict[str, File]:
     changed = [change for change in changes if change.text is not None or change.action is Action.DELETE]
     return {c.path: File(c.text, c.executable, _known_by(c.found), c.crlf) for c in changed}
 
 
-def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File]:
+def _changed_state(job: _Job, last: LastBuild, changes: Sequence[FileChange]) -> dict[str, File]:
     """The files under `.recipec/` that this build changes; a file kept as an orphan keeps its last text, for merges."""
     emitted = {file.path: file.text for file in job.files}
     kept = {change.path for change in changes if change.action is Action.KEEP_ORPHAN}
@@ -181,7 +181,7 @@ def _known_by(found: Found | None) -> str | None:
     return found.fingerprint if found else None
 
 
-def _conflict(conflicts: Sequence[Change], outcome: str, help: str) -> Diagnostic:
+def _conflict(conflicts: Sequence[FileChange], outcome: str, help: str) -> Diagnostic:
     places = tuple(f"{change.path}: {change.note}" for change in conflicts)
     return Diagnostic("W0701", f"merge conflicts; {outcome}", notes=places, help=(help,))
 

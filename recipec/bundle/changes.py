@@ -40,7 +40,7 @@ class OnConflict(StrEnum):
     FAIL = "fail"
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """One file, what happens to it, a word to the user, its new text when it is written, and what was there."""
 
     path: str
@@ -63,7 +63,7 @@ def compare(
     last: LastBuild,
     on_conflict: OnConflict = OnConflict.MARKERS,
     force: bool = False,
-) -> list[Change]:
+) -> list[FileChange]:
     """All changes that bring `out` from the last build to `files`; `force` gives up the user's edits and deletions."""
     emitted = {file.path: file for file in files}
     changes = [change for file in emitted.values() for change in _file_changes(out, file, last, on_conflict, force)]
@@ -71,17 +71,17 @@ def compare(
     return changes + [change for change in orphans if change]
 
 
-def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnConflict, force: bool) -> list[Change]:
+def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnConflict, force: bool) -> list[FileChange]:
     target = out / file.path
     if (target.exists() and not target.is_file()) or not _has_room(out, target):
-        return [Change(file.path, Action.REFUSE, "blocked by an existing folder, pipe or file")]
+        return [FileChange(file.path, Action.REFUSE, "blocked by an existing folder, pipe or file")]
     disk, built = read_file(target), last.texts.get(file.path)
     if disk is None:
         return [_missing(file, last, force)]
     if disk.text == file.text:
         return [_identical(file, disk)]
     if built is None:
-        return [Change(file.path, Action.REFUSE, "exists and was not written by recipec")]
+        return [FileChange(file.path, Action.REFUSE, "exists and was not written by recipec")]
     if disk.text == built or force:
         return [_write(file, Action.OVERWRITE, disk, "" if disk.text == built else "your edit is discarded")]
     return _edited(out, file, disk, built, on_conflict)
@@ -92,31 +92,33 @@ def _has_room(out: Path, target: Path) -> bool:
     return not any(parent.is_file() for parent in target.parents if parent != out and parent.is_relative_to(out))
 
 
-def _missing(file: Rendered, last: LastBuild, force: bool) -> Change:
+def _missing(file: Rendered, last: LastBuild, force: bool) -> FileChange:
     if file.path not in last.texts or force:
         return _write(file, Action.CREATE, None)
     note = "" if file.path in last.deleted else "deleted by you; restore it with --force"
-    return Change(file.path, Action.STAYS_DELETED, note)
+    return FileChange(file.path, Action.STAYS_DELETED, note)
 
 
-def _identical(file: Rendered, disk: Found) -> Change:
+def _identical(file: Rendered, disk: Found) -> FileChange:
     if file.executable and not disk.executable:
         return _write(file, Action.OVERWRITE, disk, "made executable")
     if file.executable and disk.returns:
         return _write(file, Action.OVERWRITE, disk, _MADE_RUNNABLE)
-    return Change(file.path, Action.UNCHANGED)
+    return FileChange(file.path, Action.UNCHANGED)
 
 
-def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[FileChange]:
     """The file as the user edited it, when the new build is another text."""
     if has_markers(disk.text):
         return [
-            Change(file.path, Action.CONFLICT, "still contains conflict markers of an earlier build", unresolved=True)
+            FileChange(
+                file.path, Action.CONFLICT, "still contains conflict markers of an earlier build", unresolved=True
+            )
         ]
     if file.text == built and file.executable and disk.returns:
         return [_write(file, Action.MERGE, disk, f"your edits are kept; {_MADE_RUNNABLE}", disk.text)]
     if file.text == built:
-        return [Change(file.path, Action.KEEP_EDIT)]
+        return [FileChange(file.path, Action.KEEP_EDIT)]
     if file.path.endswith(".json"):
         return _edited_json(out, file, disk, built, on_conflict)
     merged = merge_text(built, disk.text, file.text)
@@ -124,13 +126,13 @@ def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnC
         return [_write(file, Action.MERGE, disk, text=merged.text)]
     if on_conflict is not OnConflict.MARKERS:
         return [
-            Change(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version is kept")
+            FileChange(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version is kept")
         ]
     places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''}"
     return [_write(file, Action.CONFLICT, disk, f"markers in {places}", merged.text)]
 
 
-def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[FileChange]:
     """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
     why = "you and the new build changed the same value"
     try:
@@ -140,11 +142,11 @@ def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict
     if merged is not None:
         return [_write(file, Action.MERGE, disk, text=_as_lines_merge(file, disk.text, built, merged))]
     if on_conflict is not OnConflict.MARKERS:
-        return [Change(file.path, Action.CONFLICT, f"{why}; your version is kept")]
+        return [FileChange(file.path, Action.CONFLICT, f"{why}; your version is kept")]
     beside, found = _beside(out, file, built)
     return [
-        Change(file.path, Action.CONFLICT, f"{why}; your version is kept, the new build is in {beside}"),
-        Change(beside, Action.OVERWRITE if found else Action.CREATE, text=file.text, found=found),
+        FileChange(file.path, Action.CONFLICT, f"{why}; your version is kept, the new build is in {beside}"),
+        FileChange(beside, Action.OVERWRITE if found else Action.CREATE, text=file.text, found=found),
     ]
 
 
@@ -173,15 +175,15 @@ def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
         return merged
 
 
-def _orphan(out: Path, path: str, built: str) -> Change | None:
+def _orphan(out: Path, path: str, built: str) -> FileChange | None:
     """A file of the last build that this one does not emit."""
     disk = read_file(out / path)
     if disk is None:
         return None
     if disk.text == built:
-        return Change(path, Action.DELETE, "no longer part of the bundle", found=disk)
-    return Change(path, Action.KEEP_ORPHAN, "no longer part of the bundle, kept because you edited it")
+        return FileChange(path, Action.DELETE, "no longer part of the bundle", found=disk)
+    return FileChange(path, Action.KEEP_ORPHAN, "no longer part of the bundle, kept because you edited it")
 
 
-def _write(file: Rendered, action: Action, disk: Found | None, note: str = "", text: str | None = None) -> Change:
-    return Change(file.path, action, note, file.text if text is None else text, file.executable, found=disk)
+def _write(file: Rendered, action: Action, disk: Found | None, note: str = "", text: str | None = None) -> FileChange:
+    return FileChange(file.path, action, note, file.text if text is None else text, file.executable, found=disk)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from recipec.bundle.build import FINE, UNUSABLE, WriteResult, write_bundle
-from recipec.bundle.changes import Action, Change, OnConflict
+from recipec.bundle.changes import Action, FileChange, OnConflict
 from recipec.cli.compiling import compiled, tell
 from recipec.cli.inputs import AnyPath, RecipePath, open_bundle, plan_if_any
 from recipec.cli.output import Failure, dim, formats, print_json, strong, tone
@@ -123,7 +123,7 @@ def build_document(
     }
 
 
-def _change(change: Change) -> Document:
+def _change(change: FileChange) -> Document:
     mark = _MARKS.get(change.action, "=")
     note = change.note or _WORDS.get(change.action, "")
     return {"mark": mark, "path": change.path, "action": change.action.value, "note": note}

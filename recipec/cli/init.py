@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from recipec.axes import NAMED_MODELS, Method, families, meant_by, methods_of, stages_of, tasks
-from recipec.cli.init_questions import Answers, Proposal, ask, look, missing_flags, propose_all
+from recipec.cli.init_questions import Answers, ProposedAnswer, ask, look, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
@@ -110,10 +110,10 @@ def _write(folder: Path, text: str) -> None:
         raise Failure(f"cannot write `{folder / RECIPE}`: {reason}", exit_code=UNUSABLE) from error
 
 
-def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
+def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     """The recipe for `folder`; the path of the data is written relative to it."""
     stated = answers.get("format")
-    data = Proposal(_relative(answers["data"].value, folder), answers["data"].because)
+    data = ProposedAnswer(_relative(answers["data"].value, folder), answers["data"].because)
     written = f"{{ hub = {_literal(answers['data'])} }}" if stated else _literal(data)
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
@@ -144,13 +144,13 @@ def _relative(path: str, folder: Path) -> str:
     return path if os.path.isabs(path) else Path(os.path.relpath(path, folder)).as_posix()
 
 
-def _literal(answer: Proposal) -> str:
+def _literal(answer: ProposedAnswer) -> str:
     """A TOML string with its reason as a comment; JSON's escapes are TOML's, but for DEL."""
     quoted = json.dumps(answer.value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return quoted + _reason(answer)
 
 
-def _reason(answer: Proposal) -> str:
+def _reason(answer: ProposedAnswer) -> str:
     return f"  # {printable(answer.because)}" if answer.because else ""
 
 

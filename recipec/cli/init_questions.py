@@ -21,14 +21,14 @@ _USUAL_TASK = "instruct"
 Flags = Mapping[str, str]
 
 
-class Proposal(Struct, frozen=True):
+class ProposedAnswer(Struct, frozen=True):
     """An answer and the reason for it, "" when the user gave it."""
 
     value: str
     because: str
 
 
-Answers = dict[str, Proposal]
+Answers = dict[str, ProposedAnswer]
 
 
 def look(pattern: str) -> tuple[str, str]:
@@ -58,37 +58,37 @@ def on_hub(given: Flags) -> bool:
 # What is proposed; None where nobody can guess.
 
 
-def _data(folder: Path, given: Flags) -> Proposal | None:
+def _data(folder: Path, given: Flags) -> ProposedAnswer | None:
     return None
 
 
-def _format(folder: Path, given: Flags) -> Proposal | None:
+def _format(folder: Path, given: Flags) -> ProposedAnswer | None:
     return None
 
 
-def _task(folder: Path, given: Flags) -> Proposal:
+def _task(folder: Path, given: Flags) -> ProposedAnswer:
     """The task of the method that rows like these are usually for."""
     format, evidence = look(given["data"]) if "data" in given else ("", "the usual task")
     if stated := given.get("format"):
         format, evidence = stated, "the usual task for them"
     task = METHODS[ROW_FORMATS[format].usual].task if format else _USUAL_TASK
-    return Proposal(task, f"{format or 'unknown'} data: {evidence}")
+    return ProposedAnswer(task, f"{format or 'unknown'} data: {evidence}")
 
 
-def _gpu(folder: Path, given: Flags) -> Proposal | None:
+def _gpu(folder: Path, given: Flags) -> ProposedAnswer | None:
     """The GPU of this machine, where the catalog has it."""
     from recipec.catalog.gpus import gpu as catalog_gpu
 
     found = [catalog_gpu(model) for model in _devices()]
-    return Proposal(found[0].name, "detected on this machine") if found and found[0] else None
+    return ProposedAnswer(found[0].name, "detected on this machine") if found and found[0] else None
 
 
-def _gpus(folder: Path, given: Flags) -> Proposal:
+def _gpus(folder: Path, given: Flags) -> ProposedAnswer:
     """As many as this machine has of the GPU in question, else one."""
     here = _gpu(folder, given)
     if here and here.value == given.get("gpu"):
-        return Proposal(str(min(8, len(_devices()))), "all GPUs of this machine")
-    return Proposal("1", "the default")
+        return ProposedAnswer(str(min(8, len(_devices()))), "all GPUs of this machine")
+    return ProposedAnswer("1", "the default")
 
 
 def _devices() -> list[str]:
@@ -98,20 +98,22 @@ def _devices() -> list[str]:
     return [model[1] for model in models if model]
 
 
-def _model(folder: Path, given: Flags) -> Proposal:
+def _model(folder: Path, given: Flags) -> ProposedAnswer:
     """The compiler's own choice, but where another model must have the same tokens."""
     needed = [name for row in methods_of(given.get("task", _USUAL_TASK)) for name in row.needs_vocabulary_of]
     if needed:
-        return Proposal(NAMED_MODELS[needed[0]].goes_with, f"an example, with the vocabulary of the {needed[0]} below")
-    return Proposal(AUTO, "recipec chooses a model for the task, the data and the GPU; `recipec plan` shows it")
+        return ProposedAnswer(
+            NAMED_MODELS[needed[0]].goes_with, f"an example, with the vocabulary of the {needed[0]} below"
+        )
+    return ProposedAnswer(AUTO, "recipec chooses a model for the task, the data and the GPU; `recipec plan` shows it")
 
 
-def _recipe_name(folder: Path, given: Flags) -> Proposal:
+def _recipe_name(folder: Path, given: Flags) -> ProposedAnswer:
     """The folder's own name, in the letters that a recipe's name may have."""
     cleaned = re.sub(r"[^a-z0-9._-]+", "-", folder.absolute().name.lower()).strip("-._")[:63]
     if _NAME.fullmatch(cleaned):
-        return Proposal(cleaned, "the name of the folder")
-    return Proposal("my-model", "the default name")
+        return ProposedAnswer(cleaned, "the name of the folder")
+    return ProposedAnswer("my-model", "the default name")
 
 
 # What is wrong with an answer; "" when it is good.
@@ -174,7 +176,7 @@ class Question(Struct, frozen=True):
 
     flag: str
     text: str
-    propose: Callable[[Path, Flags], Proposal | None]
+    propose: Callable[[Path, Flags], ProposedAnswer | None]
     refuses: Callable[[str], str]
     example: str = ""  # where there may be nothing to propose
     applies: Callable[[Flags], bool] = lambda given: True
@@ -249,21 +251,21 @@ def _is_left_out(question: Question, given: Flags) -> bool:
     return True
 
 
-def _given(question: Question, given: Flags) -> Proposal | None:
+def _given(question: Question, given: Flags) -> ProposedAnswer | None:
     if question.flag not in given:
         return None
     if wrong := question.refuses(given[question.flag]):
         raise Failure(f"--{question.flag}: {wrong}", exit_code=UNUSABLE)
-    return Proposal(given[question.flag], "")
+    return ProposedAnswer(given[question.flag], "")
 
 
-def _prompted(question: Question, proposal: Proposal | None) -> Proposal:
+def _prompted(question: Question, proposal: ProposedAnswer | None) -> ProposedAnswer:
     """Ask until the answer can be used; the proposal's reason stands above the question."""
     if proposal:
         click.echo(printable(f"{proposal.value}: {proposal.because}"))
     value = proposal.value if proposal else ""  # without a default, click asks again and says nothing
     answer = click.prompt(question.text, default=value, show_default=bool(value), value_proc=_checked(question))
-    return proposal if proposal and answer == proposal.value else Proposal(answer, "")
+    return proposal if proposal and answer == proposal.value else ProposedAnswer(answer, "")
 
 
 def _checked(question: Question) -> Callable[[str], str]:

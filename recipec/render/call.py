@@ -87,7 +87,16 @@ def _expression(value: Any, indent: int, used: int) -> str:
         line = py(value)
         if indent + used + columns(visible(line)) + 1 <= WIDTH:
             return line
+    elif isinstance(value, list) and len(value) == 1 and (short := _one_item(value[0], indent, used)):
+        return short
     return _one_per_line(value, indent)
+
+
+def _one_item(item: Any, indent: int, used: int) -> str | None:
+    """A list of one call, on one line; None where it needs more."""
+    line = f"[{_expression(item, indent, used + 1)}]"
+    shown = visible(line)
+    return line if "\n" not in shown and indent + used + columns(shown) + 1 <= WIDTH else None
 
 
 def _one_per_line(value: Any, indent: int) -> str:

@@ -279,7 +279,7 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
 def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, quantized: bool) -> None:
     bundle = texts(good(tmp_path, BASES[name]))
     assert ("unquantized base" in bundle["merge_adapter.py"]) is quantized
-    assert re.search(r"/merged`, of \d+\.\d GiB:", bundle["README.md"])
+    assert re.search(r"write \d+\.\d GiB into\s`outputs/\w+/merged`", bundle["README.md"])
 
 
 def test_the_readme_says_what_is_ignored_and_what_each_part_is_for(tmp_path: Path) -> None:
