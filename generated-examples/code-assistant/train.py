@@ -127,9 +127,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
-        callbacks=[
-            StopWithoutProgress(patience=4),
-        ],
+        callbacks=[StopWithoutProgress(patience=4)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline

@@ -127,9 +127,7 @@ def main() -> None:
         beta=0.0,
         temperature=1.0,
         label_weight=0.0,
-        callbacks=[
-            StopWithoutProgress(patience=4),
-        ],
+        callbacks=[StopWithoutProgress(patience=4)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline

@@ -132,9 +132,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
-        callbacks=[
-            StopWithoutProgress(patience=10),
-        ],
+        callbacks=[StopWithoutProgress(patience=10)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     evaluate_without_router_loss(trainer)

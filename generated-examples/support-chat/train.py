@@ -137,9 +137,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         quantization_config=nf4_config(),
-        callbacks=[
-            StopWithoutProgress(patience=3),
-        ],
+        callbacks=[StopWithoutProgress(patience=3)],
     )
     for parameter in trainer.model.parameters():  # TRL makes the adapter bf16, where small steps round to nothing
         if parameter.requires_grad:

@@ -114,9 +114,7 @@ def main() -> None:
         args=config,
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
-        callbacks=[
-            StopWithoutProgress(patience=3),
-        ],
+        callbacks=[StopWithoutProgress(patience=3)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     best_of_saved(trainer)  # some evaluations have no checkpoint

@@ -171,15 +171,15 @@ def check_weights(launch: Rehearsal, stage: BundleStage, whole: Path, resumed: P
 def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
     """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
 
-    The line that keeps --output-dir from several stages names train.py, too, and goes with them.
+    The line that keeps --output-dir from several stages goes with them.
     """
     text = (bundle.root / bundle.launcher).read_text(encoding="utf-8").replace("\\\n", " ")
-    others = ("prepare_data.py", "evaluate.py", "merge_adapter.py", "train.py")
+    others = ('prepare_data.py"', 'evaluate.py"', 'merge_adapter.py"', 'train.py"', "--output-dir")
     wanted = f"$BUNDLE/{stage.folder}train.py"
     kept = [
         line
         for line in text.splitlines()
-        if wanted in line or line.lstrip().startswith("#") or not any(f'{name}"' in line for name in others)
+        if wanted in line or line.lstrip().startswith("#") or not any(name in line for name in others)
     ]
     (bundle.root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
 

@@ -40,7 +40,7 @@ def check_devices() -> None:
     if "WORLD_SIZE" not in os.environ and (visible := torch.accelerator.device_count()) > 1:
         raise SystemExit(
             f"One process sees {visible} GPUs, and the Trainer would spread each batch over all (DataParallel). "
-            "Start it with `bash launch/local.sh`, or set CUDA_VISIBLE_DEVICES to one GPU."
+            "Start it with `bash launch/local.sh`, or make only one GPU visible."
         )
 
 

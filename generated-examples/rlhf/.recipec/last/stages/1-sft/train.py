@@ -132,9 +132,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         processing_class=tokenizer,
         peft_config=lora_config(),
-        callbacks=[
-            StopWithoutProgress(patience=3),
-        ],
+        callbacks=[StopWithoutProgress(patience=3)],
     )
     tokenizer.chat_template = own_template  # the result keeps the model's
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume

@@ -126,9 +126,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
-        callbacks=[
-            StopWithoutProgress(patience=3),
-        ],
+        callbacks=[StopWithoutProgress(patience=3)],
     )
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
