@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from recipec.bundle.lines import lines_of, stretches
 
 MINE, LAST, NEW = "<<<<<<< your edit", "||||||| last build", ">>>>>>> new build"
 _ABSENT = object()
@@ -32,11 +33,6 @@ def merge_text(last: str, mine: str, new: str) -> Merged:
         merged += settled if settled is not None else _marked(chunk_last, chunk_mine, chunk_new)
         merged += shared
     return Merged("".join(merged), conflicts)
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines with their ends; only `\\n` ends a line."""
-    return list(io.StringIO(text, newline="\n"))
 
 
 def has_markers(text: str) -> bool:
@@ -100,10 +96,7 @@ def _chunks(
 
 def _matches(old: list[str], new: list[str]) -> dict[int, int]:
     """Which line of `new` each kept line of `old` became."""
-    from difflib import SequenceMatcher
-
-    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-    return {a + i: b + i for a, b, size in blocks for i in range(size)}
+    return {before: after for each in stretches(old, new) if each.equal for before, after in each.pairs}
 
 
 def _settle(last: Any, mine: Any, new: Any) -> Any:

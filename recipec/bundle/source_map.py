@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import decode
 
-from recipec.bundle.merge import lines_of
+from recipec.bundle.lines import lines_of, stretches
 from recipec.bundle.state import LAST, MOST_BYTES, SOURCE_MAP, dump_json, read_text
 from recipec.files import read_regular
 from recipec.render.artifact import Rendered
@@ -61,12 +61,6 @@ def ids_at(out: Path, path: str, line: int) -> Origin | None:
 
 def _line_before(built: list[str], now: list[str], line: int) -> tuple[int | None, bool]:
     """The line of the last build that `line` was, and whether it was edited; None for a line of the user's own."""
-    from difflib import SequenceMatcher
-
-    for tag, start, end, now_start, now_end in SequenceMatcher(None, built, now, autojunk=False).get_opcodes():
-        if now_start < line <= now_end:
-            before = start + line - now_start
-            if tag == "equal":
-                return before, False
-            return (before, True) if end - start == now_end - now_start else (None, False)
-    return None, False
+    here = next(each for each in stretches(built, now) if each.new < line <= each.new_end)
+    before = next((old + 1 for old, new in here.pairs if new + 1 == line), None)
+    return before, before is not None and not here.equal

@@ -8,13 +8,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.bundle.merge import lines_of
+from recipec.bundle.lines import lines_of, stretches
 from recipec.bundle.source_map import Lines, Origin, ids_at
 from recipec.cli.inputs import Records, files_on_disk, open_bundle, text_on_disk
 from recipec.cli.output import Failure
 from recipec.units import counted
 
 SCHEMA_VERSION = 1
+_DEEPEST = 100  # plans have a dozen
 
 Document = dict[str, Any]
 
@@ -48,23 +49,28 @@ def _side(decision: Document | None) -> Document | None:
 
 def reason(id: str, decisions: Mapping[str, Document]) -> Document:
     """The decision `id` with its inputs, recursively, under `from`."""
-    return _grown(id, decisions, {id})
+    return _grown(id, decisions, {id}, _DEEPEST)
 
 
 def reasons(ids: Iterable[str], decisions: Mapping[str, Document]) -> list[Document]:
     """The trees of several decisions; what one has shown, the next ones leave out."""
     known = [id for id in dict.fromkeys(ids) if id in decisions]
     seen = set(known)
-    return [_grown(id, decisions, seen) for id in known]
+    return [_grown(id, decisions, seen, _DEEPEST) for id in known]
 
 
-def _grown(id: str, decisions: Mapping[str, Document], seen: set[str]) -> Document:
+def _grown(id: str, decisions: Mapping[str, Document], seen: set[str], depth: int) -> Document:
     """Direct inputs are claimed before theirs, so that each decision stands as near to the top as it can."""
+    if not depth:
+        raise Failure(
+            f"decisions of this plan rest on each other more than {_DEEPEST} deep",
+            "recipec writes no such plan: build the bundle again",
+        )
     stage = id.partition(".")[0]
     inputs = (f"{stage}.{name}" for name in decisions[id]["inputs"])
     fresh = [other for other in dict.fromkeys(inputs) if other in decisions and other not in seen]
     seen.update(fresh)
-    return decisions[id] | {"id": id, "from": [_grown(other, decisions, seen) for other in fresh]}
+    return decisions[id] | {"id": id, "from": [_grown(other, decisions, seen, depth - 1) for other in fresh]}
 
 
 def explain_line(out: Path, path: str, line: int) -> Document:
@@ -138,14 +144,9 @@ def edited_lines(bundle: Records) -> list[Document]:
 
 def _changed(built: str, now: str) -> Iterator[tuple[int, int, str, str]]:
     """Lines that took the place of others: both numbers, from 1, and both texts."""
-    from difflib import SequenceMatcher
-
-    if built == now:
-        return
     old, new = lines_of(built), lines_of(now)
-    for tag, a, end_a, b, end_b in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "replace" and end_a - a == end_b - b:
-            yield from ((a + i + 1, b + i + 1, old[a + i], new[b + i]) for i in range(end_a - a))
+    for each in stretches(old, new):
+        yield from ((a + 1, b + 1, old[a], new[b]) for a, b in each.pairs if not each.equal)
 
 
 def _key(bundle: Records, path: str, line: int, decisions: Mapping[str, Document]) -> str:
@@ -223,14 +224,8 @@ def _reached(id: str, lines: Lines) -> list[Document]:
 
 def _moved(marks: Mapping[int, tuple[str, ...]], built: str, now: str) -> dict[int, tuple[str, ...]]:
     """The marks on the lines where they are now; a changed line keeps its marks, as in `source_map.ids_at`."""
-    from difflib import SequenceMatcher
-
-    if built == now:
-        return dict(marks)
-    matcher = SequenceMatcher(None, lines_of(built), lines_of(now), autojunk=False)
-    kept = [(a, b, end_a - a) for _, a, end_a, b, end_b in matcher.get_opcodes() if end_a - a == end_b - b]
-    shifts = ((before + i, after + i) for before, after, size in kept for i in range(1, size + 1))
-    return {after: marks[before] for before, after in shifts if before in marks}
+    pairs = [pair for each in stretches(lines_of(built), lines_of(now)) for pair in each.pairs]
+    return {after + 1: marks[before + 1] for before, after in pairs if before + 1 in marks}
 
 
 def _unknown(key: str, decisions: Mapping[str, Document]) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ def check_scores(sandbox: Sandbox, stage: BundleStage, found: Mapping[str, Any],
         report.add(name, outcome.tail())
         return
     known = json.loads((sandbox.root / f"scores-{stage.name}.json").read_text(encoding="utf-8"))
-    loss = found["metrics"]["eval_loss"]
+    loss = math.log(found["metrics"]["perplexity"])
     seen = f"{known['loss']:.4f} row by row, {loss:.4f} in after.json, of {known['rows']} rows of test.jsonl"
     report.add(name, score_problems(loss, found["rows"], known), seen)
 
@@ -39,5 +40,5 @@ def score_problems(loss: float, rows: int, known: Mapping[str, Any]) -> list[str
         [] if rows == known["rows"] else [f"after.json is of {rows} rows, test.jsonl has {known['rows']} to score"]
     )
     if not abs(loss - known["loss"]) <= LOSS_TOLERANCE * abs(known["loss"]):
-        problems.append(f"after.json has an eval_loss of {loss:.4f}, row by row it is {known['loss']:.4f}")
+        problems.append(f"after.json has a loss of {loss:.4f}, row by row it is {known['loss']:.4f}")
     return problems

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipec.bundle.merge import has_markers, lines_of, merge_json, merge_text
+from recipec.bundle.lines import lines_of, stretches
+from recipec.bundle.merge import Merged, has_markers, merge_json, merge_text
 
 texts = st.lists(st.sampled_from("abcdef\n"), max_size=12).map("\n".join) | st.text(max_size=8)
 LABELS = ["-L", "your edit", "-L", "last build", "-L", "new build"]
@@ -111,3 +112,22 @@ def test_json_merges_by_key(last: Any, mine: Any, new: Any, merged: Any) -> None
 def test_what_is_not_json_is_not_merged(text: str) -> None:
     with pytest.raises(ValueError):
         merge_json("{}", text, '{"b": 1}')
+
+
+@pytest.mark.parametrize("between", ["x\n" * 20_000, "".join(f"{n}\n" for n in range(20_000))])
+def test_many_lines_are_compared_in_short_time(between: str) -> None:
+    """Lines that both begin and end with are found; what lies between two edits counts as changed as a whole."""
+    last, mine = f"a\n{between}b\n", f"a\n{between}y\n{between}b\n"
+    ours, theirs = f"a\nours\n{between}ours\nb\n", f"a\n{between}theirs\nb\n"
+    assert merge_text(last, mine, last) == Merged(mine, 0)
+    merged = merge_text(last, ours, theirs)
+    assert merged.conflicts == 1 and merged.text.startswith("a\n") and merged.text.endswith("b\n")
+
+
+@given(old=texts, new=texts)
+def test_stretches_cover_both_texts(old: str, new: str) -> None:
+    old_lines, new_lines = lines_of(old), lines_of(new)
+    found = stretches(old_lines, new_lines)
+    assert [line for each in found for line in old_lines[each.old : each.old_end]] == old_lines
+    assert [line for each in found for line in new_lines[each.new : each.new_end]] == new_lines
+    assert all(old_lines[a] == new_lines[b] for each in found if each.equal for a, b in each.pairs)

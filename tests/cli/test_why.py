@@ -213,6 +213,20 @@ def test_a_tree_names_each_decision_once_and_as_near_to_the_top_as_it_can():
     assert [each["id"] for each in reasons(["s.b", "s.d", "s.b", "s.unknown"], decisions)] == ["s.b", "s.d"]
 
 
+def test_decisions_that_rest_on_each_other_without_an_end_in_sight_are_refused(run, out):
+    record = out / ".recipec/plan.json"
+    plan = json.loads(record.read_text())
+    stage = plan["stages"][0]
+    links = [stage["decisions"][0] | {"id": f"link_{i}", "inputs": [f"link_{i + 1}"]} for i in range(3_000)]
+    stage["decisions"] += links
+    record.write_text(json.dumps(plan))
+    for arguments in (["link_0"], ["link_0", "--full"], ["link_0", "--format", "json"]):
+        result = run("why", "out", *arguments)
+        assert result.exit_code == 1
+        assert "rest on each other more than 100 deep" in result.stderr
+    assert run("why", "out", "link_2950").exit_code == 0
+
+
 def test_a_line_is_told_in_short(run, out):
     for number in range(1, len((out / "launch" / "local.sh").read_text().splitlines()) + 1):
         text = run("why", f"out/launch/local.sh:{number}").stdout
