@@ -15,7 +15,7 @@ from recipec.verify.bundle import Bundle, read_bundle
 from recipec.verify.learn import check_resume, rows_to_learn
 from recipec.verify.planted import check_planted
 from recipec.verify.report import Check, VerifyReport
-from recipec.verify.run import prepare_launch, read_json, type_problems
+from recipec.verify.run import prepare_launch, read_json, run_bundle, type_problems
 from recipec.verify.sandbox import make_sandbox
 
 pytestmark = pytest.mark.executes
@@ -125,3 +125,24 @@ def test_a_resumed_run_that_sees_other_rows_and_adapters_in_16_bits_are_found(tm
     assert "are left out" in failed["the resumed training goes on with the rows that are left"]
     (problem,) = type_problems(read_json(sandbox.outputs / "whole" / "first_step.json"))
     assert problem.startswith("of 28 tensors that the optimizer changes 28 are bfloat16 when its first step begins")
+
+
+def test_a_training_without_all_rows_and_another_loss_in_evaluation_are_found(tmp_path: Path, forked: None) -> None:
+    """train.py takes some of the prepared rows (V1); evaluate.py divides by one token too few of each row (V3)."""
+    bundle = bundle_of(RECIPES / "sft-lora.toml", tmp_path / "out")
+    put_back(
+        bundle.root / "train.py", ('train_dataset=rows["train"],', 'train_dataset=rows["train"].select(range(16)),')
+    )
+    put_back(
+        bundle.root / "evaluate.py",
+        ('"perplexity": math.exp(loss / tokens)', '"perplexity": math.exp(1.1 * loss / tokens)'),
+    )
+    (tmp_path / "sandbox").mkdir()
+    sandbox, report = make_sandbox(bundle, tmp_path / "sandbox", 160), VerifyReport("run")
+    run_bundle(prepare_launch(sandbox, 1, False, report), report)
+    failed = {check.name.removeprefix("sft: "): check.detail for check in report.checks if not check.ok}
+    assert failed.keys() == {
+        "evaluate.py scores the held-out rows by their loss",
+        "evaluate.py scores the tokens that train.py learns",
+    }
+    assert "train.py takes 16 of the" in failed["evaluate.py scores the tokens that train.py learns"]

@@ -17,6 +17,7 @@ from recipec.verify.learn import half_written, rows_by_step, write_training_only
 from recipec.verify.learn_checks import (
     PROOFS,
     UnknownProof,
+    epoch_problems,
     logit_problems,
     loss_halves,
     proofs_of,
@@ -35,6 +36,7 @@ from recipec.verify.run import (
     saved_problems,
     type_problems,
 )
+from recipec.verify.scores import score_problems
 from recipec.verify.substitutions import Situation, substitutions
 
 
@@ -166,16 +168,45 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "words"),
+    ("changed", "words"),
     [
-        ({"trained": 12, "evaluated": 12}, ""),
-        ({"trained": 12, "evaluated": 14}, "12 tokens are trained, 14 evaluated"),
-        ({"trained": 0, "evaluated": 0}, "0 tokens are trained, 0 evaluated"),
-        ({}, "learned_tokens.json is missing"),
+        ({}, ""),
+        ({"evaluated": 14}, "train.py has 12 learned tokens of eval.jsonl, evaluate.py scores 14"),
+        ({"trained": 0, "evaluated": 0}, "train.py has 0 learned tokens of eval.jsonl, evaluate.py scores 0"),
+        ({"rows": 3}, "train.py takes 3 of the 4 rows of eval.jsonl"),
     ],
 )
-def test_evaluation_must_score_what_is_trained(tokens: dict[str, int], words: str) -> None:
-    assert "; ".join(learned_problems(tokens)[0]) == words
+def test_evaluation_must_score_what_is_trained(changed: dict[str, int], words: str) -> None:
+    fine = {"trained": 12, "evaluated": 12, "rows": 4, "rows_of_file": 4}
+    problems, seen = learned_problems({"train": fine, "eval": fine | changed})
+    assert "; ".join(problems) == words
+    assert seen.startswith("12 tokens of 4 train rows; ")
+
+
+def test_a_split_that_nothing_was_told_of_is_a_problem() -> None:
+    assert learned_problems({}) == (["learned_tokens.json is missing"], "")
+
+
+@pytest.mark.parametrize(
+    ("loss", "rows", "words"),
+    [
+        (2.001, 8, ""),
+        (2.02, 8, "after.json has a loss of 2.0200, row by row it is 2.0000"),
+        (math.nan, 8, "after.json has a loss of nan, row by row it is 2.0000"),
+        (2.0, 7, "after.json is of 7 rows, test.jsonl has 8 to score"),
+    ],
+)
+def test_an_evaluation_must_agree_with_the_rows_one_by_one(loss: float, rows: int, words: str) -> None:
+    assert "; ".join(score_problems(loss, rows, {"rows": 8, "loss": 2.0})) == words
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [(["c", "d"], ""), (["c", "a"], "epoch 1 has 3 different rows of 4"), ([], "epoch 1 has 2 different rows of 4")],
+)
+def test_an_epoch_must_have_every_row(second: list[str], words: str) -> None:
+    problems, seen = epoch_problems({1: ["a", "b"], 2: second}, expected=4, steps=2)
+    assert "; ".join(problems) == words and seen.startswith("1 epochs of 2 steps")
 
 
 @pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])
@@ -310,7 +341,7 @@ def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
     bundle = copy_of("sft-dpo", tmp_path)
     write_training_only(bundle, bundle.last)
     text = (bundle.root / "launch/training-only.sh").read_text()
-    commands = [line for line in text.splitlines() if "python" in line and not line.startswith("#")]
+    commands = [line for line in text.splitlines() if 'python "$BUNDLE' in line]
     assert commands == ['python "$BUNDLE/stages/2-dpo/train.py" "$@"']
     assert "export DATA_ROOT" in text
     assert "several stages" not in text  # it gives the stage a folder of its own

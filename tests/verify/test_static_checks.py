@@ -54,6 +54,23 @@ DEFECTS = [
     ("traces", "sft-lora", "train.py", "seed=42,", "seed=42,  # 2026-01-02 10:11", "names a moment"),
     ("traces", "sft-lora", "train.py", "seed=42,", f"seed=42,  # hf_{'a' * 34}", "like a token"),
     ("consistency", "sft-lora", "train.py", "seed=42,", "seed=43,", "seed is 43"),
+    *(
+        ("consistency", recipe, file, old, new, words)
+        for recipe, file, old, new, words in [
+            ("sft-lora", "train.py", "num_train_epochs=5", "num_train_epochs=1", "num_train_epochs is 1, the plan"),
+            ("sft-lora", "train.py", '"cosine"', '"linear"', "lr_scheduler_type is linear, the plan says cosine"),
+            ("sft-lora", "train.py", "warmup_steps=0.1", "warmup_steps=0.3", "warmup_steps is 0.3"),
+            ("sft-lora", "train.py", "weight_decay=0.01", "weight_decay=0.1", "weight_decay is 0.1"),
+            ("sft-lora", "train.py", "        max_grad_norm=1.0,\n", "", "max_grad_norm is None, the plan says 1.0"),
+            ("sft-lora", "train.py", "lora_alpha=32", "lora_alpha=16", "lora_alpha is 16, the plan says 32"),
+            ("sft-lora", "train.py", "r=16", "r=8", "r is 8, the plan says 16"),
+            ("sft-lora", "train.py", "completion_only_loss=True", "completion_only_loss=False", "completion_only_loss"),
+            ("sft-lora", "train.py", "greater_is_better=False", "greater_is_better=True", "greater_is_better is True"),
+            ("sft-lora", "train.py", "patience=3", "patience=1", "patience is 1, the plan says 3"),
+            ("sft-lora", "train.py", "save_steps=0.2", "save_steps=0.9", "save_steps is 0.9"),
+            ("sft-dpo", "stages/2-dpo/train.py", "beta=0.1", "beta=0.5", "beta is 0.5, the plan says 0.1"),
+        ]
+    ),
     ("consistency", "full-ddp", "configs/accelerate.yaml", "num_processes: 4", "num_processes: 8", "is 8"),
     ("consistency", "fsdp", "configs/fsdp.yaml", "Qwen2DecoderLayer", "LlamaDecoderLayer", "layers are Qwen2Dec"),
     ("consistency", "fsdp", "configs/fsdp.yaml", "fsdp_config:", "fsdp_config: [", "it is not YAML"),
