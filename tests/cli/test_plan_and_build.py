@@ -188,7 +188,7 @@ def test_check_says_that_a_deleted_file_is_not_noted_yet(run, folder):
     run("build", "recipe.toml", "-o", "new")
     (folder / "new" / "ruff.toml").unlink()
     checked = run("build", "recipe.toml", "-o", "new", "--check")
-    assert "Only what recipec remembers of the folder is out of date" in checked.stdout
+    assert "Only the records of recipec in the folder are out of date" in checked.stdout
     run("build", "recipe.toml", "-o", "new")
     assert run("build", "recipe.toml", "-o", "new", "--check").exit_code == 0
 

@@ -90,6 +90,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
 NOT_BUILT = {"train.tensor_parallel", "train.context_parallel", "train.expert_parallel"}
 OF_MIXTURES = {"train.lora.expert_rank"}  # no base is one: tests/compiler/test_every_key_counts.py
 OTHER_SCRIPT = {"train.loop"}  # another train.py altogether: tests/execution/test_own_loops.py
+OTHER_SCRIPT |= {"alignment.kl_control"}  # other stages: tests/compiler/test_every_key_counts.py
 OF_ROWS = {"data.format"}  # the bases' rows are of their formats: tests/dataset/test_formats.py
 OF_ROWS |= {
     "train.curriculum.column",

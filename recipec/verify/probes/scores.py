@@ -22,6 +22,7 @@ def mean_loss(model: torch.nn.Module, rows: list[tuple[list[int], list[int]]]) -
 
 @torch.no_grad()
 def main(folder: str, rows: str, results: str) -> None:
+    """Score the first rows of the file `rows` with the bundle's trained model, and write their number and mean loss."""
     sys.argv = [str(Path(folder, "evaluate.py")), "after"]
     sys.path.insert(0, folder)
     import evaluate
