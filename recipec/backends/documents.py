@@ -24,7 +24,7 @@ from recipec.backends.trackers import trackers
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
-from recipec.dataset import DataShape
+from recipec.dataset import OF_RESULTS, DataShape
 from recipec.planner.plan import StagePlan
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
@@ -227,10 +227,17 @@ def _stage(stage: StageJob) -> Any:
     )
 
 
+_RESULTS = (
+    f" (whether the model sees {' and '.join(OF_RESULTS)} of a result is left to the chat "
+    "template: prepare_data.py looks for the texts alone)"
+)
+
+
 def _data(stage: StageJob) -> str:
     """What the rows are, and what becomes of them."""
     shape, sources = stage.shape, _sources(stage)
     carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
+    carried += _RESULTS * ("tools" in shape.carries)
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
     return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}"
 

@@ -97,6 +97,15 @@ def test_what_rows_carry_emits_clean_code(tmp_path: Path, what: str) -> None:
     _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
 
 
+def test_the_readme_says_what_is_left_to_the_chat_template_of_results_of_tools(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row | {"tools": [_TOOL]}) + "\n" for row in 5 * CHAT))
+    with_tools = texts(good(tmp_path, with_key(BASES["lora-single"], "data.train", "rows.jsonl")))
+    words = "whether the model sees tool_call_id and name of a result is left to the chat template"
+    assert words in with_tools["README.md"]
+    assert words not in texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+
+
 @pytest.mark.parametrize("loop", [None, "accelerate"])
 def test_a_model_in_a_folder_emits_clean_code(tmp_path: Path, loop: str | None) -> None:
     from transformers import AutoConfig
