@@ -18,7 +18,7 @@ from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
 from recipec.planner import Plan, plan_recipe, plan_without_judge
-from recipec.planner.advice.limits import check_buildable, check_limits, check_templates, check_terms
+from recipec.planner.advice.limits import check_buildable, check_judges, check_limits, check_templates, check_terms
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe
@@ -63,6 +63,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
     plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
     sound = plan is not None and not report.has_errors  # else the plan is that of a recipe without what is refused
+    if facts and loaded:
+        check_judges(loaded, facts, report)
     if facts and loaded and not plan:
         check_terms(loaded, facts, report)
     if plan and facts and loaded:

@@ -47,7 +47,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "schedule",
     "decay_share",
     "warmup",
-    "epochs",
+    *("epochs", "max_steps"),
     "adam_beta2",
     "weight_decay",
     "max_grad_norm",
@@ -357,7 +357,9 @@ def _waits(plan: StagePlan) -> str:
 
 def _shown_decisions(stage: StageJob) -> list[str]:
     own = (own.name for own in stage.method.own)
+    fixed = stage.value("max_steps") > 0  # how long it trains, in place of the epochs
     usual = {"eos_token": not stage.eos_token, "lora_variant": stage.variant is STANDARD}
+    usual |= {"max_steps": not fixed, "epochs": fixed}
     return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and not usual.get(id)]
 
 

@@ -120,7 +120,9 @@ def _tracking(job: Job) -> list[str]:
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
     sizes = {
-        "models" if job.facts.others else "model": sum(disk.hub_cache_bytes for disk in found),
+        "models" if job.facts.others or job.facts.rewards.models else "model": sum(
+            disk.hub_cache_bytes for disk in found
+        ),
         "prepared data": sum(disk.dataset_cache_bytes for disk in found),
         "checkpoints and results": sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),
     }

@@ -17,7 +17,7 @@ from recipec.render.mapping import Leaf
 
 # What makes a run another run, where the plan has it.
 HYPERPARAMETERS = (
-    *("learning_rate", "schedule", "decay_share", "warmup", "epochs", "global_batch_size", "max_length"),
+    *("learning_rate", "schedule", "decay_share", "warmup", "global_batch_size", "max_length"),
     *("attention", "packing"),
     *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
@@ -106,8 +106,8 @@ def _method(stage: StageJob) -> str:
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
     own = (own.name for own in stage.method.own)
-    steps = ("max_steps",) * (stage.value("max_steps") > 0)  # else the epochs say how long
-    names = [name for name in (*HYPERPARAMETERS, *steps, *own, "seed") if name in stage.plan.decisions]
+    how_long = "max_steps" if stage.value("max_steps") > 0 else "epochs"
+    names = [name for name in (*HYPERPARAMETERS, how_long, *own, "seed") if name in stage.plan.decisions]
     return {name: Leaf(stage.value(name), stage.ids(name)) for name in names}
 
 

@@ -10,13 +10,15 @@ GLOSSARY = {
     "prepare_data.py removes it.",
     "baseline": "What evaluate.py measures before training, with the model that the stage starts from.",
     "micro step": "One forward and backward pass of a GPU. An optimizer step has one for each accumulated micro batch.",
-    "peak memory": "The most memory that tensors take on a GPU during training, logged as `peak_memory_gib`.",
+    "peak memory": "The most memory that tensors take on a GPU during training, logged as `peak_memory_gib`; on a "
+    "CPU the most that the process takes.",
     "source map": "The record in `.recipec/source_map.json` of which decisions are behind each generated line.",
     "eval_loss": "The loss on the evaluation split, logged at every evaluation.",
     "train_eval_gap": "How far eval_loss is above the training loss, as a share of the training loss. For methods that "
     "rewards judge, the reward in training minus the reward on the evaluation split.",
     "tokens_per_second": "Tokens that each GPU trains on per second, without padding, logged during training.",
-    "peak_memory_gib": "The most memory that tensors took on a GPU so far, logged during training.",
+    "peak_memory_gib": "The most memory that tensors took on a GPU so far, logged during training; on a CPU, the most "
+    "that the process took.",
 }
 
 

@@ -301,7 +301,8 @@ def _basis(basis: Document | None) -> list[str]:
 
 def _machine(stage: Document, noun: str) -> list[str]:
     """What the plan asks of the machine around the GPUs, and where they wait for each other."""
-    disk, host, beside = stage["storage"], stage["host"], METHODS[stage["objective"]].named_models
+    disk, host, row = stage["storage"], stage["host"], METHODS[stage["objective"]]
+    beside = row.named_models or any(each["id"] == "reward_models" for each in stage["decisions"])
     parts = {
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],

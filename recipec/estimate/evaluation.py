@@ -8,6 +8,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.head import loss_code
+from recipec.estimate.judges import judge_bytes
 from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.sizes import sizes
@@ -29,7 +30,7 @@ LAYER_COPIES = 6  # tensors of a layer's width that are alive at once, in the fo
 
 
 class Held(Struct, frozen=True):
-    """A model that is scored, with a teacher where there is one."""
+    """A model that is scored, with a teacher and reward models where there are any."""
 
     bytes: int
     where: str  # of PLACEMENTS
@@ -135,5 +136,5 @@ def _weights(architecture: Architecture, layout: Layout, work: Workload) -> int:
 
 
 def _unquantized(architecture: Architecture, layout: Layout, work: Workload) -> int:
-    teacher = work.teacher.params if work.teacher else 0
-    return (architecture.params + teacher) * code_path(layout, work).compute
+    path, teacher = code_path(layout, work), work.teacher.params if work.teacher else 0
+    return (architecture.params + teacher) * path.compute + round(judge_bytes(work, path))

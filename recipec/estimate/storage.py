@@ -91,7 +91,7 @@ def host_memory(
 ) -> HostMemory:
     """Host memory of a node: processes, the weights while they are loaded, and what `step` holds there.
 
-    A teacher is read straight onto the devices, through the file cache.
+    Teachers and reward models are read straight onto the devices, through the file cache.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
     loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)

@@ -112,10 +112,10 @@ def reference(seconds: float) -> RunPart:
     return RunPart("reference", seconds, "it scores all rows once, before the first step")
 
 
-def generation(seconds: float, answers: int, tokens: int) -> RunPart:
-    """Answers that the model writes itself, for all steps; how long they get, and how long they are judged, is open."""
-    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens; the time of your reward "
-    because += "functions is not known and not counted"
+def generation(seconds: float, answers: int, tokens: int, *, functions: bool) -> RunPart:
+    """Answers that the model writes itself, for all steps; how long they get, and how long functions judge, is open."""
+    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens"
+    because += "; the time of your reward functions is not known and not counted" * functions
     return RunPart(GENERATION, seconds, because)
 
 

@@ -73,7 +73,8 @@ def _fact(loaded: LoadedRecipe, name: str, node: Node, usual: Machine, gpu: Gpu,
     if gpu.measured and name not in node.assumed:
         return stated(loaded, name, value, "hardware", KEYS[name], absent=gpu.measured.label, origin="measured")
     because = f"assumed: {text}, usual with {gpu.name} GPUs ({usual.basis(of)}); set `{key}`"
-    absent = f"not known of machines with {gpu.name} GPUs; set `{key}`" if value is None else because
+    whose = "of this CPU" if gpu.kind == "cpu" else f"of machines with {gpu.name} GPUs"
+    absent = f"not known {whose}; set `{key}`" if value is None else because
     found = stated(loaded, name, value, "hardware", KEYS[name], absent=absent)
     several = ("nodes",) if name == "network_gbps" else ("gpus_per_node",)
     return replace(found, inputs=several if found.origin == "recipe" else ("gpu", *several))

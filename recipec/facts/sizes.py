@@ -53,9 +53,12 @@ def sizes(
     if states_rows(loaded):
         how, many, of_lengths = STATED, "recipe", "recipe"
     length = data.tokens_per_example or mean
+    examples = stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=many)
+    if data.examples and rows:
+        own = rounded(data.examples * own / rows)
     return [
-        stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=many),
-        known("source_rows", data.examples or own, f"before weights; {how}", "examples", origin=many),
+        examples,
+        known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
         stated(loaded, "tokens_per_example", length, "data", "tokens_per_example", absent=how_long, origin=of_lengths),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
         *_too_long(loaded, sources, head),

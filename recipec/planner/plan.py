@@ -50,6 +50,7 @@ class NextBetter(Struct, frozen=True):
 class Needs(Struct, frozen=True):
     """What a stage needs of the node around its GPUs; host memory and cores are those of one node."""
 
+    read_bytes: int  # weights that train.py and evaluate.py read: the model's, a teacher's and reward models'
     storage: Storage
     host: HostMemory
     evaluation: Evaluation

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from recipec.axes import METHODS, NAMED_MODELS, STRATEGIES
+from recipec.axes.method import REWARDS
 from recipec.diagnostics.codes import CODES
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.recipe.check_data import (
@@ -205,13 +207,22 @@ def _over(written: Written, path: KeyPath, limit: str) -> tuple[Label, Label]:
 
 def _model_not_allowed(written: Written) -> Iterator[Diagnostic]:
     patterns = written.get("policy", "models")
-    for path in (("model", "name"), *(("alignment", name) for name in NAMED_MODELS)):
-        value = written.get(*path)
-        name = value.get("name") if isinstance(value, Mapping) else value
+    for path, name in _models_named(written):
         if patterns and name and name != AUTO and not any(fnmatchcase(name, pattern) for pattern in patterns):
             labels = (written.label(path, "not allowed"), written.label(("policy", "models"), "the policy"))
             help = f"allowed are {', '.join(f'`{pattern}`' for pattern in patterns)}"
             yield Diagnostic("E0404", f"the policy does not allow the model `{name}`", labels, (help,))
+
+
+def _models_named(written: Written) -> Iterator[tuple[KeyPath, Any]]:
+    """Every model that a recipe names, and where: what is trained, what teaches and what judges."""
+    for path in (("model", "name"), *(("alignment", name) for name in NAMED_MODELS)):
+        value = written.get(*path)
+        yield path, value.get("name") if isinstance(value, Mapping) else value
+    rewards = written.get("alignment", REWARDS)
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else [rewards]):
+        if isinstance(reward, Mapping):
+            yield ("alignment", REWARDS, index), reward.get("model")
 
 
 def unknown_codes(written: Written) -> Iterator[Diagnostic]:

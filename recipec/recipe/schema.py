@@ -227,7 +227,10 @@ class Evaluate(Section):
         "Samples", "Number of rows that evaluate.py shows with their answers or scores.", 50, absent="5"
     )
     max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
-        "Answer length", "Maximum number of tokens per answer that evaluate.py generates.", 256, absent="128"
+        "Answer length",
+        "Maximum number of tokens per answer that evaluate.py generates.",
+        256,
+        absent="128; that of training for methods that write answers",
     )
 
 

@@ -58,8 +58,8 @@ class Hardware(Section):
         "CPU cores",
         "Physical CPU cores of each node, used for data loading and for CPU offload of the optimizer.",
         64,
-        absent="the value of `measured`; otherwise 4 data loading processes per GPU, and offload is timed with the "
-        "usual "
+        absent="the value of `measured`; otherwise at most 4 data loading processes per GPU, and offload is "
+        "timed with the usual "
         "number of cores",
     )
     measured: Line | None = key(

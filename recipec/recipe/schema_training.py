@@ -83,7 +83,7 @@ class Lora(Section):
         "Rank", "LoRA rank. A higher rank can learn more and needs more memory.", 16
     )
     alpha: Annotated[float, Field(gt=0, le=65_536)] | None = key(
-        "Alpha", "LoRA alpha: the adapter output is multiplied by alpha / rank.", 32
+        "Alpha", "LoRA alpha: the adapter output is multiplied by alpha / rank, with rslora by alpha / sqrt(rank).", 32
     )
     targets: Targets | None = key(
         "Targets",
@@ -176,7 +176,9 @@ class Learning(Section):
         "Checkpoint interval", "Share of the steps between two checkpoints, for example 0.1.", 0.1
     )
     early_stopping_patience: Annotated[int, Field(ge=0, le=1000)] | None = key(
-        "Early stopping", "Training stops after this many evaluations without a lower loss; 0 turns it off.", 5
+        "Early stopping",
+        "Training stops after this many evaluations without a lower loss, or a higher reward; 0 turns it off.",
+        5,
     )
     logging_steps: Annotated[int, Field(ge=1, le=100_000)] | None = key(
         "Logging interval", "Optimizer steps between two logged points of each metric.", 10
@@ -194,7 +196,7 @@ class Learning(Section):
     curriculum: Curriculum = table(
         "Curriculum learning",
         "Train on easy rows first in every epoch, ordered by length or by a column. Without this table the order is "
-        "random.",
+        "random, of rows of similar length where batches are made of these (LOAD-005).",
         {"column": "difficulty"},
     )
     arguments: dict[Line, Any] | None = key(

@@ -118,7 +118,8 @@ def adaptation_preferences(
     | `goal.priority = "memory"` | QLoRA, LoRA, full |
     | `goal.priority = "speed"` | LoRA, QLoRA, full |
     | a first training on less than 16 GB | QLoRA, LoRA, full |
-    | a method with an order of its own: DPO and KTO | LoRA, QLoRA, full |
+    | a method with an order of its own: DPO, KTO, GRPO and RLOO | LoRA, QLoRA, full |
+    | a method with an order of its own: PPO | LoRA, full |
     | a method with an order of its own: continued pretraining and distillation | full, LoRA, QLoRA |
     | more than 100,000 rows | full, LoRA, QLoRA |
     | 10,000 to 100,000 rows, 48 GB or more, and a new domain | full, LoRA, QLoRA |

@@ -65,4 +65,4 @@ def _packed(rows: Choice, per_sequence: float) -> Choice:
     least, most = (max(1, round(bound / per_sequence)) for bound in rows.accepts or (1, rows.value))
     sequences = 1 << max(0, round(log2(rows.value / per_sequence)))
     because = f"about {rows.value} examples in a step, {per_sequence:.2g} to a packed sequence; {rows.because}"
-    return Choice(sequences, because, accepts=(least, max(most, sequences)))
+    return Choice(sequences, because, accepts=(least, max(most, sequences)), source=rows.source)

@@ -82,7 +82,7 @@ CHECKLIST = (
         "Distributed setup configured for the available hardware",
         _CRITERIA,
         "launch_configured",
-        "launch/ and configs/ have the files of the strategy",
+        "launch/ starts the planned processes, with what configs/ holds where the strategy needs a file",
         "the recipe switches the launch script off; start the ranks with a launcher of your own",
     ),
     Item(
@@ -113,7 +113,7 @@ CHECKLIST = (
         _CRITERIA,
         "cost_estimated",
         "the plan states hours and cost, with the price that it assumes",
-        "the price of the GPU is unknown; set `budget.price_per_gpu_hour`",
+        "the price of an hour is unknown; set `budget.price_per_gpu_hour`",
     ),
     Item(
         "Model registry entry drafted",

@@ -16,7 +16,7 @@ def method_of(stage: str) -> Method:
 def choose(table: tuple[Default, ...], adaptation: str, examples: int, params: int) -> Choice:
     """The value of the row that applies, why, and the range that it accepts; raises StopIteration where none does."""
     row = next(row for row in table if applies(row, adaptation, examples, params))
-    return Choice(row.value, row.because, row.accepts)
+    return Choice(row.value, row.because, row.accepts, source=row.source)
 
 
 def applies(row: Default, adaptation: str, examples: int, params: int) -> bool:

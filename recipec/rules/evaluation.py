@@ -11,13 +11,12 @@ from recipec.rules.defaults import method_of
 from recipec.rules.failures import best_interval_seconds
 from recipec.units import counted
 
-
-def most_evaluated(params: int) -> int:
-    """Rows that an evaluation reads at most (EVAL-003): more would be held out unread."""
-    return 500 if params > 7e9 else 1_000
-
-
 WRITTEN = 128  # rows of an evaluation that writes an answer to each: recipec's choice
+
+
+def most_evaluated(stage: str, params: int) -> int:
+    """Rows that an evaluation reads at most (EVAL-003): more would be held out unread."""
+    return WRITTEN if method_of(stage).generates else 500 if params > 7e9 else 1_000
 
 
 @rule(
@@ -27,18 +26,19 @@ WRITTEN = 128  # rows of an evaluation that writes an answer to each: recipec's 
     watch="eval_loss: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
     source="docs/rule-books/001.md, Data splitting & validation; docs/rule-books/002.md, Anti-patterns",
 )
-def eval_fraction(has_eval_file: bool, source_rows: int, params: int) -> Choice:
+def eval_fraction(has_eval_file: bool, source_rows: int, stage: str, params: int) -> Choice:
     """Evaluation split: 10% of the rows, at most about as many as an evaluation reads.
 
     Rule book 001 splits 80% for training, 10% for evaluation and 10% for the test. Its second split takes 0.111 of the
     remaining 90%, which is this 10%. Its example has no seed; recipec seeds the split (TRACK-003).
 
-    A file given as `data.eval` replaces the split. An evaluation reads at most 1,000 rows, and 500 above 7B parameters
-    (EVAL-003). Of more than ten times as many rows the share is smaller, and the others are learned.
+    A file given as `data.eval` replaces the split. An evaluation reads at most 1,000 rows, 500 above 7B parameters, and
+    128 where it writes an answer to each (EVAL-003). Of more than ten times as many rows the share is smaller, and the
+    others are learned.
     """
     if has_eval_file:
         return Choice(0.0, "`data.eval` is given, so no training row is held out", accepts=(0.0, 0.3))
-    share, why = _held_out(source_rows, most_evaluated(params))
+    share, why = _held_out(source_rows, most_evaluated(stage, params))
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
 
@@ -50,7 +50,7 @@ def eval_fraction(has_eval_file: bool, source_rows: int, params: int) -> Choice:
     source="docs/rule-books/001.md, Data splitting & validation; Evaluation loop architecture; Rules; "
     "docs/rule-books/003.md, Quality gates",
 )
-def test_fraction(has_test_file: bool, source_rows: int, params: int) -> Choice:
+def test_fraction(has_test_file: bool, source_rows: int, stage: str, params: int) -> Choice:
     """Test split: rows that neither training nor the choice of the checkpoint uses: 10%, less of many rows (EVAL-001).
 
     Rule book 001 splits 80%, 10% and 10% and does not say what the third part is for. recipec uses it to measure the
@@ -61,7 +61,7 @@ def test_fraction(has_test_file: bool, source_rows: int, params: int) -> Choice:
     """
     if has_test_file:
         return Choice(0.0, "`data.test` is given, so no training row is held out", accepts=(0.0, 0.3))
-    return Choice(*_held_out(source_rows, most_evaluated(params)), accepts=(0.0, 0.3))
+    return Choice(*_held_out(source_rows, most_evaluated(stage, params)), accepts=(0.0, 0.3))
 
 
 def _held_out(rows: int, most: int) -> tuple[float, str]:
@@ -115,9 +115,9 @@ def eval_samples(stage: str, params: int) -> Choice:
 
     `evaluate.py` reads as many rows of the test split, before and after training.
     """
+    count = most_evaluated(stage, params)
     if method_of(stage).generates:
-        return Choice(WRITTEN, "an answer is written to each, which takes long")
-    count = most_evaluated(params)
+        return Choice(count, "an answer is written to each, which takes long")
     return Choice(
         count,
         "enough to compare evaluations, and "

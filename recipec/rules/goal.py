@@ -61,8 +61,8 @@ def stages(
 
     Rule book 001 sends new knowledge to continued pretraining, a task to fine-tuning and behavior to alignment. It puts
     supervised fine-tuning before PPO and calls DPO a single stage. recipec runs supervised fine-tuning before DPO if
-    and only if `data.train` holds supervised rows (text, instruction, chat, prompt-completion). Preference rows in
-    `data.train` give a single stage.
+    and only if `data.train` holds supervised rows (text, instruction, chat, prompt-completion, token-ids). Preference
+    rows in `data.train` give a single stage.
 
     PPO learns from rewards. Where the recipe names none (`alignment.reward`), a reward model is trained first from
     `data.preferences`; it starts from the same weights as PPO, and judges the answers that PPO writes to

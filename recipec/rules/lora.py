@@ -47,7 +47,7 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gb: float,
         high = min(high, SMALL_MEMORY_RANK)
     if wanted > high:
         wanted, why = high, f"{why}; limited because {total_vram_gb:.1f} GB of GPU memory is less than 16 GB"
-    return Choice(wanted, why, accepts=(low, high))
+    return Choice(wanted, why, accepts=(low, high), source=row.source if wanted == row.value else "")
 
 
 @rule(

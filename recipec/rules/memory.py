@@ -5,12 +5,13 @@ from __future__ import annotations
 from recipec.rules.core import Choice, rule
 from recipec.rules.words import gpu_memory
 
+_SHORT = ", so where states are offloaded or layers shared, activations are recomputed, too"
+
 
 @rule(
     "PREC-004",
     decides="checkpointing_default",
-    key="train.activation_checkpointing",
-    watch="peak_memory_gib, tokens_per_second: memory matches the plan; a step takes about a third more computation",
+    watch="peak_memory_gib, tokens_per_second: near the plan",
     source="docs/rule-books/001.md, Rules; Decision tree: available compute; Step 4 (against: always); "
     "docs/rule-books/000.md, Gradient checkpointing; docs/rule-books/004.md, Golden rules; Anti-patterns; "
     "Implementation checklist",
@@ -33,15 +34,15 @@ def checkpointing_default(params: int, priority: str | None, total_vram_gb: floa
     Where memory comes first, every layer is recomputed all the same.
 
     "7B" is counted, not read off the name. Llama-2-7B has 6.7e9 parameters and is not above it; Qwen2.5-7B has 7.6e9
-    and is. `train.activation_checkpointing` fixes the answer.
+    and is. `train.activation_checkpointing` fixes what is done.
     """
     billions = params / 1e9
     if priority == "speed":
         return Choice(False, "the recipe puts speed first, so gradient checkpointing is used only where it is needed")
     if billions > 7:
-        return Choice(True, f"{billions:.1f}B parameters are more than 7B")
+        return Choice(True, f"{billions:.1f}B parameters are more than 7B{_SHORT}")
     if gpu_memory(total_vram_gb, gpu_is_cpu) == "<16":
-        return Choice(True, f"{total_vram_gb:.1f} GB of GPU memory is less than 16 GB")
+        return Choice(True, f"{total_vram_gb:.1f} GB of GPU memory is less than 16 GB{_SHORT}")
     if priority == "memory":
         return Choice(True, "the recipe puts memory first")
     return Choice(False, "the model has no more than 7B parameters, so the planner decides")

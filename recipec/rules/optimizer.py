@@ -147,7 +147,7 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     "2020); LLaMA (arXiv 2302.13971, 2023); Lion (arXiv 2302.06675, 2023); LOMO (arXiv 2306.09782, 2023)",
 )
 def weight_decay(stage: str, optimizer: str = "adamw") -> Choice:
-    """Weight decay: 0.01, and 0.1 for pretraining and continued pretraining; 10 times that for Lion.
+    """Weight decay: 0.01; 0.1 for both kinds of pretraining, 0 for SimPO and where rewards judge; Lion's 10 times that.
 
     Rule books 001 and 002 use 0.01. Rule book 001 goes to 0.1 against overfitting; its range is 0.01 to 0.1 in every
     column, and 0 to 0.1 for DPO. The search of rule book 002 runs from 1e-6 to 1e-3, below that range.
@@ -184,7 +184,7 @@ def max_grad_norm() -> Choice:
     "OPT-005",
     decides="adam_beta2",
     defaults="adam_beta2",
-    watch="loss, grad_norm: no spikes; if pretraining has spikes, lower `train.learning_rate`",
+    watch="loss, grad_norm: no spikes; if there are, lower `train.learning_rate`",
     source="docs/rule-books/002.md, Step 2; docs/rule-books/001.md, Step 4 (no betas); GPT-3 (arXiv 2005.14165, 2020, "
     "appendix B); LLaMA (arXiv 2302.13971, 2023); Lion (arXiv 2302.06675, 2023); github.com/ServiceNow/Fast-LLM, "
     "docs/recipes/continue-training.md (commit 44facac)",

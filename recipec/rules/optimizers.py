@@ -32,6 +32,7 @@ def rate_for(optimizer: str, adamw: Choice) -> Choice:
             adamw.value,
             f"{adamw.because}; no source gives a rate for Adafactor, so recipec uses AdamW's",
             adamw.accepts,
+            source=adamw.source,
         )
     if optimizer not in LION:
         return adamw

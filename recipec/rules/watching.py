@@ -20,6 +20,7 @@ class Decided(Protocol):
 Given = Mapping[str, Decided]  # what was decided before, by id
 
 
+_HIGH_DECAY = 0.1  # the end of rule book 001's range; Lion's are higher
 LOOKS_AT = {"max_length": ("overflow",), "dropped_rows_limit": ("overflow",), "quantization": ("adaptation",)}
 
 
@@ -89,8 +90,8 @@ def _schedule(value: str, given: Given) -> str:
     }.get(value, "")
 
 
-def _adam_beta2(value: float, given: Given) -> str:
-    return "loss, grad_norm: no spikes; if there are, lower `train.learning_rate`"
+def _weight_decay(value: float, given: Given) -> str:
+    return "" if value < _HIGH_DECAY else "train_eval_gap: small and steady; if it widens, take fewer passes"
 
 
 def _overflow(value: str, given: Given) -> str:
@@ -101,9 +102,11 @@ def _overflow(value: str, given: Given) -> str:
 
 
 def _max_length(value: int, given: Given) -> str:
-    if given["overflow"].value == "drop":
-        return ""
-    return "eval_loss: falls; longer rows are cut here, so raise `data.max_length` where that loses what matters"
+    return {
+        "split": "num_tokens: rises with all of the text; in fewer pieces where `data.max_length` is raised",
+        "truncate": "eval_loss: falls; longer rows are cut here, so raise `data.max_length` where that loses what "
+        "matters",
+    }.get(given["overflow"].value, "")
 
 
 def _dropped_rows_limit(value: float, given: Given) -> str:
@@ -159,7 +162,7 @@ CASES: dict[str, Callable[[Any, Given], str]] = {
         _strategy,
         _offload,
         _schedule,
-        _adam_beta2,
+        _weight_decay,
         _overflow,
         _max_length,
         _dropped_rows_limit,

@@ -113,7 +113,7 @@ def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
     told = ", ".join(f"{name}={value}" for name, value in launch.told.items())
     how = f"started with {told}" if told else "started as a user starts it"
     if report.add(f"{script} runs to its end", "" if outcome.ok else outcome.tail(), how):
-        check_outcome(launch.sandbox, launch.ranks, report)
+        check_outcome(launch, report)
     return outcome.ok
 
 
@@ -149,16 +149,17 @@ _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
-def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
+def check_outcome(launch: Rehearsal, report: VerifyReport) -> None:
     """Check facts, losses, files and evaluation of every stage."""
+    sandbox = launch.sandbox
     for stage in sandbox.bundle.stages:
-        _check_stage(sandbox.outputs / stage.name, sandbox.bundle, stage, ranks, report)
-        _check_evaluation(sandbox, stage, report)
+        _check_stage(sandbox.outputs / stage.name, sandbox.bundle, stage, launch.ranks, report)
+        _check_evaluation(launch, stage, report)
 
 
-def _check_evaluation(sandbox: Sandbox, stage: BundleStage, report: VerifyReport) -> None:
+def _check_evaluation(launch: Rehearsal, stage: BundleStage, report: VerifyReport) -> None:
     """Check what evaluate.py found of a stage, of few rows: a run here is a first look."""
-    bundle, folder = sandbox.bundle, sandbox.outputs / "evaluation" / stage.name
+    sandbox, bundle, folder = launch.sandbox, launch.sandbox.bundle, launch.sandbox.outputs / "evaluation" / stage.name
     script = (bundle.root / bundle.launcher).read_text(encoding="utf-8")
     merged = f'{stage.folder}evaluate.py" merged' in script
     whens = ("before", "after", *["merged"] * merged)
@@ -167,7 +168,7 @@ def _check_evaluation(sandbox: Sandbox, stage: BundleStage, report: VerifyReport
     problems = evaluation_problems(evaluations, stage.method.writes)
     report.add(f"{stage.name}: the evaluations are there: {', '.join(whens)}", problems, passed)
     if "perplexity" in evaluations["after"].get("metrics", {}):
-        check_scores(sandbox, stage, evaluations["after"], report)
+        check_scores(sandbox, launch.patches, stage, evaluations["after"], report)
 
 
 def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, report: VerifyReport) -> None:

@@ -15,15 +15,17 @@ LOSS_TOLERANCE = 0.003  # of the loss: the rounding of bf16 in batches with padd
 _LIMIT_SECONDS = 180.0
 
 
-def check_scores(sandbox: Sandbox, stage: BundleStage, found: Mapping[str, Any], report: VerifyReport) -> None:
-    """Score the first held-out rows one by one with the model that evaluate.py loads, and compare."""
+def check_scores(
+    sandbox: Sandbox, patches: Mapping[str, Any], stage: BundleStage, found: Mapping[str, Any], report: VerifyReport
+) -> None:
+    """Score the first held-out rows one by one with the model that evaluate.py loads, patched alike, and compare."""
     spoken = {
         "folder": str(sandbox.bundle.root / stage.folder),
         "rows": str(sandbox.bundle.root / "data" / stage.name / "test.jsonl"),
         "results": str(sandbox.root / f"scores-{stage.name}.json"),
     }
     command = ["python", str(PROBES / "scores.py"), json.dumps(spoken)]
-    outcome = sandbox.run("scores", command, sandbox.environment({}), _LIMIT_SECONDS)
+    outcome = sandbox.run("scores", command, sandbox.environment(patches), _LIMIT_SECONDS)
     name = f"{stage.name}: evaluate.py scores the held-out rows by their loss"
     if not outcome.ok:
         report.add(name, outcome.tail())

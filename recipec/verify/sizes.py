@@ -16,7 +16,9 @@ RESUME_BATCHES = 3.5  # of an epoch, 4 steps, in the trainings that are compared
 RESUME_STEPS = 12  # 3 epochs
 RESUME_CHECKPOINT = 6  # in the middle of the second epoch
 RESUME_DEATH = 7  # the step at which the process is killed: after RESUME_CHECKPOINT, before the end
-ANSWER_RATE = 0.25  # of the learning rate, where the KL of all tokens of an answer is in its reward
+# Of the learning rate, where the KL of all tokens of an answer is in its reward, or values are learned beside it: at
+# the whole rate PPO's reward rose for 19 steps and fell then (two seeds; with a quarter it rises five times its bound).
+ANSWER_RATE = 0.25
 RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
 _FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
 
@@ -37,13 +39,17 @@ def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[st
     """Trainer arguments of a stage at the learn level, in place of the plan's."""
     save_every = whole_generations(stage, save_every)
     rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
-    rate *= ANSWER_RATE if stage.method.weighs_whole_answers else 1.0
+    rate *= ANSWER_RATE if stage.method.weighs_whole_answers or _learns_values(stage) else 1.0
     return {
         "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
         "warmup_steps": 0,
         "eval_steps": save_every,
         "save_steps": save_every,
     }
+
+
+def _learns_values(stage: BundleStage) -> bool:
+    return stage.method.generates and stage.method.has_value_head
 
 
 def resuming_patches(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:

@@ -212,9 +212,10 @@ def test_two_ranks_take_the_steps_of_one(tmp_path, strategy, alone, forked):
 
 
 def _trained(folder, strategy, ranks):
-    """Losses and final evaluation of the recipe as it runs with a strategy; the global batch stays the same."""
+    """Losses and final evaluation of the recipe as it runs with a strategy; both batches stay the same."""
     recipe, text = folder / "recipe.toml", RECIPE.read_text()
     changes = {'"fsdp"': f'"{strategy}"', "gpus_per_node = 2": f"gpus_per_node = {ranks}", '"bf16"': '"fp32"'}
+    changes["micro_batch_size = 4"] = f"micro_batch_size = {8 // ranks}"
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)

@@ -26,6 +26,30 @@ def test_without_a_reward_a_reward_model_is_trained_first_and_starts_where_ppo_d
     ]
 
 
+def test_a_reward_model_is_read_downloaded_and_beside_what_is_evaluated(tmp_path: Path) -> None:
+    before = good(tmp_path / "a", BASES["ppo"]).plan.stages[-1]
+    judged = good(tmp_path / "b", with_key(BASES["ppo"], "alignment.reward", {"model": JUDGE})).plan.stages[-1]
+    weights = 2 * model(JUDGE).architecture.params
+    added = {name: getattr(judged.needs, name) - getattr(before.needs, name) for name in ("read_bytes",)}
+    added["disk"] = judged.needs.storage.hub_cache_bytes - before.needs.storage.hub_cache_bytes
+    added["evaluation"] = judged.needs.evaluation.trained.bytes - before.needs.evaluation.trained.bytes
+    assert all(0.9 * weights < size < 1.1 * weights for size in added.values()), added
+    text = texts(good(tmp_path / "c", with_key(BASES["ppo"], "alignment.reward", {"model": JUDGE})))["judge.py"]
+    assert 'device_map={"": PartialState().device}' in text  # never whole in host memory
+
+
+def test_the_policy_holds_for_reward_models(tmp_path: Path) -> None:
+    own = with_key(BASES["ppo"], "alignment.reward", {"model": "acme/judge", "like": JUDGE})
+    known = with_key(BASES["ppo"], "alignment.reward", {"model": JUDGE})
+    for limit in ('models = ["Qwen/*"]', 'licenses = ["apache-2.0"]'):
+        for number, (recipe, found) in enumerate([(own, ["E0404"]), (known, [])]):
+            folder = tmp_path / f"{limit[:6]}-{number}"
+            folder.mkdir()
+            (folder / "team.toml").write_text(f"[policy]\n{limit}\n")
+            told = codes(compiled(folder, with_key(recipe, "recipe.extends", "team.toml")))
+            assert [code for code in told if code != "W0516"] == found
+
+
 def test_the_judge_is_in_the_memory_and_the_time_of_the_stage(tmp_path: Path) -> None:
     before = good(tmp_path / "a", BASES["ppo"]).plan.stages[-1]
     judged = good(tmp_path / "b", with_key(BASES["ppo"], "alignment.reward", {"model": JUDGE})).plan.stages[-1]
@@ -52,7 +76,7 @@ def test_functions_and_models_judge_together(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_or_too_much_is_refused_by_name(tmp_path: Path) -> None:
-    assert codes(compiled(tmp_path / "a", without(STAGES, "data.prompts"))) == ["E0201"]
+    assert codes(compiled(tmp_path / "a", without(STAGES, "data.prompts"))) == []  # those of the pairs
     assert codes(compiled(tmp_path / "b", without(BASES["ppo"], "alignment.reward"))) == ["E0201"]
     assert "E0401" in codes(compiled(tmp_path / "c", with_key(STAGES, "alignment.reward", "judge.py:is_right")))
     for entry in ({"weight": 1.0}, {"function": "judge.py:is_right", "model": JUDGE}):

@@ -149,14 +149,15 @@ from cpu_stand_in.learning import learned_tokens
 class Trainer:
     args = types.SimpleNamespace(should_save=True, output_dir=".", max_length=4)
     processing_class = None
-    train_dataset = [1, 2]
+    train_dataset, eval_dataset = [1, 2, 3], [1, 2]
     def train(self):
         print("trained")
 def encode(row, tokenizer, answer="one"):
     mask = [0, 1, 1] if answer == "one" else [0, 1, 1, 1, 1]
     return mask, mask
 sys.modules["rows"] = types.SimpleNamespace(encode=encode, trained_tokens=lambda rows: 5 * len(rows))
-pathlib.Path("train.jsonl").write_text('{}\\n{}\\n{}\\n')
+for split in ("train", "eval"):
+    pathlib.Path(f"{split}.jsonl").write_text('{}\\n{}\\n{}\\n')
 DATA, sys.argv = pathlib.Path("."), ["/bundle/stages/2-dpo/train.py"]
 module = types.SimpleNamespace(Trainer=Trainer)
 learned_tokens(module, {"stages/1-sft/train.py": {}, "stages/2-dpo/train.py": %s})
@@ -168,16 +169,20 @@ print(pathlib.Path("learned_tokens.json").read_text())
 @pytest.mark.parametrize(
     ("how", "evaluated"),
     [
-        ({"answers": [[]], "all": False}, 2 * 2),
-        ({"answers": [["one"], ["two"]], "all": False}, 2 * (2 + 3)),
-        ({"answers": [["one"], ["two"]], "all": True}, 2 * (3 + 4)),
+        ({"answers": [[]], "all": False, "eval_rows": 2}, 2),
+        ({"answers": [["one"], ["two"]], "all": False, "eval_rows": 2}, 2 + 3),
+        ({"answers": [["one"], ["two"]], "all": True, "eval_rows": 2}, 3 + 4),
     ],
 )
 def test_tokens_are_counted_as_evaluation_takes_them(tmp_path: Path, how: dict[str, Any], evaluated: int) -> None:
-    """Of the rows that are trained, cut at max_length."""
+    """Of the rows of each file, cut at max_length; of those of evaluations no more than are evaluated."""
     done = run(COUNTING % how, {}, tmp_path)
     said, found = done.stdout.splitlines()
-    assert (said, json.loads(found)) == ("trained", {"trained": 10, "evaluated": evaluated}), done.stderr
+    of_split = {
+        split: {"rows": rows, "rows_of_file": rows, "trained": 5 * rows, "evaluated": evaluated * rows}
+        for split, rows in (("train", 3), ("eval", 2))
+    }
+    assert (said, json.loads(found)) == ("trained", of_split), done.stderr
 
 
 def test_recipec_cannot_be_imported(tmp_path: Path) -> None:

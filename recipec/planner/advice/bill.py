@@ -28,7 +28,7 @@ def bill(
     assert chosen.time is not None
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
-    weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
+    weights, merged = needs.read_bytes, _merged_bytes(facts, chosen, value)
     step_seconds = steps * chosen.time.seconds_per_step
     look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
     first = value["stage"] == value["stages"][0]
@@ -40,7 +40,9 @@ def bill(
         yield whole_run.reference(steps * chosen.reference_seconds)
     written = chosen.time.terms.get("generation", 0.0)
     if written:
-        yield whole_run.generation(steps * written, value["global_batch_size"], value["max_new_tokens"])
+        answers = value["global_batch_size"] // value.get("answer_passes", 1)
+        judged = bool(facts.rewards.functions)
+        yield whole_run.generation(steps * written, answers, value["max_new_tokens"], functions=judged)
     yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, look.in_training.seconds)
     saves = saves_in(value["eval_every"], value["save_every"], steps)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from recipec.axes import COMMON_SECTION, METHODS, ROW_FORMATS, SECTIONS, Method
 from recipec.catalog.models import Model
-from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.layout import Layout
@@ -17,7 +17,7 @@ from recipec.recipe.clashes import KL_CONTROL, either, own_keys
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
-from recipec.units import duration
+from recipec.units import counted, duration
 
 Fewer = Callable[[], Plan | None]
 Decisions = Mapping[str, Decision]
@@ -40,9 +40,15 @@ def check_limits(
 
 def check_terms(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
     """Report what shows without a plan: a license that [policy] does not allow (E0404), a missing price (E0403)."""
-    _license(loaded, (("model", "name"), "its license", facts.model.licence), report)
+    _license(loaded, (loaded.place("model", "name"), "its license", facts.model.licence), report)
     if loaded.recipe.budget.max_cost_usd is not None and facts.decisions["gpu_price"].value is None:
         _no_price(loaded, report)
+
+
+def check_judges(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
+    """Report reward models whose license [policy] does not allow (E0404)."""
+    for judge in facts.rewards.models:
+        _license(loaded, (judge.place, f"the license of {judge.model.name}", judge.model.licence), report)
 
 
 def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Report) -> None:
@@ -166,34 +172,44 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
-    for licensed in ((("model", "name"), "its license", licence), *_licenses_beside(plan)):
+    for licensed in ((loaded.place("model", "name"), "its license", licence), *_licenses_beside(loaded, plan)):
         _license(loaded, licensed, report)
     if policy.max_usd is not None and plan.cost_usd is None:
-        _broken(loaded, ("hardware",), "its cost is unknown without `budget.price_per_gpu_hour`", "max_usd", report)
+        _broken(
+            loaded,
+            loaded.place("hardware"),
+            "its cost is unknown without `budget.price_per_gpu_hour`",
+            "max_usd",
+            report,
+        )
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
         costs = f"the plan costs ${plan.cost_usd:,.2f}, the limit is ${policy.max_usd:,.2f}"
-        _broken(loaded, ("hardware",), costs, "max_usd", report)
+        _broken(loaded, loaded.place("hardware"), costs, "max_usd", report)
 
 
-Licensed = tuple[tuple[str, str], str, str | None]  # the key that names a model, "its license", and that
+Licensed = tuple[Place, str, str | None]  # where a model is named, "its license", and that
 
 
 def _license(loaded: LoadedRecipe, licensed: Licensed, report: Report) -> None:
-    (path, its, known), allowed = licensed, loaded.recipe.policy.licenses
+    (place, its, known), allowed = licensed, loaded.recipe.policy.licenses
     if allowed is not None and (known or "").casefold() not in map(str.casefold, allowed):
         found = f"{its} is {known}" if known else f"the catalog does not know {its}"
-        _broken(loaded, path, found, "licenses", report)
+        _broken(loaded, place, found, "licenses", report)
 
 
-def _licenses_beside(plan: Plan) -> Iterator[Licensed]:
+def _licenses_beside(loaded: LoadedRecipe, plan: Plan) -> Iterator[Licensed]:
     """Where the recipe names the models that run beside the trained one, and their licenses."""
     for stage in plan.stages:
         for role in METHODS[stage.stage.name].named_models:
-            yield ("alignment", role), f"the license of the {role}", stage.decisions[f"{role}_license"].value
+            yield (
+                loaded.place("alignment", role),
+                f"the license of the {role}",
+                stage.decisions[f"{role}_license"].value,
+            )
 
 
-def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:
-    labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit"))
+def _broken(loaded: LoadedRecipe, place: Place, found: str, limit: str, report: Report) -> None:
+    labels = (Label(place, found), Label(loaded.place("policy", limit), "the limit"))
     help = ("change the recipe to meet the limit, or ask the owner of the policy",)
     report.add(Diagnostic("E0404", f"the plan breaks `policy.{limit}`: {found}", labels, help))
 
@@ -208,7 +224,12 @@ def _section(loaded: LoadedRecipe, stage: str) -> str:
     return METHODS[stage].rows_in([own] if loaded.is_set("data", own) else [])
 
 
-def learns_nothing(steps: int, decisions: Decisions) -> bool:
+def learns_nothing(stage: str, steps: int, decisions: Decisions) -> bool:
+    """Whether prompts fill no generation, or one step is all warmup, whose rate is 0 (E0411)."""
+    return _unfilled(stage, decisions) or _only_warmup(steps, decisions)
+
+
+def _only_warmup(steps: int, decisions: Decisions) -> bool:
     """The trainer rounds the warmup up to whole steps, and the first one's rate is 0: a single step learns nothing."""
     return steps == 1 and decisions["warmup"].value > 0
 
@@ -217,7 +238,7 @@ def check_learning(loaded: LoadedRecipe, stage: str, steps: int, decisions: Deci
     """Report a stage that would learn nothing (E0411)."""
     if _unfilled(stage, decisions):
         _answers(loaded, stage, decisions, report)
-    elif learns_nothing(steps, decisions):
+    elif _only_warmup(steps, decisions):
         _one_step(loaded, stage, decisions, report)
 
 
@@ -238,8 +259,10 @@ def _answers(loaded: LoadedRecipe, stage: str, decisions: Decisions, report: Rep
     value = {id: decision.value for id, decision in decisions.items()}
     prompts, needed = training_rows(value), value["global_batch_size"] * value["updates"] // value["per_prompt"]
     label = Label(loaded.place("data", _section(loaded, stage)), f"{prompts:,} prompts are left to train on")
-    help = (f"lower `train.global_batch_size` to {prompts * value['per_prompt']} or less, or give more prompts",)
-    note = f"one generation answers {needed:,} prompts, {value['per_prompt']} times each"
+    most = prompts * value["per_prompt"] // value["updates"]
+    lower = of_stage("`train.global_batch_size`", stage) if len(value["stages"]) > 1 else "`train.global_batch_size`"
+    help = (f"lower {lower} to {most:,} or less, or give more prompts" if most else "give more prompts",)
+    note = f"one generation answers {needed:,} prompts, {counted(value['per_prompt'], 'time')} each"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
 
 

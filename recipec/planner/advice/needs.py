@@ -33,7 +33,9 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node
     on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
+    beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
+        read_bytes=2 * (shape.params + sum(other.params for other in beside)),
         storage=_with_merged(storage, 2 * shape.params) if merged else storage,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work),
@@ -55,7 +57,8 @@ def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
 def _downloaded(facts: Facts, method: Method, first: bool) -> list[Model]:
     """The models whose weights come from the hub: neither random ones nor a folder's, nor what a stage before has."""
     own = [] if method.random_weights or not first else [facts.model]
-    models = [*own, *(facts.others[role].model for role in method.named_models)]
+    judges = [judge.model for judge in facts.rewards.models] if method.generates else []
+    models = [*own, *(facts.others[role].model for role in method.named_models), *judges]
     return [model for model in models if not is_path(model.name)]
 
 

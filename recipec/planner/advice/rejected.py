@@ -215,7 +215,12 @@ def activations_kept(
     """The same without gradient checkpointing, where it is only used because memory comes first, and slower."""
     default, layout = ledger.decisions["checkpointing_default"], chosen.layout
     first = ledger.decisions["priority"].value == "memory"
-    if not first or not layout.checkpointing or default.key in ledger.wishes or layout.activation_offload:
+    if (
+        not first
+        or not layout.checkpointing
+        or "train.activation_checkpointing" in ledger.wishes
+        or layout.activation_offload
+    ):
         return []
     kept, facts = replace(layout, checkpointing=False, recompute_every=1), context.facts
     (found,) = candidates([kept], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)

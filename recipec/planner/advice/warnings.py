@@ -53,12 +53,13 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     if (
         stage.steps >= FEW_STEPS
         or stage.decisions["max_steps"].origin == "recipe"
-        or learns_nothing(stage.steps, stage.decisions)
+        or learns_nothing(stage.stage.name, stage.steps, stage.decisions)
     ):
         return
     section = section_of(loaded, stage)
     batch = stage.decisions["global_batch_size"].value
-    found = f"{_trained(stage)} and a global batch of {batch} give {counted(stage.steps, 'step')}"
+    of = " answers" * METHODS[stage.stage.name].generates
+    found = f"{_trained(stage)} and a global batch of {batch}{of} give {counted(stage.steps, 'step')}"
     label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.name}")
     more = "text" if METHODS[stage.stage.name].of_text else "rows"
     help = (_for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
@@ -84,6 +85,9 @@ def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 def _trained(stage: StagePlan) -> str:
     """What the steps go through: rows without those held out, or the blocks that packing makes of them."""
     value = {id: decision.value for id, decision in stage.decisions.items()}
+    if METHODS[stage.stage.name].generates:
+        answers = counted(value["per_prompt"], "answer")
+        return f"{counted(training_rows(value), 'prompt')} with {answers} each"
     if not value["packing"]:
         return counted(training_rows(value), "training row")
     blocks, tokens = ceil(training_sequences(value)), training_rows(value) * value["tokens_per_example"]

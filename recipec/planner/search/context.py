@@ -176,8 +176,9 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.eos_token, stage, template, given["template_end"], given["stop_tokens"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
-    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], given["source_rows"], given["params"])
-    ledger.decide(evaluation.test_fraction, given["has_test_file"], given["source_rows"], given["params"])
+    held = given["source_rows"], given["stage"], given["params"]
+    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], *held)
+    ledger.decide(evaluation.test_fraction, given["has_test_file"], *held)
 
 
 def _learning(ledger: Ledger) -> None:
@@ -274,18 +275,18 @@ def _reference(ledger: Ledger, context: Context) -> None:
 def _passes(ledger: Ledger) -> None:
     """How often the steps see a row: the epochs, or what the steps that are set make of them."""
     given, wish = ledger.decisions, ledger.wishes.get("train.max_steps")
+    seen = float(f"{_seen(ledger, wish.value):.3g}") if wish else given["epochs"].value
     ledger.record(
         Decision(
             "max_steps",
             wish.value if wish else -1,
             f"set in {wish.where}" if wish else "the number of epochs decides",
             origin="recipe" if wish else "planner",
-            watch="epoch: reaches `train.epochs`, unless training stops early",
+            watch=f"epoch: reaches {seen:g}, unless training stops early",
             key="train.max_steps",
             where=wish.where if wish else "",
         )
     )
-    seen = float(f"{_seen(ledger, wish.value):.3g}") if wish else given["epochs"].value
     ledger.record(
         Decision(
             "passes",
@@ -318,9 +319,9 @@ def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
 def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float) -> None:
     """Decide what depends on how many optimizer steps there are, and on what they and a checkpoint take."""
     given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
-    each = "each epoch's training rows, divided by the global batch and rounded up"
-    reason = "`train.max_steps` is set" if fixed else each
-    steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=step_inputs(given), origin="planner"))
+    each = f"each epoch's {learned_in_steps(ledger)}, divided by the global batch and rounded up"
+    reason, inputs = ("`train.max_steps` is set", ("max_steps",)) if fixed else (each, step_inputs(given))
+    steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=inputs, origin="planner"))
     known = tuple(given)  # the layout and all that it was chosen by
     training = ledger.record(
         _predicted("training_seconds", step_seconds, known, "predicted time of all training steps")
@@ -333,6 +334,14 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     ledger.decide(evaluation.best_metric, given["stage"])
     ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every)
     ledger.decide(tracking.logging_steps, steps)
+
+
+def learned_in_steps(ledger: Ledger) -> str:
+    """What the sequences of a step are."""
+    given = ledger.decisions
+    if METHODS[given["stage"].value].generates:
+        return "answers"
+    return "packed blocks" if given["packing"].value else "training rows"
 
 
 def _predicted(id: str, seconds: float, inputs: tuple[str, ...], because: str) -> Decision:

@@ -14,8 +14,8 @@ def mean_loss(model: torch.nn.Module, rows: list[tuple[list[int], list[int]]]) -
     losses = []
     for tokens, learned in rows:
         ids = torch.tensor(tokens, device=model.device)
-        logits = model(input_ids=ids[None], use_cache=False).logits[0, :-1].float()
-        chances = torch.log_softmax(logits, -1)
+        logits = model(input_ids=ids[None], use_cache=False).logits[0, -len(tokens) :]  # behind a soft prompt
+        chances = torch.log_softmax(logits.float(), -1)
         losses += [-chances[place, tokens[place + 1]] for place in range(len(tokens) - 1) if learned[place + 1]]
     return torch.stack(losses).mean().item()
 
