@@ -23,7 +23,8 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     yield from BACKENDS[stage.name].files(stage)
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
-        yield Artifact(f"{stage.folder}{_LENGTHS}.py", decided, f"trl/{_LENGTHS}.py.j2", {})
+        mixes = stage.because(stage.plan.layout.accumulation > 1, "gradient_accumulation")
+        yield Artifact(f"{stage.folder}{_LENGTHS}.py", decided, f"trl/{_LENGTHS}.py.j2", {"mixes": mixes})
     if stage.plan.layout.attends.brought:
         yield Artifact(f"{stage.folder}{_KERNEL}.py", stage.ids("attention"), f"trl/{_KERNEL}.py.j2", {})
 

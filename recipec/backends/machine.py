@@ -128,4 +128,9 @@ def _disk(job: Job) -> str:
     }
     parts = ", ".join(f"{name} {gib(size)}" for name, size in sizes.items() if size >= 0.05 * GIB)
     total = gib(sum(disk.total_bytes for disk in found))
-    return f"Disk: {total} (predicted: {parts})" if parts else "Disk: under 0.1 GiB (predicted)"
+    hubs = "; the files of data sets of the Hub come on top" if any(map(_reads_hub, job.stages)) else ""
+    return f"Disk: {total} (predicted: {parts}{hubs})" if parts else f"Disk: under 0.1 GiB (predicted{hubs})"
+
+
+def _reads_hub(stage: StageJob) -> bool:
+    return any(source.hub for source, _ in stage.sources())

@@ -17,10 +17,10 @@ from recipec.layout import Layout
 
 PROCESS_BYTES = 3 * GIB  # Python, torch and CUDA libraries of one rank; our decision
 SMALL_FILES_BYTES = 20 * (1 << 20)  # tokenizer, configuration, trainer state
-# Arrow cache of tokenized data: int64 input ids and an int8 mask; and of the text that a token stands for, as
-# prepare_data.py writes it and as `datasets` copies it into its cache (4.2 bytes: benchmarks/results/preparation.md).
-TOKENIZED_BYTES, TEXT_BYTES = 9, 4.2
-TOKEN_BYTES = TOKENIZED_BYTES + 2 * TEXT_BYTES
+# The text that a token stands for (benchmarks/results/preparation.md), and its copies: `datasets` keeps the rows as
+# they are read, converted and looked at, prepare_data.py writes them, and `datasets` reads that again (5.1 of long
+# documents, 5.2 of short chats and 4.6 of raw texts, with datasets 5.2, 2026-11).
+TEXT_BYTES, TEXT_COPIES = 4.2, 5.1
 
 
 class Storage(Struct, frozen=True):
@@ -55,16 +55,22 @@ def run_storage(
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
-    data, hub = round(dataset_tokens * TOKEN_BYTES), 2 * (published if downloaded_params is None else downloaded_params)
+    token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes
+    data, hub = round(dataset_tokens * token_bytes), 2 * (published if downloaded_params is None else downloaded_params)
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
     return Storage(checkpoint, reloaded, export, kept, data, hub, kept + export + data + hub)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
-    """What a run resumes from: weights as they train, optimizer states, and small files."""
+    """What a run resumes from: weights as they train, optimizer states, and small files.
+
+    DeepSpeed writes the weights once more beside those of transformers, unless it shards them (ZeRO-1 and ZeRO-2 with
+    bf16: 16.01 bytes a parameter, ZeRO-3: 14.01; DeepSpeed 0.19 with a Trainer on a CPU, 2026-11).
+    """
     trained = _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
-    return trained + _optimizer_file(architecture, layout, work) + 2 * SMALL_FILES_BYTES
+    twice = layout.spreads.engine == DEEPSPEED and not layout.spreads.shards_weights
+    return trained * (1 + twice) + _optimizer_file(architecture, layout, work) + 2 * SMALL_FILES_BYTES
 
 
 def export_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
@@ -94,7 +100,7 @@ def host_memory(
     Teachers and reward models are read straight onto the devices, through the file cache.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
+    loaded = architecture.params * _read_bytes(layout, work)
     copies = _copies(layout, work, ranks)
     moved = step.host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
@@ -105,14 +111,21 @@ def host_memory(
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
 
 
+def _read_bytes(layout: Layout, work: Workload) -> int:
+    """Of a parameter, as train.py reads it; the base of an adapter stays in 16 bits."""
+    return code_path(layout, work).trained if layout.adapts.trains_all else 2
+
+
 def _copies(layout: Layout, work: Workload, ranks: int) -> int:
     """Whole copies of the weights in a node while they are read, or made.
 
     Random ones are made by every rank, but under ZeRO-3, which shards each layer as it is made, and where a plan
-    spreads layers as the model is made. Every rank reads its own, under FSDP too: transformers 5.23 does not look at
-    accelerate's `cpu_ram_efficient_loading` where it reads weights (two ranks: 0.90 GiB each for 0.81 GiB). Under
-    ZeRO-3 only the first rank reads values (its modeling_utils.py). A 4-bit base goes to the device tensor by tensor
-    (its quantizers/quantizer_bnb_4bit.py, `update_device_map`).
+    spreads layers as the model is made. Weights that stay in 16 bits, in which they are published, are pages of the
+    file, which the ranks of a node share (two ranks with 512 MiB of them: 522 MiB resident each, 2 MiB its own;
+    transformers 5.23, 2026-11). Where they are read as fp32 every rank has its own, under FSDP too: transformers does
+    not look at accelerate's `cpu_ram_efficient_loading` there. Under ZeRO-3 only the first rank reads values (its
+    modeling_utils.py). A 4-bit base goes to the device tensor by tensor (its quantizers/quantizer_bnb_4bit.py,
+    `update_device_map`).
     """
     spreads = layout.spreads
     if layout.adapts.quantized:
@@ -120,4 +133,5 @@ def _copies(layout: Layout, work: Workload, ranks: int) -> int:
     if work.method.random_weights:
         shards = spreads.engine == DEEPSPEED and spreads.shards_weights
         return 0 if shards or layout.mesh.ranks_per_layer > 1 else ranks
-    return 1 if spreads.one_rank or (spreads.engine == DEEPSPEED and spreads.shards_weights) else ranks
+    shared = _read_bytes(layout, work) == 2 or (spreads.engine == DEEPSPEED and spreads.shards_weights)
+    return 1 if spreads.one_rank or shared else ranks

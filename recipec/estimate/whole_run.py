@@ -35,6 +35,9 @@ class Rates(Struct, frozen=True):
     # of which 12 are its start (`python -m benchmarks.preparation`, 2026-11; a token is 4.2 bytes).
     seconds_per_row: float = 0.5e-3
     seconds_per_token: float = 1.4e-6
+    # of these in one process, however many there are: splits, what is held out, writing (60,000 rows of 4.6 kB;
+    # 1,000,000 of 2.1 kB in two processes leave room for 1.9e-4; 2026-11)
+    alone_seconds_per_row: float = 1.2e-4
     # Imports of torch, transformers and TRL: 7 CPU seconds from a warm local disk (measured 2026-11), and the first
     # touch of a device. From a network disk torch alone takes 20 (stas00/ml-engineering, storage).
     start_seconds: float = 15.0
@@ -70,16 +73,19 @@ class Rows(Struct, frozen=True):
 
 TOKENIZATION = "tokenization"
 STEPS = GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
+WORTH_A_WORD = 60.0  # seconds
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
 
 
 def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) -> RunPart:
     """prepare_data.py: its processes read, convert and count tokens; it starts once for all stages."""
     processes = max(1, min(cores, rows.count // ROWS_PER_PROCESS))
-    busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token)
-    several = f" in {processes} processes" if processes > 1 else ""
+    alone = rows.count * rates.alone_seconds_per_row
+    busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token) - alone
+    in_one = f", {duration(alone)} of it in one" * (alone >= WORTH_A_WORD)
+    several = f" in {processes} processes{in_one}" * (processes > 1)
     because = f"prepare_data.py reads {rows.count:,} rows{several}"
-    return RunPart("data preparation", rates.start_seconds * starts + busy / processes, because)
+    return RunPart("data preparation", rates.start_seconds * starts + alone + busy / processes, because)
 
 
 def download(size_bytes: int, rates: Rates) -> RunPart:

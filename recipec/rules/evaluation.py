@@ -201,10 +201,11 @@ STALE_SHARE = 0.2  # of the run without a better evaluation before it is stopped
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
 def early_stopping_patience(stage: str, passes: float, eval_every: float) -> Choice:
-    """Early stopping: evaluations without a better one after which training stops; never before two passes.
+    """Early stopping: evaluations without a better one after which training stops; only in runs of two passes or more.
 
     It is 3, or as many as cover a fifth of the run. Of 50 evaluations, three are 6% of the steps, and an eval_loss that
-    still falls can stay level for as long by chance alone. What is seen once cannot be memorized. A loss that stays
+    still falls can stay level for as long by chance alone. What is seen once cannot be memorized, so that no run stops
+    in its first pass, nor before it has a checkpoint, of which the best is loaded at the end. A loss that stays
     level in a single pass waits for the learning rate to fall, and stopping there would lose the part of the schedule
     that lowers it.
 

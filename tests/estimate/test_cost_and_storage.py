@@ -47,9 +47,21 @@ def test_disk_holds_the_kept_checkpoints_and_the_one_being_written():
     assert two.hub_cache_bytes == 2 * LLAMA_8B.params
 
 
+@pytest.mark.parametrize(("strategy", "bytes_each"), [("zero1", 16), ("zero2", 16), ("zero3", 14)])
+def test_deepspeed_writes_the_weights_twice_unless_it_shards_them(strategy, bytes_each):
+    """As a Trainer on a CPU wrote them: model.safetensors, mp_rank_00_model_states.pt, and the states of all ranks."""
+    found = run_storage(LLAMA_8B, layout("full", 1, 8, strategy), FULL, 3, 10**6).checkpoint_bytes
+    assert found == pytest.approx(bytes_each * LLAMA_8B.params, rel=0.01)
+
+
+def test_every_rank_has_its_own_copy_of_weights_that_become_fp32():
+    shape = layout("full", 1, 8, "fsdp")
+    assert on_host(shape, FULL).needed_bytes == 8 * PROCESS_BYTES + 8 * 4 * LLAMA_8B.params
+
+
 def test_what_is_not_downloaded_takes_no_disk():
     disk = run_storage(LLAMA_8B, layout("full"), FULL, 3, 10**6, downloaded_params=0)
-    assert (disk.hub_cache_bytes, disk.total_bytes) == (0, disk.checkpoints_bytes + disk.export_bytes + 17_400_000)
+    assert (disk.hub_cache_bytes, disk.total_bytes) == (0, disk.checkpoints_bytes + disk.export_bytes + 70_420_000)
 
 
 def on_host(shape, work):
@@ -78,15 +90,15 @@ def test_an_export_has_the_tokenizer_beside_the_weights():
     ("shape", "copies"),
     [
         (layout(), 1),
-        (layout("lora", 1, 8, "ddp"), 8),
-        (layout("lora", 1, 8, "fsdp"), 8),
+        (layout("lora", 1, 8, "ddp"), 1),
+        (layout("lora", 1, 8, "fsdp"), 1),
         (layout("lora", 1, 8, "zero3"), 1),
         (layout("qlora", 1, 8, "ddp"), 0),
     ],
     ids=lambda value: value.strategy if hasattr(value, "strategy") else str(value),
 )
 def test_who_reads_the_weights_into_host_memory(shape, copies):
-    """Every process, but under ZeRO-3 only the first; a 4-bit base goes to the device tensor by tensor."""
+    """Ranks share the pages of a file in 16 bits; a 4-bit base goes to the device tensor by tensor."""
     work = Workload(lora=LoraShape(16))
     ranks = shape.mesh.world_size
     found = on_host(shape, work)

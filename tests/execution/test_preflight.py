@@ -500,14 +500,30 @@ def test_another_chat_template_than_the_planned_one_is_refused(
         preflight.check_tokenizer(trainer(f"{read} "))
 
 
-@pytest.mark.parametrize(("losses", "stops"), [((), False), ((3, 2, 2.5, 2.1), False), ((3, 2, 2.5, 2.1, 2), True)])
+@pytest.mark.parametrize(
+    ("losses", "epoch", "saved", "stops"),
+    [
+        ((), 1.5, "checkpoint-2", False),
+        ((3, 2, 2.5, 2.1), 1.5, "checkpoint-2", False),
+        ((3, 2, 2.5, 2.1, 2), 1.5, "checkpoint-2", True),
+        ((3, 2, 2.5, 2.1, 2), 0.9, "checkpoint-2", False),  # in the first pass
+        ((3, 2, 2.5, 2.1, 2), 1.5, None, False),  # nothing could be loaded
+    ],
+)
 @pytest.mark.parametrize("moment", ["on_train_begin", "on_evaluate"])
 def test_evaluations_without_progress_are_counted_whether_or_not_they_are_saved_and_after_a_resume(
-    preflight: ModuleType, tmp_path: Path, losses: tuple[float, ...], stops: bool, moment: str
+    preflight: ModuleType,
+    tmp_path: Path,
+    losses: tuple[float, ...],
+    epoch: float,
+    saved: str | None,
+    stops: bool,
+    moment: str,
 ) -> None:
     """transformers 5.23 counts against the best of those that were saved, and a resumed run anew."""
     history = [logs for loss in losses for logs in ({"loss": 1.0}, {"eval_loss": loss})]
-    TrainerState(log_history=history, best_metric=None).save_to_json(str(tmp_path / "trainer_state.json"))
+    before = TrainerState(log_history=history, epoch=epoch, best_model_checkpoint=saved)
+    before.save_to_json(str(tmp_path / "trainer_state.json"))
     state, control = TrainerState.load_from_json(str(tmp_path / "trainer_state.json")), TrainerControl()
     args = SimpleNamespace(metric_for_best_model="eval_loss", greater_is_better=False)
     getattr(preflight.StopWithoutProgress(3), moment)(args, state, control)

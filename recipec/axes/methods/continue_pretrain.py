@@ -49,6 +49,7 @@ CONTINUE_PRETRAIN = Method(
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
+    cached_bytes=45,
     adaptations=("lora", "qlora", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=("full", "lora", "qlora"),

@@ -49,6 +49,7 @@ CPO = Method(
     precomputes="",
     drops_dropout=True,
     keeps_recomputation=True,
+    cached_bytes=8,
     adaptations=("lora", "qlora", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=(),

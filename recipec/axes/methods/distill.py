@@ -53,6 +53,7 @@ DISTILL = Method(
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
+    cached_bytes=49,
     adaptations=("lora", "qlora", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=("full", "lora", "qlora"),

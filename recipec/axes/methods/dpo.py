@@ -48,6 +48,7 @@ DPO = Method(
     precomputes="precompute_ref_log_probs",
     drops_dropout=True,
     keeps_recomputation=False,
+    cached_bytes=8,
     adaptations=("lora", "qlora", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=("lora", "qlora", "full"),

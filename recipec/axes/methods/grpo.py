@@ -146,6 +146,7 @@ GRPO = Method(
     precomputes="",
     drops_dropout=True,
     keeps_recomputation=False,
+    cached_bytes=0,
     adaptations=("lora", "qlora", "full"),
     adaptations_because="answers have been written with low-rank adapters alone in our runs",
     preferred=("lora", "qlora", "full"),

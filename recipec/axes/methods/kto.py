@@ -52,6 +52,7 @@ KTO = Method(
     precomputes="precompute_ref_log_probs",
     drops_dropout=True,
     keeps_recomputation=False,
+    cached_bytes=28,
     adaptations=("lora", "qlora", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=("lora", "qlora", "full"),

@@ -260,6 +260,7 @@ PPO = Method(
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
+    cached_bytes=0,
     adaptations=("lora", "full"),
     adaptations_because="a value head on a 4-bit base was not run",
     preferred=("lora", "full"),

@@ -45,6 +45,7 @@ PRETRAIN = Method(
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
+    cached_bytes=45,
     adaptations=("full",),
     adaptations_because="random weights must all be trained",
     preferred=("full",),

@@ -47,6 +47,7 @@ REWARD = Method(
     precomputes="",
     drops_dropout=True,
     keeps_recomputation=True,
+    cached_bytes=15,
     adaptations=("lora", "qlora", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=(),

@@ -45,6 +45,7 @@ SFT = Method(
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
+    cached_bytes=49,
     adaptations=("lora", "qlora", "ia3", "prompt-tuning", "full"),
     adaptations_because="",
     preferred=(),

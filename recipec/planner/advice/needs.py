@@ -46,11 +46,10 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
 
 
 def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
-    """On the GPUs of one node that the stage runs on; a stage on one GPU sees no other."""
+    """On the GPUs of one node that the stage runs on: it sees no others."""
     gpu, ranks = facts.gpu, min(chosen.layout.mesh.world_size, facts.machines.gpus_per_node)
-    gpus = facts.machines.gpus_per_node if ranks > 1 else 1
     return evaluation_needs(
-        facts.model.architecture, chosen.layout, work, gpu.memory_gib, gpus, on_cpu=gpu.kind == "cpu"
+        facts.model.architecture, chosen.layout, work, gpu.memory_gib, ranks, on_cpu=gpu.kind == "cpu"
     )
 
 

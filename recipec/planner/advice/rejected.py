@@ -134,6 +134,7 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
     ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
     (lambda it: it.ratio < 1 / (1 + TIE), lambda it: f"{it.fits}, {1 / it.ratio:.1f}x faster, {_price(it.other)}"),
+    (lambda it: not it.other.layout.can_be_built, lambda it: f"{it.time}, and cannot be built yet"),
     (
         lambda it: True,
         lambda it: f"{it.fits}; times within {TIE:.0%} count as equal, and {_simpler(it)}",
