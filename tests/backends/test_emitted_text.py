@@ -308,6 +308,15 @@ def test_the_readme_says_what_is_ignored_and_what_each_part_is_for(tmp_path: Pat
     assert "evaluate.py, which measures the model on rows that chose nothing" in held
 
 
+def test_steps_that_are_set_stand_in_place_of_the_epochs(tmp_path: Path) -> None:
+    by_epochs = texts(good(tmp_path / "a", BASES["lora-single"]))
+    by_steps = texts(good(tmp_path / "b", with_key(BASES["lora-single"], "train.max_steps", 90)))
+    assert "| epochs |" in by_epochs["README.md"] and "| max_steps |" not in by_epochs["README.md"]
+    assert "| max_steps | 90 |" in by_steps["README.md"].replace("\\", "") and "| epochs |" not in by_steps["README.md"]
+    told = [json.loads(each["registry/entry.json"])["hyperparameters"]["sft"] for each in (by_epochs, by_steps)]
+    assert "epochs" in told[0] and "epochs" not in told[1] and told[1]["max_steps"] == 90
+
+
 def test_one_predicted_peak_stands_in_train_py(tmp_path: Path) -> None:
     text = texts(good(tmp_path, BASES["lora-single"]))["train.py"]
     assert len(re.findall("(?i)predicted[_ ]peak", text.replace("{PREDICTED_PEAK_GIB}", ""))) == 1

@@ -53,6 +53,13 @@ def test_rows_are_held_out_of_those_that_there_are(tmp_path: Path, weight: float
     assert (found["eval_fraction"], found["test_fraction"]) == (share, share)
 
 
+def test_stated_rows_are_those_after_weights(tmp_path: Path) -> None:
+    """Of 80,000 rows that are 20,000 four times, about five hundred of the 20,000 are held out."""
+    source = [{"path": "a.jsonl", "weight": 4}]
+    found = decided(tmp_path, {"a.jsonl": [chat(1)] * 100}, source, data__examples=80_000)
+    assert (found["source_rows"], found["eval_fraction"]) == (20_000, 0.025)
+
+
 def test_columns_that_nothing_reads_have_no_length(tmp_path: Path) -> None:
     rows = [chat(1) | {"raw_html": "<p>" * 3_000}] * 200
     found = decided(tmp_path, {"a.jsonl": rows}, ["a.jsonl"], data__ignore=["raw_html"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from compiling import BASES, Tables, codes, compiled, good, texts, with_key
+from compiling import BASES, Tables, codes, compiled, good, texts, with_key, without
 
 from recipec.cli.plan import plan_text
 from recipec.planner.advice.changes import within
@@ -293,3 +293,30 @@ def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
 def test_few_steps_that_the_recipe_sets_are_no_surprise(tmp_path: Path, keys: Tables, warned: bool) -> None:
     recipe = changed("lora-single", {"data.examples": 64, **keys})
     assert ("W0508" in codes(compiled(tmp_path, recipe, only_plan=True))) is warned
+
+
+@pytest.mark.parametrize("stages", [False, True])
+def test_the_batch_that_is_advised_for_few_prompts_is_learned(tmp_path: Path, stages: bool) -> None:
+    """Also where several steps share a generation, and where the batch is that of one stage of several."""
+    recipe = with_key(with_key(BASES["grpo"], "data.examples", 60), "alignment.variant", "gspo")
+    if stages:
+        recipe = with_key(without(BASES["ppo"], "alignment.reward"), "data.preferences", "pairs.jsonl")
+        recipe = with_key(recipe, "data.examples", 60)
+    (found,) = (each for each in compiled(tmp_path / "few", recipe).diagnostics if each.code == "E0411")
+    key, batch = re.match(r"lower `(train\S*\.global_batch_size)` to (\d+) or less", found.help[0]).groups()
+    assert key == ("train.ppo.global_batch_size" if stages else "train.global_batch_size")
+    mended = compiled(tmp_path / "mended", with_key(recipe, key, int(batch)))
+    assert "E0411" not in codes(mended)
+
+
+def test_too_few_prompts_are_not_told_as_few_steps_as_well(tmp_path: Path) -> None:
+    found = codes(compiled(tmp_path, with_key(BASES["grpo"], "data.examples", 10)))
+    assert "E0411" in found and "W0508" not in found
+
+
+def test_few_steps_of_answers_are_counted_in_answers(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["grpo"], "data.examples", 150), "train.epochs", 1)
+    (found,) = (each for each in compiled(tmp_path, recipe).diagnostics if each.code == "W0508")
+    assert re.search(
+        r"\d+ prompts with \d+ answers each and a global batch of \d+ answers give", found.labels[0].message
+    )

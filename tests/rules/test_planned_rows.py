@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from compiling import BASES, compiled, with_key
+from compiling import BASES, OF_METHOD, compiled, good, with_key
 from test_seed_rows import PLANNER
+
+from recipec.axes import METHODS
 
 LONG = {"data.max_length": 32_768, "data.tokens_per_example": 30_000}
 FOUR_SMALL = {"hardware": {"gpu": "rtx-4090", "gpus_per_node": 4, "host_memory_gib": 256}}
@@ -67,3 +71,14 @@ def test_gradient_accumulation_makes_the_global_batch_of_what_fits(tmp_path):
 def test_gpus_without_a_share_of_a_small_batch_stay_idle(tmp_path):
     found = layout(tmp_path, "lora-single", {"hardware.gpus_per_node": 8, "train.global_batch_size": 4})
     assert found.mesh.world_size == 4
+
+
+@pytest.mark.parametrize("name", sorted({*OF_METHOD.values()}))
+def test_a_default_of_a_method_cites_its_own_source(tmp_path: Path, name: str) -> None:
+    """Not the list of all the sources that its rule has for other methods."""
+    for stage in good(tmp_path, BASES[name]).plan.stages:
+        row = METHODS[stage.stage.name]
+        for id in ("warmup", "epochs", "weight_decay", "adam_beta2"):
+            decision = stage.decisions[id]
+            if decision.origin == "default":
+                assert decision.source in {default.source for default in getattr(row, id)}, id

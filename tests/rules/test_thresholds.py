@@ -263,13 +263,20 @@ def test_preparation_always_removes_duplicates_and_leaks():
 
 def test_given_files_replace_the_fractions():
     for rule in (evaluation.eval_fraction, evaluation.test_fraction):
-        assert over(rule, 0, (False, True), 5_000, 7e9) == [0.1, 0.0]
+        assert over(rule, 0, (False, True), 5_000, "sft", 7e9) == [0.1, 0.0]
 
 
 def test_about_a_thousand_rows_are_held_out_of_many():
     for rule in (evaluation.eval_fraction, evaluation.test_fraction):
-        assert over(rule, 1, (10_000, 10_001, 12_000, 450_000, 10**7), False, 7e9) == [0.1, 0.1, 0.083, 0.0022, 0.0001]
-        assert over(rule, 1, (5_000, 10_000, 450_000), False, 8e9) == [0.1, 0.05, 0.0011]
+        rows = (10_000, 10_001, 12_000, 450_000, 10**7)
+        assert over(rule, 1, rows, False, "sft", 7e9) == [0.1, 0.1, 0.083, 0.0022, 0.0001]
+        assert over(rule, 1, (5_000, 10_000, 450_000), False, "sft", 8e9) == [0.1, 0.05, 0.0011]
+
+
+def test_no_more_prompts_are_held_out_than_evaluations_answer():
+    for rule in (evaluation.eval_fraction, evaluation.test_fraction):
+        for stage in ("grpo", "rloo", "ppo"):
+            assert over(rule, 1, (1_000, 12_800), False, stage, 7e9) == [0.1, 0.01]
 
 
 def test_eval_samples_around_7b():
