@@ -214,8 +214,9 @@ MORE: dict[str, Tables] = {
 }
 
 
-# Shared by all stages, and never of use in these (where nothing is packed, `packing` may say so): a value head on a mixture of experts is refused (BAD-073), and so is
-# prompt tuning in a stage that does not run with it, and an order of rows where the trainer draws its own (BAD-121).
+# Shared by all stages, and never of use in these: a value head on a mixture of experts is refused (BAD-073), and so is
+# prompt tuning in a stage that does not run with it, an order of rows where the trainer draws its own (BAD-121), and
+# packing where none is possible.
 REFUSED = {f"train.{name}.lora.expert_rank" for name in ADAPTED if METHODS[name].has_value_head} | {
     f"train.{name}.prompt.virtual_tokens" for name in ADAPTED if "prompt-tuning" not in METHODS[name].adaptations
 }
