@@ -133,14 +133,22 @@ def eval_samples(stage: str, params: int) -> Choice:
     source="docs/rule-books/003.md, Anti-patterns; docs/rule-books/001.md, Step 4; Anti-pattern 4; Rules; "
     "docs/rule-books/002.md, Anti-patterns",
 )
-def eval_every(total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int) -> Choice:
+def eval_every(
+    total_steps: int,
+    training_seconds: float,
+    checkpoint_seconds: float,
+    gpus: int,
+    updates: int = 1,
+    answer_passes: int = 1,
+) -> Choice:
     """Evaluation interval, as a share of the run.
 
     Rule book 003 evaluates every 50 to 100 steps. Rule book 001 evaluates every 200, and less often where evaluation is
     slow. Rule book 002 wants validation during training. recipec takes the smallest of 1%, 2%, 5%, 10% and 20% of the
     steps that is at least 50 steps: 50 to 125 steps in runs of 250 to 10,000. Shorter runs still evaluate five times
     or more, and every step of a run of five or fewer; longer runs evaluate at most a hundred times. The Trainer rounds
-    the interval up to whole steps and evaluates after the last step too.
+    the interval up to whole steps and evaluates after the last step too. Where several steps learn from one generation
+    of answers, the bundle rounds it up to whole generations.
 
     A checkpoint is written with an evaluation, if not with each (CKPT-001). 0.1%, 0.2% and 0.5% are therefore taken too
     where a run is so long, and on so many GPUs, that checkpoints pay more often than every hundredth of it. The
@@ -148,12 +156,17 @@ def eval_every(total_steps: int, training_seconds: float, checkpoint_seconds: fl
     fails once in 50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
     """
     share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus)
-    steps, accepts = ceil(share * total_steps), (min(0.01, share), 0.25)
+    steps, accepts = _whole(ceil(share * total_steps), updates * answer_passes), (min(0.01, share), 0.25)
     if steps == 1:
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
         return Choice(share, f"after {often}", accepts=accepts)
-    often = f"every {steps:,} steps, {counted(times_in(share, total_steps), 'time')} in {counted(total_steps, 'step')}"
+    often = f"every {steps:,} steps, {counted(ceil(total_steps / steps), 'time')} in {counted(total_steps, 'step')}"
     return Choice(share, often, accepts=accepts)
+
+
+def _whole(steps: int, of: int) -> int:
+    """The next multiple of `of`."""
+    return -(-steps // of) * of
 
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)

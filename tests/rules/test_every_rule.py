@@ -72,6 +72,8 @@ VALUES = {  # parameter name -> values that cross every threshold
     "training_seconds": (0.0, 600.0, 1e7),
     "checkpoint_seconds": (0.01, 100.0),
     "eval_every": (0.01, 0.2),
+    "updates": (1, 4),
+    "answer_passes": (1, 4),
     "cores_per_gpu": (None, 1, 3, 4, 8, 64),
     "host_cores": (None, 2, 88),
     "starts_from_adapter": (False, True),

@@ -284,6 +284,12 @@ def test_eval_samples_around_7b():
     assert evaluation.eval_samples("grpo", 7_000_000_000).value == 128
 
 
+def test_intervals_are_told_as_whole_generations():
+    """Of 1,216 steps a twentieth are 61; the answers of four steps are written together."""
+    told = [evaluation.eval_every(1_216, 3_600, 0.1, 1, *passes).because for passes in ((), (1, 4), (4, 1))]
+    assert told == ["every 61 steps, 20 times in 1,216 steps", *2 * ["every 64 steps, 19 times in 1,216 steps"]]
+
+
 QUICK = (3_600, 0.1, 1)  # seconds of training and of a checkpoint, GPUs: nothing is to be weighed
 
 

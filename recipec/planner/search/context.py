@@ -327,7 +327,8 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
         _predicted("training_seconds", step_seconds, known, "predicted time of all training steps")
     )
     saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, known, "predicted time to write one"))
-    every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"])
+    shared = [given[id] for id in ("updates", "answer_passes") if id in given]
+    every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"], *shared)
     ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["stage"], given["params"])
