@@ -363,10 +363,15 @@ def _shown_decisions(stage: StageJob) -> list[str]:
     return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and not usual.get(id)]
 
 
+# What a row of the table rests on beside its decision: which of the two there is says how long a run is.
+_HOW_LONG = ("max_steps", "epochs")
+_ROW_IDS = {"adaptation": ("adaptation", "quantization"), **dict.fromkeys(_HOW_LONG, _HOW_LONG)}
+
+
 def _row(stage: StageJob, id: str) -> Any:
     decision = stage.plan.decisions[id]
     value = stage.method.called(stage.adapts) if id == "adaptation" else value_text(decision.value)
-    ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
+    ids = _ROW_IDS.get(id, (id,))
     return SimpleNamespace(
         id=TITLES.get(id, id),
         value=stage.because(value, *ids),

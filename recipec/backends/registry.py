@@ -108,7 +108,8 @@ def _hyperparameters(stage: StageJob) -> dict[str, Any]:
     own = (own.name for own in stage.method.own)
     how_long = "max_steps" if stage.value("max_steps") > 0 else "epochs"
     names = [name for name in (*HYPERPARAMETERS, how_long, *own, "seed") if name in stage.plan.decisions]
-    return {name: Leaf(stage.value(name), stage.ids(name)) for name in names}
+    told = {how_long: ("max_steps", "epochs")}  # which of the two is there
+    return {name: Leaf(stage.value(name), stage.ids(*told.get(name, (name,)))) for name in names}
 
 
 def entry_schema() -> dict[str, Any]:

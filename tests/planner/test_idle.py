@@ -15,10 +15,10 @@ Tables = dict
 TWO_NODES: Tables = {
     "recipe": {"name": "two-nodes"},
     "goal": {"task": "instruct"},
-    "model": {"name": "meta-llama/Llama-3.3-70B-Instruct"},
-    "data": {"train": "chat.jsonl", "examples": 2_000, "tokens_per_example": 200, "max_length": 512},
-    "hardware": {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2},
-    "train": {"adaptation": "lora"},
+    "model": {"name": "Qwen/Qwen2.5-32B-Instruct"},
+    "data": {"train": "chat.jsonl", "examples": 20_000, "tokens_per_example": 200, "max_length": 512},
+    "hardware": {"gpu": "l40s", "gpus_per_node": 8, "nodes": 2},
+    "train": {"adaptation": "full"},
 }
 
 LORA: Tables = {
@@ -64,12 +64,13 @@ def advised(folder: Path, tables: Tables, code: str) -> tuple[str, ...]:
 
 
 def test_what_is_advised_for_idle_nodes_uses_them(tmp_path: Path) -> None:
-    """A 70B model on two nodes: more of the host memory that is assumed is what a faster layout lacks."""
-    (memory, fewer) = advised(tmp_path, TWO_NODES, "W0503")
-    assert memory == "set `hardware.host_memory_gib = 1132` if a node has it: hsdp on 16 GPUs then takes 0.5x the time"
-    assert fewer.startswith("set `hardware.nodes = 1`: as the recipe is")
-    assert not advised(tmp_path, with_key(TWO_NODES, "hardware.host_memory_gib", 1132), "W0503")
-    assert not advised(tmp_path, with_key(TWO_NODES, "hardware.nodes", 1), "W0503")
+    """A 32B model on two nodes: more of the host memory that is assumed is what a faster layout lacks."""
+    memory, batch, fewer = advised(tmp_path, TWO_NODES, "W0503")
+    assert memory == "set `hardware.host_memory_gib = 1054` if a node has it: fsdp on 16 GPUs then takes 0.8x the time"
+    assert batch.startswith("set `train.global_batch_size = 256`: zero3 on 16 GPUs then takes 0.2x the time")
+    assert fewer.startswith("set `hardware.nodes = 1` and `hardware.gpus_per_node = 4`: as the recipe is")
+    for key, value in (("hardware.host_memory_gib", 1054), ("train.global_batch_size", 256)):
+        assert not advised(tmp_path, with_key(TWO_NODES, key, value), "W0503")
 
 
 def test_a_batch_is_advised_only_where_it_gives_gpus_work(tmp_path: Path) -> None:
@@ -82,9 +83,9 @@ def test_a_batch_is_advised_only_where_it_gives_gpus_work(tmp_path: Path) -> Non
 
 
 def test_what_is_advised_for_crowded_host_memory_is_enough(tmp_path: Path) -> None:
-    crowded = with_key(TWO_NODES, "train.strategy", "hsdp")
+    crowded = with_key(TWO_NODES, "train.strategy", "fsdp")
     (advice,) = advised(tmp_path, crowded, "W0505")
-    assert advice == "remove `train.strategy`: zero3 on 8 GPUs then takes 2.0x the time, and its host memory is enough"
+    assert advice == "remove `train.strategy`: zero3 on 4 GPUs then takes 1.3x the time, and its host memory is enough"
     assert not advised(tmp_path, TWO_NODES, "W0505")
 
 
@@ -94,7 +95,7 @@ def test_host_memory_that_decides_is_told(tmp_path: Path) -> None:
         for found in compiled(tmp_path, TWO_NODES).diagnostics
         if found.code == "W0523" and "host memory" in found.title
     )
-    assert warning.notes == ("with 1,132 GiB of host memory in a node: hsdp on 16 GPUs",)
+    assert warning.notes == ("with 1,054 GiB of host memory in a node: fsdp on 16 GPUs",)
     text = plan_text(plan_document(compiled(tmp_path, TWO_NODES, only_plan=True).plan))
     assert "assumes  1,024 GiB of host memory in a node" in text
 

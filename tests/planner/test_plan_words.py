@@ -98,10 +98,10 @@ def test_a_plan_without_alternatives_says_so(tmp_path: Path) -> None:
 
 def test_a_plan_leaves_out_what_would_read_as_nothing(tmp_path: Path) -> None:
     """One GPU has no links, and a few megabytes of tokens are no disk space; eight GPUs and 250,000 rows have both."""
-    text = shown(tmp_path, BASES["lora-single"])
+    text = shown(tmp_path, with_key(BASES["lora-single"], "data.examples", 300))
     assert "tokenized data" not in text and "\n  links" not in text
     text = shown(tmp_path, BASES["full-fsdp"])
-    assert "prepared and tokenized data 1." in text and "tokenized data 0.0" not in text
+    assert "prepared and tokenized data 6." in text and "tokenized data 0.0" not in text
     assert not waiting(0.004, ()) and waiting(0.006, ())
 
 

@@ -35,7 +35,7 @@ def planned(folder: Path, base: str, keys: dict[str, object]) -> StagePlan:
         ("lora-ddp", {}, "strategy", "communication", "alone"),
         ("lora-single", {}, "adam_beta2", "no spikes", "pretraining"),
         ("lora-single", {}, "max_length", "dropped_rows", "cut"),
-        ("text", {}, "max_length", "cut", "dropped_rows"),
+        ("text", {}, "max_length", "fewer pieces", "dropped_rows"),
         ("text", {"data.overflow": "drop"}, "max_length", "dropped_rows", "cut"),
         ("text", {}, "overflow", "nothing is dropped", "dropped_rows"),
         ("text", {}, "template", "no template", "chat"),
