@@ -158,7 +158,7 @@ def check_disk(output_dir: Path) -> None:
 
 
 def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
-    """Show three rows as the model sees them; stop where they teach nothing or too few are left; count for the log."""
+    """Show three rows as the model sees them; stop where they teach nothing; count for the log."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):
@@ -190,7 +190,8 @@ def check_tokenizer(trainer: Trainer) -> None:
 class StopWithoutProgress(TrainerCallback):
     """End the training after so many evaluations without a better one, also those that are not saved.
 
-    transformers' own callback counts against the best that was saved, and a resumed run counts anew.
+    Never in the first pass over the rows, nor before there is a checkpoint to load. transformers' own callback counts
+    against the best that was saved, and a resumed run counts anew.
     """
 
     def __init__(self, patience: int) -> None:
@@ -202,7 +203,8 @@ class StopWithoutProgress(TrainerCallback):
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs) -> None:
         found = [logs[args.metric_for_best_model] for logs in state.log_history if args.metric_for_best_model in logs]
         best = max if args.greater_is_better else min
-        if found and len(found) - 1 - found.index(best(found)) >= self.patience:
+        late = (state.epoch or 0) >= 1 and state.best_model_checkpoint is not None
+        if late and found and len(found) - 1 - found.index(best(found)) >= self.patience:
             control.should_training_stop = True
 
 

@@ -48,8 +48,8 @@ STAGES = [
             {"hub": "HuggingFaceFW/fineweb", "subset": "sample-10BT", "split": "train"},
         ],
         max_length=4096,  # documents are packed into full blocks of this length
-        eval_fraction=4.1e-5,
-        test_fraction=4.1e-5,
+        eval_fraction=4.2e-5,
+        test_fraction=4.2e-5,
     ),
 ]
 

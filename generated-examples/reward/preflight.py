@@ -159,7 +159,7 @@ def check_disk(output_dir: Path) -> None:
 
 
 def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
-    """Show three rows as the model sees them; stop where they teach nothing or too few are left; count for the log."""
+    """Show three rows as the model sees them; stop where they teach nothing; count for the log."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):

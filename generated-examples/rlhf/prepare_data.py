@@ -69,8 +69,8 @@ STAGES = [
         format="prompts",  # 10 of 10 sampled rows have `prompt`
         train=[{"path": "data/preference_pairs.jsonl"}],
         max_length=1024,
-        eval_fraction=0.1,
-        test_fraction=0.1,
+        eval_fraction=0.016,
+        test_fraction=0.016,
     ),
 ]
 

@@ -160,7 +160,7 @@ def check_disk(output_dir: Path) -> None:
 
 
 def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
-    """Show three rows as the model sees them; stop where they teach nothing or too few are left; count for the log."""
+    """Show three rows as the model sees them; stop where they teach nothing; count for the log."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):
@@ -224,6 +224,7 @@ class RunGuard(TrainerCallback):
         if args.should_save:
             forget_result(Path(args.output_dir), self.anew)
         self.began = self.stepped = time.monotonic()
+        self.tokens = state.num_input_tokens_seen / args.world_size  # a resumed run has some behind it
         self.logged, self.compared = state.global_step, state.global_step + 20  # the first steps are slower
 
     def on_step_end(self, args, state, control, **kwargs) -> None:

@@ -1,4 +1,4 @@
-"""REINFORCE leave-one-out of Qwen/Qwen3-1.7B for rloo: a LoRA adapter, 6,400 of 8,000 rows.
+"""REINFORCE leave-one-out of Qwen/Qwen3-1.7B for rloo: a LoRA adapter, 7,744 of 8,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -36,7 +36,7 @@ from rewards import REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "rloo"
-PLAN = "30c90d8811b6e1d9-rloo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "2348d322a1bab9f3-rloo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.7
 

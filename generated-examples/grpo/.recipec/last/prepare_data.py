@@ -50,8 +50,8 @@ STAGES = [
         format="prompts",  # 200 of 200 sampled rows have `prompt`
         train=[{"path": "data/word_problems.jsonl"}],
         max_length=256,
-        eval_fraction=0.1,
-        test_fraction=0.1,
+        eval_fraction=0.016,
+        test_fraction=0.016,
     ),
 ]
 

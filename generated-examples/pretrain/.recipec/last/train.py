@@ -1,4 +1,4 @@
-"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,497,991 of 24,500,000
+"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,497,942 of 24,500,000
 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
@@ -36,7 +36,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "09d3359d6cd1ff8f-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "9129ced7ee0148a9-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 

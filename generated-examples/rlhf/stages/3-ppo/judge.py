@@ -26,6 +26,7 @@ class Judge:
             revision=self.revision,
             num_labels=1,
             dtype=torch.bfloat16,
+            device_map={"": PartialState().device},
             output_loading_info=True,
         )
         if found["missing_keys"]:
@@ -33,7 +34,7 @@ class Judge:
             raise SystemExit(f"{self.source} is no reward model. It has no {missing}, so its scores would be chance.")
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
         model.config.pad_token_id = self.tokenizer.pad_token_id  # the score is read at the last token before padding
-        return model.eval().requires_grad_(False).to(PartialState().device)
+        return model.eval().requires_grad_(False)
 
     @torch.inference_mode()
     def scores(self, prompts: list, completions: list) -> list[float]:

@@ -1,4 +1,4 @@
-"""Proximal policy optimization of the result of sft for rlhf: a LoRA adapter, 6,400 of 8,000 rows.
+"""Proximal policy optimization of the result of sft for rlhf: a LoRA adapter, 7,744 of 8,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -36,7 +36,7 @@ from rewards import JUDGE, REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "ppo"
-PLAN = "ee38b21926dbf76d-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a36c09eef1c8ba7f-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 70.1
 
@@ -84,10 +84,10 @@ def training_config(args: argparse.Namespace) -> PPOConfig:
         value_clip_range=0.2,
         reward_weights=WEIGHTS,
         eval_strategy="steps",
-        eval_steps=40,  # between two generations
+        eval_steps=48,  # between two generations
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=40,  # between two generations
+        save_steps=48,  # between two generations
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_reward",
