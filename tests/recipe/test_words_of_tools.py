@@ -8,6 +8,7 @@ import pytest
 
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.recipe import load_recipe
+from recipec.recipe.foreign import KEYS
 
 RECIPE = """
 [recipe]
@@ -87,6 +88,25 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         ("train", "do_train = true", "remove it: a bundle has no such switch"),
         ("train", "overwrite_output_dir = true", "remove it: `recipec build -o FOLDER` sets the output folder"),
         ("train", "padding_free = true", "remove it: `train.packing` decides what shares a row, in evaluations too"),
+        ("train", "train_on_responses_only = true", KEYS["train_on_inputs"]),
+        ("train", "max_prompt_length = 512", "set `data.max_length`, the tokens of the prompt and the answer together"),
+        ("train", 'logging_dir = "logs"', "remove it: `recipec build -o FOLDER` sets the output folder"),
+        ("train", 'method = "full"', 'set `train.adaptation = "full"`'),
+        ("goal", 'method = "qlora"', 'set `train.adaptation = "qlora"`'),
+        ("train", 'method = "dora"', 'set `train.adaptation = "lora"` and `train.lora.variant = "dora"`'),
+        ("train", 'method = "sft"', "set `goal.task`, or `alignment.method`"),
+        (
+            "train",
+            "neftune_noise_alpha = 5.0",
+            "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]: it is a keyword of the trainer",
+        ),
+        (
+            "train",
+            'pad_token = "<pad>"',
+            'write `arguments = { pad_token = "<pad>" }` under [train]: it is a keyword of the trainer '
+            "(DPOConfig, RewardConfig, SFTConfig)",
+        ),
+        ("train", "debug = []", "write `arguments = { debug = VALUE }` under [train]: it is a keyword of the trainer"),
         ("train", "apply_lora_to_mlp = true", "set `train.lora.targets`"),
         ("alignment", 'loss_type = "ipo"', "set `alignment.loss` (dpo, kto), or set `alignment.variant` (grpo)"),
     ],
