@@ -133,6 +133,13 @@ def _command(word: str) -> str | None:
     return f"# {word}: a command\n\n{does} See `recipec {word} --help`.\n" if does else None
 
 
+def _command_elsewhere(word: str) -> str | None:
+    from recipec.cli.habits import ELSEWHERE
+
+    does = ELSEWHERE.get(word.lower())
+    return f"# {word}: a command of other tools\n\n{does[:1].upper()}{does[1:]}.\n" if does else None
+
+
 _FINDERS: tuple[Callable[[str], str | None], ...] = (
     variable,
     _value,
@@ -146,4 +153,5 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _command,
     in_plans,
     in_bundles,
+    _command_elsewhere,
 )
