@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -18,6 +19,7 @@ from recipec.recipe.foreign import KEYS, keys_in, not_built
 from recipec.recipe.foreign_values import adaptation_instead, instead_of
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
+from recipec.recipe.shares import as_share
 from recipec.recipe.trainer_arguments import written_as_argument
 
 MOST_PROBLEMS = 50  # that are reported one by one: each is compared with all keys of its table
@@ -175,7 +177,9 @@ def diagnose(problem: Problem, document: Document) -> Diagnostic:
     place = problem.place(document)
     for kinds, describe in _DESCRIPTIONS:
         if faults.keys() & set(kinds):
-            return describe(problem, faults, place)
+            found = describe(problem, faults, place)
+            shares = as_share(problem.path, problem.value, document.data) if "less_than" in faults else ()
+            return replace(found, help=(*found.help, *shares))
     return _plain("E0202", f"{problem.name} does not have the expected form", place)
 
 
