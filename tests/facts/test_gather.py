@@ -234,4 +234,39 @@ def test_a_folder_that_is_named_like_a_model_is_found(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text("{}")
     (found,) = compiled(tmp_path, with_key(LORA, "model.name", "m")).diagnostics
-    assert found.code == "E0301" and 'for the folder beside the recipe, write `name = "./m"`' in found.help
+    assert (found.code, found.help) == ("E0301", ('write `"./m"` for a folder, as seen from the recipe',))
+
+
+_LATER = "if the run of another recipe makes this folder, check, plan and build this recipe when that run has ended"
+
+
+@pytest.mark.parametrize("like", [None, "Qwen/Qwen2.5-7B"])
+def test_a_folder_without_its_dots_is_no_id_of_the_hub(tmp_path: Path, like: str | None) -> None:
+    recipe = with_key(LORA, "model", {"name": "out/outputs/sft"} | ({"like": like} if like else {}))
+    (found,) = compiled(tmp_path, recipe).diagnostics
+    assert (found.code, found.title[:17]) == ("E0301", "`out/outputs/sft`")
+    assert found.help == ('write `"./out/outputs/sft"` for a folder, as seen from the recipe', _LATER)
+    (tmp_path / "own").mkdir()
+    (found,) = compiled(tmp_path, with_key(LORA, "model", {"name": "own", "like": "Qwen/Qwen2.5-7B"})).diagnostics
+    assert (found.code, found.help) == ("E0301", ('write `"./own"` for a folder, as seen from the recipe',))
+
+
+def test_an_address_of_the_hub_is_told_its_id(tmp_path: Path) -> None:
+    (found,) = compiled(tmp_path, with_key(LORA, "model.name", "https://huggingface.co/Qwen/Qwen3-8B")).diagnostics
+    assert (found.code, found.help) == ("E0301", ('write `"Qwen/Qwen3-8B"`',))
+
+
+def test_a_folder_that_another_run_makes_is_told(tmp_path: Path) -> None:
+    (found,) = compiled(tmp_path, with_key(LORA, "model.name", "./out/outputs/sft")).diagnostics
+    assert found.code == "E0306" and found.help[-1] == _LATER
+    (found,) = compiled(tmp_path, with_key(LORA, "model.init_from", "./out/outputs/sft")).diagnostics
+    assert found.code == "E0311" and found.help[-1] == _LATER
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text("{}")
+    (found,) = compiled(tmp_path, with_key(LORA, "model.init_from", "./m")).diagnostics
+    assert found.help == ('for a whole model, set `model.name = "./m"` and remove `init_from`',)
+
+
+def test_like_says_nothing_of_a_folder(tmp_path: Path) -> None:
+    recipe = with_key(LORA, "model", {"name": "./m", "like": "Qwen/Qwen2.5-7B"})
+    assert [found.code for found in compiled(tmp_path, recipe).diagnostics] == ["E0401", "E0306"]
