@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from recipec.axes import NAMED_MODELS, Method, families, meant_by, methods_of, stages_of, tasks
-from recipec.cli.init_questions import Answers, ProposedAnswer, ask, look, missing_flags, propose_all
+from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, look, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
@@ -102,6 +102,7 @@ def _answers(folder: Path, given: dict[str, str], yes: bool) -> Answers:
             raise Failure(
                 f"missing {', '.join(missing)}",
                 "give these flags, or use --yes to accept proposed values",
+                *described(missing),
                 exit_code=UNUSABLE,
             )
         return ask(folder, given)
