@@ -210,6 +210,10 @@ class Written(Struct, frozen=True):
         """Tell whether the recipe neither writes `path` nor means it by an unknown key."""
         return not self.has(*path) and path not in self.meant
 
+    def is_meant(self, *path: str | int) -> bool:
+        """Tell whether an unknown key, which is refused, is all that stands for `path`."""
+        return path in self.meant and not self.has(*path)
+
     def key(self, *path: str | int) -> Place:
         return nearest(self.places, path, self.document).key
 

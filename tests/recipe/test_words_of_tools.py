@@ -49,6 +49,30 @@ def test_a_key_that_another_stands_for_is_not_missing_as_well(tmp_path, line: st
     assert (found.code, found.help) == ("E0203", (help,))
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '[train]\nstrategy = "fsdp"\n[hardware]\nnproc_per_node = 8',
+        '[train]\nstrategy = "fsdp"\n[hardware]\nnnodes = 2',
+        '[track]\nproject = "p"\nreport_to = "wandb"',
+        '[data]\neval = "e.jsonl"\ntest = "t.jsonl"\nsplit = { group = "user" }\nval_set_size = 0.1',
+        '[goal]\ntask = "distill"\n[alignment]\nteacher_model = "Qwen/Qwen3-14B"',
+        '[goal]\ntask = "align"\n[alignment]\nmethod = "grpo"\nreward_model = "./judge"\n[data]\nprompts = "p.jsonl"',
+    ],
+)
+def test_nothing_follows_from_the_absence_of_a_key_that_another_stands_for(tmp_path: Path, lines: str) -> None:
+    """A number of GPUs, a tracker, a share, models: refused once, under the name that was typed."""
+    text = RECIPE
+    for part in lines.split("\n["):
+        head, _, rest = part.lstrip("[").partition("]\n")
+        text = (
+            text.replace(f"[{head}]\n", f"[{head}]\n{rest}\n") if f"[{head}]" in text else f"{text}[{head}]\n{rest}\n"
+        )
+    if "task =" in lines:
+        text = text.replace('task = "instruct"\n', "")
+    assert [found.code for found in findings(tmp_path, text)] == ["E0203"]
+
+
 def test_what_nothing_stands_for_is_still_missing(tmp_path: Path) -> None:
     found = findings(tmp_path, RECIPE.replace('name = "Qwen/Qwen3-8B"', "revision_of = 1"))
     assert [each.code for each in found] == ["E0201", "E0203"]
