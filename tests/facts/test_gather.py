@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, Tables, codes, compiled, with_key, write_data
+from compiling import BASES, DATA, Tables, codes, compiled, with_key, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,10 +84,39 @@ def test_everything_missing_is_said_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("file", "stages"), [("chat.jsonl", ["sft"]), ("pairs.jsonl", ["dpo"])])
 def test_an_eval_file_is_for_the_stage_with_such_rows(tmp_path: Path, file: str, stages: list[str]) -> None:
-    plan = compiled(tmp_path, with_key(BOTH, "data.eval", file)).plan
+    (tmp_path / "held.jsonl").write_text("".join(json.dumps(row) + "\n" for row in DATA[file]))
+    plan = compiled(tmp_path, with_key(BOTH, "data.eval", "held.jsonl")).plan
     assert plan is not None
     fractions = {part.stage.name: part.decisions["eval_fraction"].value for part in plan.stages}
     assert [name for name, fraction in fractions.items() if not fraction] == stages
+
+
+@pytest.mark.parametrize(
+    ("train", "eval", "found"),
+    [
+        ("chat.jsonl", "chat.jsonl", True),
+        ("chat.jsonl", "./x/../chat.jsonl", True),
+        ("chat.jsonl", "link.jsonl", True),
+        ("*.jsonl", "chat.jsonl", True),
+        (["other/a.jsonl", "chat.jsonl"], ["other/b.jsonl", "c*.jsonl"], True),
+        ("chat.jsonl", "other/a.jsonl", False),
+        ({"hub": "a/b"}, {"hub": "a/b", "split": "train"}, True),
+        ({"hub": "a/b"}, {"hub": "a/b", "split": "test"}, False),
+        ({"hub": "a/b"}, {"hub": "a/c"}, False),
+        ({"hub": "a/b"}, {"hub": "a/b", "subset": "c"}, False),
+    ],
+)
+@pytest.mark.parametrize("part", ["eval", "test"])
+def test_what_is_learned_is_not_held_out_as_well(tmp_path: Path, train: Any, eval: Any, found: bool, part: str) -> None:
+    write_data(tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "other").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "other" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in DATA["chat.jsonl"]))
+    (tmp_path / "link.jsonl").symlink_to("chat.jsonl")
+    data = LORA["data"] | {"train": train, part: eval, "format": "chat"}
+    said = [one.title for one in compiled(tmp_path, LORA | {"data": data}).diagnostics if one.code == "E0401"]
+    assert said == [f"data.{part} names rows that data.train trains on"] * found
 
 
 @pytest.mark.parametrize("size", [None, 2**20 + 1])
