@@ -318,6 +318,8 @@ def _apart(stage: StageJob) -> str:
     """What keeps the rows of training from those that are held out."""
     if stage.format.answers == 0:
         return "no conversation to train on asks all that a held-out one asks, though both may begin alike"
+    if not stage.kind.masked and stage.kind.taught == stage.kind.columns:  # raw text: nothing in it is asked
+        return "no document to train on is the same as one that is held out"
     return "no row to train on has the question of one that is held out"
 
 

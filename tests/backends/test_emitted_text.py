@@ -291,6 +291,19 @@ def test_the_readme_says_how_another_recipe_goes_on(tmp_path: Path, name: str, f
     assert ("plan and build that recipe when this run has ended" in result) is bool(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "apart"),
+    [
+        ("pretrain", "no document to train on is the same as one that is held out."),
+        ("dpo-full", "no row to train on has the question of one that is held out."),
+    ],
+)
+def test_raw_text_has_no_question(tmp_path: Path, name: str, apart: str) -> None:
+    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+    (line,) = [line for line in readme.splitlines() if line.startswith("- Held out: ")]
+    assert line.endswith(apart)
+
+
 def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:
     readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
     before, after = readme.split("Before the run:")[1].split("After the run:")
