@@ -304,6 +304,23 @@ def test_raw_text_has_no_question(tmp_path: Path, name: str, apart: str) -> None
     assert line.endswith(apart)
 
 
+@pytest.mark.parametrize(
+    ("packing", "batch", "met"),
+    [(True, 8, True), (True, 7, False), (False, 8, False), (False, 32, True), (False, 31, False)],
+)
+def test_a_packed_batch_is_judged_by_its_rows(tmp_path: Path, packing: bool, batch: int, met: bool) -> None:
+    """Of 256 tokens each, 4 rows share a sequence."""
+    recipe = with_key(with_key(BASES["lora-single"], "train.packing", packing), "train.global_batch_size", batch)
+    recipe["data"] = {**recipe["data"], "tokens_per_example": 256, "max_length": 1024}
+    recipe["hardware"] = {"gpu": "h100"}
+    readme = texts(good(tmp_path, recipe))["README.md"]
+    mark = {
+        True: "[x] Global batch of 32 or more: the global batch has 32",
+        False: "[ ] Global batch of 32 or more: the global",
+    }
+    assert f"- {mark[met]}" in readme
+
+
 def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:
     readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
     before, after = readme.split("Before the run:")[1].split("After the run:")
