@@ -285,7 +285,7 @@ TEXT = RowFormat(
     turns=False,
     wraps=False,
     implicit="",
-    recognized="`text`, or .txt files",
+    recognized="`text`, or .txt files, each of which is one row",
     usual="continue-pretrain",
 )
 

@@ -28,7 +28,7 @@ def checked(job: Job, paths: Collection[str], documented: bool) -> list[Any]:
         "cost_estimated": job.plan.cost_usd is not None,
         "registry_entry": "registry/entry.json" in paths,
         "deduplicated": prepares and all(stage.value("deduplication") == "exact" for stage in stages),
-        "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
+        "batch_at_least_32": all(_rows_of_batch(stage) >= 32 for stage in stages),
         "best_checkpoint": all(_saves(stage) > 1 for stage in stages),
     }
     rows = completion(facts, {stage.method.judged_by for stage in stages})
@@ -37,6 +37,12 @@ def checked(job: Job, paths: Collection[str], documented: bool) -> list[Any]:
 
 def _each_has(job: Job, script: str, paths: Collection[str]) -> bool:
     return all(f"{stage.folder}{script}" in paths for stage in job.stages)
+
+
+def _rows_of_batch(stage: StageJob) -> float:
+    """The rows of an optimizer step: of packed examples those that its sequences hold; documents count as blocks."""
+    sequences, length = stage.plan.layout.global_batch, stage.value("tokens_per_example")
+    return sequences * max(1.0, stage.value("max_length") / length) if stage.packs_examples else sequences
 
 
 def _saves(stage: StageJob) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
-from recipec.axes.adaptations import PROMPTS
+from recipec.axes.adaptations import MATRICES, PROMPTS
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import before_next, judged_by
 from recipec.backends.completion import checked
@@ -18,7 +18,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import is_below_root, starting_point, unpinned
+from recipec.backends.models import has_text_part, is_below_root, starting_point, unpinned
 from recipec.backends.ruff import ruff_artifact
 from recipec.backends.trackers import trackers
 from recipec.backends.training import summary
@@ -132,6 +132,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "whole": job.last.because(_whole(job.last), "adaptation", "stage"),
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "merges": job.last.because(job.last.adapts.merges, "adaptation"),
+        "goes_on_adapter": job.last.because(_goes_on_adapter(job), "adaptation", "stage"),
         "virtual_tokens": job.last.traced("virtual_tokens") if job.last.adapts.trains == PROMPTS else 0,
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),
@@ -142,6 +143,11 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
+
+
+def _goes_on_adapter(job: Job) -> bool:
+    """Whether another recipe can go on training the adapter, with the same model below it."""
+    return job.last.adapts.trains == MATRICES and job.last.start is None and not has_text_part(job.last)
 
 
 def _merged(stage: StageJob) -> dict[str, Any]:
@@ -312,6 +318,8 @@ def _apart(stage: StageJob) -> str:
     """What keeps the rows of training from those that are held out."""
     if stage.format.answers == 0:
         return "no conversation to train on asks all that a held-out one asks, though both may begin alike"
+    if not stage.kind.masked and stage.kind.taught == stage.kind.columns:  # raw text: nothing in it is asked
+        return "no document to train on is the same as one that is held out"
     return "no row to train on has the question of one that is held out"
 
 

@@ -50,6 +50,14 @@ class CommandLine(click.Group):
             color_option(command)
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command, or say which one does what the word says in other tools."""
+        if args[0] in COMMANDS or args[0].startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from recipec.cli.habits import no_such_command
+
+        raise no_such_command(args[0], tuple(COMMANDS))
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list from the table, so that `--help` imports no command."""
         with formatter.section("Commands"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from recipec.axes import NAMED_MODELS, Method, families, meant_by, methods_of, stages_of, tasks
-from recipec.cli.init_questions import Answers, ProposedAnswer, ask, look, missing_flags, propose_all
+from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, look, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
@@ -61,11 +61,23 @@ format = {format}
 """
 
 
+class TaskName(click.Choice[str]):
+    """A task; for a word of another tool, such as sft, the task that is meant."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from recipec.recipe.foreign_values import instead_of
+
+        if value not in self.choices and (instead := instead_of("goal.task", value.lower())):
+            meant = [line.replace('set `goal.task = "', "use `--task ").replace('"`', "`", 1) for line in instead]
+            raise Failure(f"--task: `{value}` is not one of {', '.join(self.choices)}", *meant, exit_code=UNUSABLE)
+        return super().convert(value, param, ctx)
+
+
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
 @click.option("--data", metavar="DATA", help="Training data: a path or glob, or owner/name on the Hugging Face Hub.")
 @click.option("--format", help="Format of the rows of a data set on the Hub, for example chat.")
-@click.option("--task", type=click.Choice(list(tasks())), help="Training task.")
+@click.option("--task", type=TaskName(list(tasks())), help="Training task.")
 @click.option("--gpu", help="GPU: a name of `recipec list gpus`, or cpu.")
 @click.option("--gpus", help="Number of GPUs per node, 1 to 8.")
 @click.option("--model", help="Model: a name of `recipec list models`, a Hub id, a ./folder, or auto.")
@@ -90,6 +102,7 @@ def _answers(folder: Path, given: dict[str, str], yes: bool) -> Answers:
             raise Failure(
                 f"missing {', '.join(missing)}",
                 "give these flags, or use --yes to accept proposed values",
+                *described(missing),
                 exit_code=UNUSABLE,
             )
         return ask(folder, given)

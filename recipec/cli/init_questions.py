@@ -141,6 +141,28 @@ def _refused_task(answer: str) -> str:
     return "" if answer in tasks() else f"`{answer}` is not one of {', '.join(tasks())}"
 
 
+def _refused_model(answer: str) -> str:
+    """A name that neither the catalog nor the Hub's cache on this machine has; a folder is looked at by `check`."""
+    from recipec.catalog.configs import UnsupportedConfig
+    from recipec.catalog.hub_cache import cached_model
+    from recipec.catalog.lookup import nearest
+    from recipec.catalog.models import model, model_names
+    from recipec.catalog.refused import why_not
+    from recipec.recipe.extends import is_path
+
+    if (wrong := _refused_line(answer)) or answer == AUTO or is_path(answer) or model(answer):
+        return wrong
+    try:
+        if not (why := why_not(answer)) and cached_model(answer, None):
+            return ""
+    except (UnsupportedConfig, OSError, ValueError) as error:
+        why = f"its config.json in the Hugging Face cache: {error}"
+    close = ", ".join(nearest(answer, model_names()))
+    similar = f"similar names: {close}" if close else "see `recipec list models`"
+    more = "a folder begins with ./; for another model, name one of its shape and then set `like` in the recipe"
+    return f"no model `{answer}` in the catalog" + (f": {why}" if why else f"; {similar}; {more}")
+
+
 _GPUS = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` shows all"
 
 
@@ -201,7 +223,7 @@ QUESTIONS = (
     Question("task", f"Task ({', '.join(tasks())})", _task, _refused_task),
     Question("gpu", "GPU", _gpu, _refused_gpu, _GPUS),
     Question("gpus", "How many GPUs", _gpus, _refused_gpus),
-    Question("model", "Model to start from", _model, _refused_line),
+    Question("model", "Model to start from", _model, _refused_model),
     Question("name", "Name of the recipe", _recipe_name, _refused_name),
 )
 
@@ -209,6 +231,12 @@ QUESTIONS = (
 def missing_flags(given: Flags) -> list[str]:
     """The flags that were not given."""
     return [f"--{question.flag}" for question in QUESTIONS if question.flag not in given and question.applies(given)]
+
+
+def described(flags: list[str]) -> list[str]:
+    """What each of the flags takes, where that is more than its name says."""
+    texts = {f"--{question.flag}": question.text for question in QUESTIONS}
+    return [f"{flag}: {texts[flag]}" for flag in flags if "(" in texts[flag]]
 
 
 def propose_all(folder: Path, given: Flags) -> Answers:
@@ -224,9 +252,8 @@ def propose_all(folder: Path, given: Flags) -> Answers:
             answers[question.flag] = answer
             given = given | {question.flag: answer.value}
     if missing:
-        raise Failure(
-            f"missing {', '.join(missing)}", "recipec cannot guess these values: pass the flags", exit_code=UNUSABLE
-        )
+        help = ("recipec cannot guess these values: pass the flags", *described(missing))
+        raise Failure(f"missing {', '.join(missing)}", *help, exit_code=UNUSABLE)
     return answers
 
 

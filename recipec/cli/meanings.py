@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from recipec.axes import METHODS
 from recipec.cli.glossary import in_bundles
 from recipec.cli.plan_words import in_plans
 from recipec.recipe.foreign import KEYS, keys_in, keys_named
 from recipec.recipe.foreign_values import values_meant
 from recipec.recipe.passed_on import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
-from recipec.recipe.trainer_arguments import arguments_of
+from recipec.recipe.trainer_arguments import configs_with
 from recipec.rules.row_pages import explain_row_called
 
 
@@ -111,7 +110,7 @@ def _plain(name: str) -> str:
 
 def _argument(word: str) -> str | None:
     """What becomes of a keyword of a trainer that no key of a recipe is for."""
-    configs = sorted({row.config for row in METHODS.values() if word in arguments_of(row.config)})
+    configs = configs_with(word)
     if why := UNFIT_ARGUMENTS.get(word):
         return f"# {word}: a keyword of the trainer that a recipe cannot set\n\nThe reason: {why}.\n"
     if not configs or word in KEYS:
@@ -134,6 +133,13 @@ def _command(word: str) -> str | None:
     return f"# {word}: a command\n\n{does} See `recipec {word} --help`.\n" if does else None
 
 
+def _command_elsewhere(word: str) -> str | None:
+    from recipec.cli.habits import ELSEWHERE
+
+    does = ELSEWHERE.get(word.lower())
+    return f"# {word}: a command of other tools\n\n{does[:1].upper()}{does[1:]}.\n" if does else None
+
+
 _FINDERS: tuple[Callable[[str], str | None], ...] = (
     variable,
     _value,
@@ -147,4 +153,5 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _command,
     in_plans,
     in_bundles,
+    _command_elsewhere,
 )

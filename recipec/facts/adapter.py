@@ -16,6 +16,7 @@ from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.local import read_config
 from recipec.catalog.models import Model, model
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.model import made_by_a_run
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.rules.core import Decision, Wish
@@ -80,12 +81,19 @@ def look_up_adapter(loaded: LoadedRecipe, base: Model | None, report: Report) ->
         _check_weights(loaded.folder / path)
     except UnsupportedConfig as error:
         label = Label(loaded.place(*_KEY, part="value"), str(error))
-        help = (f"name the folder of a LoRA adapter that PEFT has saved: {CONFIG} and {WEIGHTS}",)
-        report.add(Diagnostic("E0311", f"training cannot go on from `{path}`", (label,), help))
+        report.add(Diagnostic("E0311", f"training cannot go on from `{path}`", (label,), _instead(loaded, path)))
         return None
     for finding in (*_of_another_base(loaded, config, base), *_contradictions(loaded, adapter)):
         report.add(finding)
     return adapter
+
+
+def _instead(loaded: LoadedRecipe, path: str) -> tuple[str, ...]:
+    """What to name in place of a folder that holds no usable adapter."""
+    if is_path(path) and (loaded.folder / path / "config.json").is_file():
+        return (f'for a whole model, set `model.name = "{path}"` and remove `init_from`',)
+    usual = f"name the folder of a LoRA adapter that PEFT has saved: {CONFIG} and {WEIGHTS}"
+    return (usual, *(made_by_a_run(loaded, path) if is_path(path) else ()))
 
 
 def _adapter(path: str, config: Mapping[str, Any], base: Model | None) -> StartingAdapter:

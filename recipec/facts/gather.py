@@ -26,6 +26,7 @@ from recipec.facts.measured import measured_gpu
 from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
+from recipec.facts.overlap import learned_and_held_out
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
@@ -139,6 +140,8 @@ def _data(
     loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report, details: Report
 ) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
+    for finding in learned_and_held_out(loaded):
+        report.add(finding)
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
     looked: dict[str, DataFacts | None] = {}
     for name in sections:

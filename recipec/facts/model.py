@@ -17,7 +17,6 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names, others_meant
 from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
-from recipec.dataset import files_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
 from recipec.recipe import LoadedRecipe
@@ -34,11 +33,18 @@ def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
 def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
     """The model that a section names by `name`, or says to be `like` another; `table` is where the section is."""
     if is_path(section.name):
+        if section.like is not None:
+            label = Label(loaded.place(*table, "like"), "recipec reads the shape in the config.json of the folder")
+            title = f"`{'.'.join(table)}.like` is for a model of the Hub outside the catalog"
+            report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
         folder = _local(loaded, section.name, (*table, "name"), report)
         for finding in _incomplete(loaded, section.name, table) if folder else ():
             report.add(finding)
         return folder
     found, reported = model(section.name), len(report.diagnostics)
+    if found is None and (why := _no_hub_id(loaded, section.name)):
+        report.add(_folder_meant(loaded, (*table, "name"), section.name, why))
+        return None
     if found is not None and section.like is not None:
         label = Label(loaded.place(*table, "like"), f"the catalog has the shape of {found.name}")
         title = f"`{'.'.join(table)}.like` is for a model outside the catalog"
@@ -71,8 +77,30 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
     except (UnsupportedConfig, OSError) as error:
         label = Label(loaded.place(*path, part="value"), str(error))
         help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
+        help += made_by_a_run(loaded, name)
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
+
+
+def made_by_a_run(loaded: LoadedRecipe, name: str) -> tuple[str, ...]:
+    """What to do about a folder that is not there yet."""
+    later = "if the run of another recipe makes this folder, check, plan and build this recipe when that run has ended"
+    return () if (loaded.folder / name).exists() else (later,)
+
+
+def _no_hub_id(loaded: LoadedRecipe, name: str) -> str:
+    """Why a name is none of a model on the Hub; "" where it may be one."""
+    if name.count("/") > 1:
+        return "an id of the Hub is `name` or `owner/name`"
+    return "a folder beside the recipe has this name" if (loaded.folder / name).is_dir() else ""
+
+
+def _folder_meant(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str) -> Diagnostic:
+    label = Label(loaded.place(*path, part="value"), why)
+    _, is_url, id = name.partition("huggingface.co/")
+    help = f'write `"{id}"`' if is_url else f'write `"./{name}"` for a folder, as seen from the recipe'
+    more = () if is_url else made_by_a_run(loaded, name)
+    return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (help, *more))
 
 
 def _cached(loaded: LoadedRecipe, section: Any, path: tuple[str, ...], report: Report) -> Model | None:
@@ -130,13 +158,13 @@ def _not_built(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str)
 
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:
     close = nearest(name, (*model_names(), AUTO))
-    here = not is_path(name) and bool(files_of(f"{name}/config.json", loaded.folder))
+    here = not is_path(name) and (loaded.folder / name).is_dir()
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",
         (Label(loaded.place(*path, part="value"), "not in the catalog"),),
         (
-            *([f'for the folder beside the recipe, write `name = "./{name}"`'] if here else []),
+            *([f'for the folder beside the recipe, write `"./{name}"`'] if here else []),
             f"similar names in the catalog: {', '.join(close)}" if close else "see `recipec list models`",
             "a model of a known architecture: add `like` with a catalog name or a folder that has its config.json",
         ),

@@ -36,7 +36,7 @@ def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
     method, task = ("alignment", "method"), written.get("goal", "task")
     named = [row.alignment for row in methods_of(task) if row.alignment]
     held = [section for section in SECTIONS if written.has("data", section)]
-    if not named or written.get(*method) != NO_ALIGNMENT or not held or COMMON_SECTION in held:
+    if not named or written.get(*method) != NO_ALIGNMENT or not held or not written.lacks("data", COMMON_SECTION):
         return
     labels = (written.label(method, "no preference stage"), written.label(("data", held[0]), "all the data there is"))
     title = f"`alignment.method = none` with data.{held[0]} only: no stage is left"
@@ -89,6 +89,8 @@ def pointless_split(written: Written) -> Iterator[Diagnostic]:
 
 
 def _is_drawn(written: Written, part: str) -> bool:
+    if written.is_meant("data", f"{part}_fraction"):
+        return True
     share = written.get("data", f"{part}_fraction")
     return bool(share) if share is not None else not written.has("data", part)
 

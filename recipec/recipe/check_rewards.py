@@ -15,12 +15,12 @@ def missing_rewards(written: Written) -> Iterator[Diagnostic]:
     """A method that writes the answers it learns from is told what judges them."""
     able = methods_of(written.get(*TASK), written.method)
     held = [row for row in able if written.has("data", row.section)] or able
-    if not held or not all(row.generates for row in held) or written.has("alignment", REWARDS):
+    if not held or not all(row.generates for row in held) or not written.lacks("alignment", REWARDS):
         return
     if written.asks_method == KL_CONTROL:
         return  # what it asks for is a judge that learns from pairs
     judges = [METHODS[row.judge] for row in held if row.judge]
-    if any(written.has("data", judge.section) for judge in judges):
+    if not all(written.lacks("data", judge.section) for judge in judges):
         return  # what they train judges
     place = written.asks_method if written.method else ("data", held[0].section)
     help = [f'for example {REWARDS} = "rewards.py:is_right", a function of yours, or `{{ model = "./my-judge" }}`']
@@ -38,7 +38,7 @@ def _with_judge(written: Written) -> Iterator[tuple[Method, Method]]:
 def controlled_without_pairs(written: Written) -> Iterator[Diagnostic]:
     """A level of KL control chooses between methods that learn from pairs: without them it chooses none."""
     for row, judge in _with_judge(written):
-        if written.asks_method == KL_CONTROL and not written.has("data", judge.section):
+        if written.asks_method == KL_CONTROL and written.lacks("data", judge.section):
             label = written.label(KL_CONTROL, f"calls for {row.name}, with a reward model that learns from pairs")
             help = (
                 f'add data.{judge.section}, for example {judge.section} = "{SECTIONS[judge.section].examples[0]}"',

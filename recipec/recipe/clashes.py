@@ -362,7 +362,7 @@ def missing_models(written: Written) -> Iterator[Diagnostic]:
     task, named = written.get(*TASK), written.method
     needed = [set(row.named_models) for row in methods_of(task, named)]
     for name in (name for name in NAMED_MODELS if needed and all(name in models for models in needed)):
-        if not written.has("alignment", name):
+        if written.lacks("alignment", name):
             help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
             label = written.label(TASK, f"needs `{name}`")
             yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))

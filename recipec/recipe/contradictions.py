@@ -67,6 +67,8 @@ def _gpus_for_strategy(written: Written) -> Iterator[Diagnostic]:
     gpus, nodes = written.get(*GPUS), written.get(*NODES)
     if row is None or (on_cpu and not row.on_cpu):  # that it does not run on a CPU is another finding
         return
+    if written.is_meant(*GPUS) or written.is_meant(*NODES):
+        return
     noun, nouns = ("process", "processes") if on_cpu else ("GPU", "GPUs")
     if row.one_rank and gpus and gpus > 1:
         why = f"{gpus} {nouns} are stated here"
@@ -153,7 +155,7 @@ def idle_project(written: Written) -> Iterator[Diagnostic]:
     project, to = ("track", "project"), ("track", "to")
     chosen = written.get(*to) or "tensorboard"
     trackers = [chosen] if isinstance(chosen, str) else chosen
-    if not written.has(*project) or not PROJECT_VARIABLES.keys().isdisjoint(trackers):
+    if not written.has(*project) or written.is_meant(*to) or not PROJECT_VARIABLES.keys().isdisjoint(trackers):
         return
     labels = [written.label(project, "read by W&B and MLflow only")]
     if written.has(*to):

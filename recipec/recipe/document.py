@@ -93,7 +93,24 @@ def _syntax_error(source: Source, message: str) -> Diagnostic:
     else:
         place = source.end()
     label = Label(place, text[:1].lower() + text[1:])
-    return Diagnostic("E0101", "this is not valid TOML", (label,), _syntax_help(place, text))
+    help = _of_other_language(source) or _syntax_help(place, text)
+    return Diagnostic("E0101", "this is not valid TOML", (label,), help)
+
+
+# How files of other languages begin, behind empty lines and comments.
+_LANGUAGES = {
+    "JSON": re.compile(r"[{]"),
+    "YAML": re.compile(r"""---|["']?[\w.-]+["']?[ \t]*:([ \t]|$)|- """, re.MULTILINE),
+}
+_SUFFIXES = {".json": "JSON", ".yaml": "YAML", ".yml": "YAML"}
+
+
+def _of_other_language(source: Source) -> tuple[str, ...]:
+    """What to do with a file that is YAML or JSON, as the recipes of other tools are."""
+    text = re.sub(r"\A(?:[ \t]*(?:#[^\n]*)?\r?\n)*", "", source.text)
+    begins = next((name for name, begin in _LANGUAGES.items() if begin.match(text)), "")
+    language = _SUFFIXES.get(source.path.suffix.lower(), begins)
+    return (f"the file looks like {language}; recipes are TOML: `recipec init` writes one",) if language else ()
 
 
 def _syntax_help(place: Place, message: str) -> tuple[str, ...]:
@@ -192,6 +209,10 @@ class Written(Struct, frozen=True):
     def lacks(self, *path: str | int) -> bool:
         """Tell whether the recipe neither writes `path` nor means it by an unknown key."""
         return not self.has(*path) and path not in self.meant
+
+    def is_meant(self, *path: str | int) -> bool:
+        """Tell whether an unknown key, which is refused, is all that stands for `path`."""
+        return path in self.meant and not self.has(*path)
 
     def key(self, *path: str | int) -> Place:
         return nearest(self.places, path, self.document).key

@@ -59,7 +59,8 @@ def _extended(source: Source, reading: Reading, chain: tuple[Source, ...]) -> Do
         extended = _read_parent(parent, reading, (*chain, source))
         if extended:
             base = laid_over(base, extended, reading.report, siblings=True) if base else extended
-    return laid_over(base, document, reading.report) if base else document
+    widened = reading.report if chain else Report()  # in the recipe itself a policy is refused anyway
+    return laid_over(base, document, widened) if base else document
 
 
 def _read_parent(parent: Parent, reading: Reading, chain: tuple[Source, ...]) -> Document | None:

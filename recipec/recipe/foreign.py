@@ -236,10 +236,12 @@ NAMES = (
 _QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row.quantized)
 _QUANTIZING = "load_in_4bit load_in_8bit quantization_bit quantization_config bnb bnb_config bitsandbytes double_quant "
 _QUANTIZING += "bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_use_double_quant use_bnb_nested_quant"
-_MASKING = "train_on_inputs train_on_input train_on_prompt mask_prompt mask_inputs assistant_only_loss "
-_MASKING += "completion_only_loss response_template roles_to_train train_on_eos datacollatorforcompletiononlylm"
+_MASKING = "train_on_responses_only train_on_inputs train_on_input train_on_prompt mask_prompt mask_inputs "
+_MASKING += "assistant_only_loss completion_only_loss response_template roles_to_train train_on_eos "
+_MASKING += "datacollatorforcompletiononlylm"
 _TOKENS = "eos_token_id bos_token add_bos_token add_eos_token"
 _SORTING = "group_by_length length_grouped pad_to_max_length pad_to_sequence_len dynamic_padding"
+_FOLDERS = "output_dir overwrite_output_dir log_dir logging_dir"
 _SWITCHES = "do_train do_eval plot_loss overwrite_cache ddp_timeout memory_efficient_fsdp_wrap custom_sharded_layers"
 _WORKERS = "num_workers preprocessing_num_workers dataset_processes num_proc"
 _OF_VARIANTS = {
@@ -278,6 +280,7 @@ _OTHERS: dict[str, str] = {
     ),
     **dict.fromkeys(("merge", "merge_lora"), "remove it: `merge_adapter.py` of the bundle merges the adapter"),
     **dict.fromkeys(("eval_batch_size", "eval_micro_batch_size"), "remove it: recipec sets it"),
+    "max_prompt_length": "set `data.max_length`, the tokens of the prompt and the answer together",
     "perplexity": "remove it: `evaluate.py` writes it, before and after training",
     "bias": "remove it: adapters train no bias",
     **dict.fromkeys(
@@ -293,9 +296,7 @@ _OTHERS: dict[str, str] = {
     **{table: f"write [train.{table}]" for table in TABLES},
     **dict.fromkeys(("lora_config", "peft_config"), f"write [train.{LORA.table}]"),
     **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
-    **dict.fromkeys(
-        ("output_dir", "overwrite_output_dir", "log_dir"), "remove it: `recipec build -o FOLDER` sets the output folder"
-    ),
+    **dict.fromkeys(_FOLDERS.split(), "remove it: `recipec build -o FOLDER` sets the output folder"),
     **dict.fromkeys(_SWITCHES.split(), "remove it: a bundle has no such switch"),
     **dict.fromkeys(("push_to_hub", "hub_model_id"), "remove it: upload the result with `hf upload` after the run"),
     "_component_": "name the model in `model.name` and the data in `data.train`: a recipe names no Python classes",

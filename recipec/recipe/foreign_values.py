@@ -11,7 +11,7 @@ from recipec.axes.adaptations import LORA
 from recipec.axes.attention import ATTENTIONS
 from recipec.axes.loops import LOOPS
 from recipec.axes.lora_variants import STANDARD
-from recipec.recipe.foreign import not_built
+from recipec.recipe.foreign import NAMES, not_built
 
 
 class NamedElsewhere(Protocol):
@@ -83,6 +83,18 @@ def values_meant(word: str) -> tuple[str, ...]:
 
 
 _SOURCE_FORMAT = re.compile(r"data\.\w+(\[\d+\])?\.format")  # of one source: the words are those of data.format
+
+
+_NAMES_A_METHOD = next(row.words for row in NAMES if row.key == "goal.task")
+
+
+def adaptation_instead(key: str, value: object) -> str:
+    """What to write for an unknown key such as `method`, where its value says which weights train; else ""."""
+    named = value.lower() if isinstance(value, str) else ""
+    if named in _TASKS or key.lower() not in _NAMES_A_METHOD:
+        return ""
+    asked = f'"{named}"' if named in ADAPTATIONS else _VALUES["train.adaptation"].get(named)
+    return f"set `train.adaptation = {asked}`" if asked else ""
 
 
 def instead_of(key: str, value: str) -> tuple[str, ...]:

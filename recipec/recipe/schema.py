@@ -92,8 +92,8 @@ class Header(Section):
     extends: Annotated[list[Line], OneOrMany, Field(max_length=16)] | None = key(
         "Extends",
         "Recipe to inherit from: a path that ends in `.toml`, relative to this file, or the name of a shipped recipe. "
-        "In a "
-        "list of recipes, later ones override earlier ones.",
+        "In a list of recipes, later ones override earlier ones. Tables are merged key by key; lists, such as "
+        "`launch.setup` and `data.ignore`, and sources of data are replaced as a whole.",
         "team.toml",
         ["team.toml", "./a100.toml"],
         absent="none",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 _TRAINING_ARGUMENTS = """
 accelerator_config activation_checkpointing activation_checkpointing_kwargs adam_beta1 adam_beta2 adam_epsilon
 auto_find_batch_size average_tokens_across_devices batch_eval_metrics bf16 bf16_full_eval data_seed
@@ -77,6 +79,20 @@ _MORE = {
     vllm_server_host vllm_server_port vllm_server_timeout vllm_structured_outputs_regex vllm_tensor_parallel_size
     """,
 }
+
+
+def configs_with(keyword: str) -> tuple[str, ...]:
+    """The configuration classes that take the keyword."""
+    return tuple(sorted(config for config in _MORE if keyword in arguments_of(config)))
+
+
+def written_as_argument(keyword: str, value: object) -> str:
+    """What to write for a keyword of the trainer that no key of a recipe is for; "" for other words."""
+    if not (configs := configs_with(keyword)):
+        return ""
+    given = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float) else "VALUE"
+    whose = "" if len(configs) == len(_MORE) else f" ({', '.join(configs)})"
+    return f"write `arguments = {{ {keyword} = {given} }}` under [train]: it is a keyword of the trainer{whose}"
 
 
 def arguments_of(config: str) -> frozenset[str]:

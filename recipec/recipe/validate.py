@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -15,9 +16,11 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
 from recipec.recipe.foreign import KEYS, keys_in, not_built
-from recipec.recipe.foreign_values import instead_of
+from recipec.recipe.foreign_values import adaptation_instead, instead_of
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
+from recipec.recipe.shares import as_share
+from recipec.recipe.trainer_arguments import written_as_argument
 
 MOST_PROBLEMS = 50  # that are reported one by one: each is compared with all keys of its table
 
@@ -174,7 +177,9 @@ def diagnose(problem: Problem, document: Document) -> Diagnostic:
     place = problem.place(document)
     for kinds, describe in _DESCRIPTIONS:
         if faults.keys() & set(kinds):
-            return describe(problem, faults, place)
+            found = describe(problem, faults, place)
+            shares = as_share(problem.path, problem.value, document.data) if "less_than" in faults else ()
+            return replace(found, help=(*found.help, *shares))
     return _plain("E0202", f"{problem.name} does not have the expected form", place)
 
 
@@ -200,14 +205,19 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     kind = "table" if isinstance(problem.value, dict) and len(problem.path) == 1 else "key"
     named = f"[{key}]" if kind == "table" else f"`{key}` in {problem.table}"
     known = list(keys_of(problem.path[:-1]))
-    help = not_built(key) or (_elsewhere(key, known, kind),)
+    help = not_built(key) or (_of_other_tools(key, problem.value) or _elsewhere(key, known, kind),)
     return _plain("E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", *help)
+
+
+def _of_other_tools(key: str, value: object) -> str:
+    """What to write for a key of another tool; "" for other words."""
+    return adaptation_instead(key, value) or KEYS.get(key.lower()) or written_as_argument(key.lower(), value)
 
 
 def _meant(problem: Problem) -> Iterator[KeyPath]:
     """The keys that an unknown one stands for, of another tool or misspelled."""
     key, table = str(problem.path[-1]), problem.path[:-1]
-    if instead := KEYS.get(key.lower()):
+    if instead := _of_other_tools(key, problem.value):
         yield from (tuple(named.split(".")) for named in keys_in(instead))
     elif near := _near(key, list(keys_of(table))):
         yield (*table, near)
@@ -218,8 +228,6 @@ MANY_KEYS = 6  # of a table: more of them are not listed
 
 def _elsewhere(key: str, known: list[str], kind: str) -> str:
     """Suggest the key that was meant, else the table where this key is at home, else the nearest keys."""
-    if instead := KEYS.get(key.lower()):
-        return instead
     if near := _near(key, known):
         return f"did you mean `{near}`?"
     if homes := sections_with_key(key):

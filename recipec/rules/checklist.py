@@ -157,8 +157,8 @@ CHECKLIST = (
         "Global batch of 32 or more",
         _GATES,
         "batch_at_least_32",
-        "the global batch is 32 or more",
-        "the global batch is under 32",
+        "the global batch has 32 rows or more",
+        "the global batch has fewer than 32 rows",
     ),
     Item(
         "Compared with the baseline on the same evaluation data",

@@ -156,6 +156,8 @@ def test_the_result_names_the_base_of_its_adapter(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, BASES["sft-dpo"]))
     assert json.loads(bundle["registry/entry.json"])["artifacts"]["adapter_base"] == "outputs/sft/merged"
     assert "for the model outputs/sft/merged: keep both" in bundle["README.md"]
+    assert 'name = "./THIS_FOLDER/outputs/dpo/merged"' in bundle["README.md"]
+    assert "init_from" not in bundle["README.md"], "the model below that adapter is another run's folder"
     assert "python stages/2-dpo/merge_adapter.py" in bundle["README.md"]
     assert "one model that loads without PEFT" in bundle["stages/2-dpo/merge_adapter.py"]
 
@@ -275,6 +277,48 @@ def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[s
     assert [line.startswith(f"- {need}") for line, need in zip(listed, needs, strict=True)] == [True] * len(needs)
     assert ("NPROC_PER_NODE=" in readme) == bool(fewer)
     assert fewer in readme
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "adapter"),
+    [("full-fsdp", "outputs/sft", False), ("lora-single", "outputs/sft/merged", True), ("reward", "", False)],
+)
+def test_the_readme_says_how_another_recipe_goes_on(tmp_path: Path, name: str, folder: str, adapter: bool) -> None:
+    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+    result = readme.split("## The result\n")[1].split("\n## Stage")[0]
+    assert (f'name = "./THIS_FOLDER/{folder}"\n' in result) is bool(folder)
+    assert ('`init_from = "./THIS_FOLDER/outputs/sft"`' in result) is adapter
+    assert ("plan and build that recipe when this run has ended" in result) is bool(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "apart"),
+    [
+        ("pretrain", "no document to train on is the same as one that is held out."),
+        ("dpo-full", "no row to train on has the question of one that is held out."),
+    ],
+)
+def test_raw_text_has_no_question(tmp_path: Path, name: str, apart: str) -> None:
+    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+    (line,) = [line for line in readme.splitlines() if line.startswith("- Held out: ")]
+    assert line.endswith(apart)
+
+
+@pytest.mark.parametrize(
+    ("packing", "batch", "met"),
+    [(True, 8, True), (True, 7, False), (False, 8, False), (False, 32, True), (False, 31, False)],
+)
+def test_a_packed_batch_is_judged_by_its_rows(tmp_path: Path, packing: bool, batch: int, met: bool) -> None:
+    """Of 256 tokens each, 4 rows share a sequence."""
+    recipe = with_key(with_key(BASES["lora-single"], "train.packing", packing), "train.global_batch_size", batch)
+    recipe["data"] = {**recipe["data"], "tokens_per_example": 256, "max_length": 1024}
+    recipe["hardware"] = {"gpu": "h100"}
+    readme = texts(good(tmp_path, recipe))["README.md"]
+    mark = {
+        True: "[x] Global batch of 32 or more: the global batch has 32",
+        False: "[ ] Global batch of 32 or more: the global",
+    }
+    assert f"- {mark[met]}" in readme
 
 
 def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recipec.cli import group
+from recipec.cli import group, habits
 
 
 @pytest.mark.parametrize("command", group.COMMANDS)
@@ -16,6 +16,46 @@ def test_every_command_has_help(run, command):
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: ")
     assert "--color" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("train", "launch/local.sh"),
+        ("run", "launch/local.sh"),
+        ("sft", '`goal.task = "instruct"`'),
+        ("dpo", '`alignment.method = "dpo"`'),
+        ("preprocess", "prepare_data.py"),
+        ("merge-lora", "merge_adapter.py"),
+        ("merge_lora", "merge_adapter.py"),
+        ("inference", '"The result"'),
+        ("export", '"The result"'),
+        ("chat", '"The result"'),
+        ("validate", "`recipec check"),
+        ("compile", "`recipec build"),
+        ("new", "`recipec init"),
+        ("chekc", "`recipec check`"),
+        ("recipe.toml", "`recipec plan recipe.toml`"),
+        ("zzz", "`recipec --help`"),
+    ],
+)
+def test_a_command_of_another_tool_leads_to_the_command_or_script(run, word, named):
+    result = run(word)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: recipec has no command `{word}`") and named in result.stderr
+
+
+@pytest.mark.parametrize("word", habits.ELSEWHERE)
+def test_every_such_word_has_a_page_and_is_no_command(run, word):
+    assert word not in group.COMMANDS
+    assert run("explain", word).exit_code == 0
+
+
+def test_a_method_as_the_task_of_init_is_told_the_task(run):
+    result = run("init", "new", "--task", "sft")
+
+    assert result.exit_code == 2 and "use `--task instruct`" in result.stderr
 
 
 # command line, exit code, the start of stdout and of stderr ("" means that nothing is there)
@@ -63,7 +103,7 @@ CONTRACT = [
     (["verify", "."], 1, "", "error: `.` is not a bundle"),
     (["verify", ".", "--ranks", "0"], 2, "", "Usage:"),
     (["init", "new"], 2, "", "error: missing --data, --task"),
-    (["train"], 2, "", "Usage:"),
+    (["train"], 2, "", "error: recipec has no command `train`"),
     (["--version"], 0, "recipec ", ""),
 ]
 

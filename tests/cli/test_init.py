@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from recipec.axes import ROW_FORMATS
 from recipec.cli import init, init_questions
 from recipec.recipe.schema import Task
 
@@ -106,6 +107,13 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
         ),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--gpus", "0"], "--gpus: enter a number from 1 to 8"),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "--name: use 1 to 63"),
+        (
+            ["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "llama3-8b"],
+            "--model: no model `llama3-8b` in the catalog; similar names: meta-llama/Meta-Llama-3-8B",
+        ),
+        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "m/\udcff"], "--model: "),
+        (["--yes", "--gpu", "h100", "--data", "a/b"], f"--format: Format of its rows ({', '.join(ROW_FORMATS)})"),
+        (["--data", "a/b"], f"--format: Format of its rows ({', '.join(ROW_FORMATS)})"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named_and_nothing_is_written(run, folder, flags, says):
@@ -158,10 +166,10 @@ def test_questions_show_reasons_and_repeat_until_the_answer_can_be_used(folder, 
 def test_strings_of_the_user_are_data(run, folder):
     (folder / 'a"b # c.jsonl').write_text((folder / "rows.jsonl").read_text())
 
-    run("init", "new", "--data", 'a"b # c.jsonl', "--gpu", "h100", "--model", 'x"y', "--yes")
+    run("init", "new", "--data", 'a"b # c.jsonl', "--gpu", "h100", "--model", './x"y', "--yes")
 
     recipe = read(folder / "new" / "recipe.toml")
-    assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', 'x"y')
+    assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', './x"y')
 
 
 def test_a_data_set_of_the_hub_needs_its_format_and_the_recipe_compiles(run, folder):

@@ -102,9 +102,9 @@ CASES: dict[str, tuple[str, Any]] = {
     "data.train": ("lora-single", ["chat.jsonl", "chat-more.jsonl"]),
     "data.preferences": ("dpo-full", ["pairs.jsonl", "pairs-more.jsonl"]),
     "alignment.precompute_reference": ("dpo-full", False),
-    "data.eval": ("lora-single", "chat.jsonl"),
+    "data.eval": ("lora-single", "chat-more.jsonl"),
     "data.eval_fraction": ("lora-single", 0.2),
-    "data.test": ("lora-single", "chat.jsonl"),
+    "data.test": ("lora-single", "chat-more.jsonl"),
     "data.test_fraction": ("lora-single", 0.2),
     "data.split.stratify": ("lora-single+share", "topic"),
     "data.split.group": ("lora-single+share", "user"),
@@ -245,6 +245,8 @@ def test_a_key_changes_something(folder: Path, key: str) -> None:
 OF_PARTS = {
     "data.preferences": ("dpo-full", "pairs.jsonl", "preference"),
     "data.prompts": ("grpo", "prompts.jsonl", "prompts"),
+    "data.eval": ("lora-single", "chat-more.jsonl", "chat"),
+    "data.test": ("lora-single", "chat-more.jsonl", "chat"),
 }
 OWN: dict[str, dict[str, Any]] = {
     "data.preferences": {"format": "unpaired-preference", "columns": {"chosen": "better"}},
@@ -268,7 +270,7 @@ def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) 
     name, file, format = OF_PARTS.get(part, ("lora-single", "chat.jsonl", "chat"))
     base = with_key(BASES[name], "data.format", format)
     source = {"path": file} if key in ("path", "hub", "weight", "take") else {"hub": "org/other"}
-    moved = {"hub": {"hub": "org/rows"}, "path": {"path": f"{file[:4]}*.jsonl"}}
+    moved = {"hub": {"hub": "org/rows"}, "path": {"path": f"{file.removesuffix('.jsonl')[:-1]}*.jsonl"}}
     changed = moved[key] if key in moved else {**source, key: {**SOURCE, **OWN.get(part, {})}[key]}
     assert _made(folder, with_key(base, part, source)) != _made(folder, with_key(base, part, changed))
 

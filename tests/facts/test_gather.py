@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, Tables, codes, compiled, with_key, write_data
+from compiling import BASES, DATA, Tables, codes, compiled, with_key, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,10 +84,39 @@ def test_everything_missing_is_said_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("file", "stages"), [("chat.jsonl", ["sft"]), ("pairs.jsonl", ["dpo"])])
 def test_an_eval_file_is_for_the_stage_with_such_rows(tmp_path: Path, file: str, stages: list[str]) -> None:
-    plan = compiled(tmp_path, with_key(BOTH, "data.eval", file)).plan
+    (tmp_path / "held.jsonl").write_text("".join(json.dumps(row) + "\n" for row in DATA[file]))
+    plan = compiled(tmp_path, with_key(BOTH, "data.eval", "held.jsonl")).plan
     assert plan is not None
     fractions = {part.stage.name: part.decisions["eval_fraction"].value for part in plan.stages}
     assert [name for name, fraction in fractions.items() if not fraction] == stages
+
+
+@pytest.mark.parametrize(
+    ("train", "eval", "found"),
+    [
+        ("chat.jsonl", "chat.jsonl", True),
+        ("chat.jsonl", "./x/../chat.jsonl", True),
+        ("chat.jsonl", "link.jsonl", True),
+        ("*.jsonl", "chat.jsonl", True),
+        (["other/a.jsonl", "chat.jsonl"], ["other/b.jsonl", "c*.jsonl"], True),
+        ("chat.jsonl", "other/a.jsonl", False),
+        ({"hub": "a/b"}, {"hub": "a/b", "split": "train"}, True),
+        ({"hub": "a/b"}, {"hub": "a/b", "split": "test"}, False),
+        ({"hub": "a/b"}, {"hub": "a/c"}, False),
+        ({"hub": "a/b"}, {"hub": "a/b", "subset": "c"}, False),
+    ],
+)
+@pytest.mark.parametrize("part", ["eval", "test"])
+def test_what_is_learned_is_not_held_out_as_well(tmp_path: Path, train: Any, eval: Any, found: bool, part: str) -> None:
+    write_data(tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "other").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "other" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in DATA["chat.jsonl"]))
+    (tmp_path / "link.jsonl").symlink_to("chat.jsonl")
+    data = LORA["data"] | {"train": train, part: eval, "format": "chat"}
+    said = [one.title for one in compiled(tmp_path, LORA | {"data": data}).diagnostics if one.code == "E0401"]
+    assert said == [f"data.{part} names rows that data.train trains on"] * found
 
 
 @pytest.mark.parametrize("size", [None, 2**20 + 1])
@@ -234,4 +263,39 @@ def test_a_folder_that_is_named_like_a_model_is_found(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text("{}")
     (found,) = compiled(tmp_path, with_key(LORA, "model.name", "m")).diagnostics
-    assert found.code == "E0301" and 'for the folder beside the recipe, write `name = "./m"`' in found.help
+    assert (found.code, found.help) == ("E0301", ('write `"./m"` for a folder, as seen from the recipe',))
+
+
+_LATER = "if the run of another recipe makes this folder, check, plan and build this recipe when that run has ended"
+
+
+@pytest.mark.parametrize("like", [None, "Qwen/Qwen2.5-7B"])
+def test_a_folder_without_its_dots_is_no_id_of_the_hub(tmp_path: Path, like: str | None) -> None:
+    recipe = with_key(LORA, "model", {"name": "out/outputs/sft"} | ({"like": like} if like else {}))
+    (found,) = compiled(tmp_path, recipe).diagnostics
+    assert (found.code, found.title[:17]) == ("E0301", "`out/outputs/sft`")
+    assert found.help == ('write `"./out/outputs/sft"` for a folder, as seen from the recipe', _LATER)
+    (tmp_path / "own").mkdir()
+    (found,) = compiled(tmp_path, with_key(LORA, "model", {"name": "own", "like": "Qwen/Qwen2.5-7B"})).diagnostics
+    assert (found.code, found.help) == ("E0301", ('write `"./own"` for a folder, as seen from the recipe',))
+
+
+def test_an_address_of_the_hub_is_told_its_id(tmp_path: Path) -> None:
+    (found,) = compiled(tmp_path, with_key(LORA, "model.name", "https://huggingface.co/Qwen/Qwen3-8B")).diagnostics
+    assert (found.code, found.help) == ("E0301", ('write `"Qwen/Qwen3-8B"`',))
+
+
+def test_a_folder_that_another_run_makes_is_told(tmp_path: Path) -> None:
+    (found,) = compiled(tmp_path, with_key(LORA, "model.name", "./out/outputs/sft")).diagnostics
+    assert found.code == "E0306" and found.help[-1] == _LATER
+    (found,) = compiled(tmp_path, with_key(LORA, "model.init_from", "./out/outputs/sft")).diagnostics
+    assert found.code == "E0311" and found.help[-1] == _LATER
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text("{}")
+    (found,) = compiled(tmp_path, with_key(LORA, "model.init_from", "./m")).diagnostics
+    assert found.help == ('for a whole model, set `model.name = "./m"` and remove `init_from`',)
+
+
+def test_like_says_nothing_of_a_folder(tmp_path: Path) -> None:
+    recipe = with_key(LORA, "model", {"name": "./m", "like": "Qwen/Qwen2.5-7B"})
+    assert [found.code for found in compiled(tmp_path, recipe).diagnostics] == ["E0401", "E0306"]

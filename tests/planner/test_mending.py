@@ -50,6 +50,26 @@ def test_every_change_that_is_proposed_mends(folder: str, tmp_path: Path, monkey
         assert code not in left and not [each for each in left if each.startswith("E")], help
 
 
+@pytest.mark.parametrize(
+    ("train", "often", "now"),
+    [
+        (
+            {"save_every": 0.1},
+            "set `train.eval_every = 0.1`",
+            "checkpoints are every 0.1 of the steps, evaluations every ",
+        ),
+        ({"save_every": 0.5, "eval_every": 0.2}, "set `train.eval_every = 0.125`", "evaluations every 0.2 of them"),
+    ],
+)
+def test_saves_between_evaluations_name_both_intervals(tmp_path: Path, train: dict, often: str, now: str) -> None:
+    recipe = with_key(BASES["lora-single"], "train", train)
+    recipe["data"] = {"train": "chat.jsonl", "examples": 600, "tokens_per_example": 300}
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0405"]
+    assert problem.help[0].startswith(f"{often}: ") and now in problem.notes[0]
+    assert problem.help[1].startswith("remove `train.save_every`: ")
+    assert not [code for code in codes(compiled(tmp_path, applied(recipe, problem.help[0]))) if code.startswith("E")]
+
+
 @pytest.mark.parametrize("variant", ["dora", "pissa", "rslora"])
 def test_variants_on_experts_are_mended_by_what_fits(tmp_path: Path, variant: str) -> None:
     recipe = {**LARGE, "model": {"name": "Qwen/Qwen3-30B-A3B"}, "hardware": {"gpu": "h200"}, "budget": {}}

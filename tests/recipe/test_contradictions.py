@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes import BASE, codes, load
+from recipes import BASE, codes, findings, load
 
 ALIGN = BASE.replace("instruct", "align")
 GOOD = {
@@ -69,7 +69,8 @@ def test_of_siblings_the_narrower_limit_holds(tmp_path: Path, order: list[str]) 
     assert loaded.recipe.policy.max_gpus == 4
     assert loaded.where("policy", "max_gpus").startswith("team.toml")
     wider = f"{recipe}[policy]\nmax_gpus = 5\n"  # and in the recipe itself it limits nobody
-    assert codes(tmp_path, recipe=wider, **files) == ["E0404", "E0404"]
+    (found,) = findings(tmp_path, recipe=wider, **files).diagnostics
+    assert (found.code, found.title) == ("E0404", "`max_gpus` of [policy] in the recipe itself")
 
 
 SECRETS = ["HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "hf_token"]

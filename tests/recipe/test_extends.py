@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from recipec.recipe import extends
+from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, findings, load
 
 NAMED = '[recipe]\nname = "case"\nextends = "team.toml"\n'
@@ -19,6 +20,18 @@ def test_tables_merge_key_by_key_and_the_rest_is_replaced(tmp_path: Path) -> Non
     train = loaded.recipe.train
     assert (train.epochs, train.warmup, loaded.recipe.launch.setup) == (3, 0.2, ["c"])
     assert loaded.recipe.recipe.description == "shared"
+
+
+def test_lists_and_sources_are_replaced_and_the_page_says_so(tmp_path: Path) -> None:
+    team = """[launch]\nsetup = ["a"]\n[launch.env]\nA = "1"\n[data]\nignore = ["id"]\neval = { path = "e.jsonl" }\n"""
+    over = BASE.replace("[data]", '[data]\nignore = ["day"]\neval = { hub = "a/b" }')
+    over = over.replace("[goal]", 'extends = "team.toml"\n[goal]') + '[launch]\nsetup = ["b"]\nenv = { B = "2" }\n'
+    loaded = load(tmp_path, recipe=over, team=team)
+    assert (loaded.value("launch", "setup"), loaded.value("data", "ignore")) == (["b"], ["day"])
+    assert loaded.value("data", "eval") == {"hub": "a/b"}
+    assert loaded.value("launch", "env") == {"A": "1", "B": "2"}
+    description = keys_of(("recipe",))["extends"].description
+    assert description and "Tables are merged key by key; lists" in description and "replaced as a whole" in description
 
 
 def test_a_value_points_into_the_file_that_wrote_it(tmp_path: Path) -> None:

@@ -112,3 +112,24 @@ def test_many_unknown_keys_are_counted(tmp_path: Path, form: str) -> None:
     assert [finding.help != () for finding in first] == [True] * 50
     assert (last.code, last.title) == ("E0203", "7,950 more keys or values are wrong")
     assert len(human([*first, last])) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "language"),
+    [
+        ("t.yaml", "# axolotl\n\nbase_model: Qwen\n", "YAML"),
+        ("t.yml", "a b\n", "YAML"),
+        ("recipe.toml", "model:\n  name: x\n", "YAML"),
+        ("recipe.toml", "---\nmodel: x\n", "YAML"),
+        ("recipe.toml", ' \n{"model": 1}', "JSON"),
+        ("t.json", "[1, 2, {}]\n", "JSON"),
+        ("recipe.toml", "[model]\nname: x\n", ""),
+    ],
+)
+def test_a_file_of_another_language_is_told(tmp_path: Path, name: str, text: str, language: str) -> None:
+    (tmp_path / name).write_text(text)
+    report = Report()
+    load_recipe(tmp_path / name, report)
+    (found,) = report.diagnostics
+    help = f"the file looks like {language}; recipes are TOML: `recipec init` writes one"
+    assert (found.code, found.help) == ("E0101", (help,) if language else ())

@@ -65,6 +65,28 @@ def verdict(path: KeyPath, value: str) -> Report:
     return report
 
 
+@pytest.mark.parametrize(
+    ("table", "line", "help"),
+    [
+        ("train", "warmup = 10", "a share of the steps: 10 steps of all are 10 divided by their number"),
+        ("train", "save_every = 100", "`train.max_steps` sets them"),
+        ("train", "max_steps = 400\nsave_every = 100", "a share of the steps: 100 of 400 steps are 0.25"),
+        ("train", "max_steps = 400\nsft.warmup = 20", "a share of the steps: 20 of 400 steps are 0.05"),
+        ("data", "examples = 5_000\neval_fraction = 200", "a share of the rows: 200 of 5,000 rows are 0.04"),
+        ("data", "test_fraction = 200", "a share of the rows: 200 rows of all are 200 divided by their number"),
+    ],
+)
+def test_a_number_where_a_share_is_asked_is_told_as_one(tmp_path: Path, table: str, line: str, help: str) -> None:
+    text = BASE.replace("[data]", f"[data]\n{line}") if table == "data" else f"{BASE}[{table}]\n{line}\n"
+    (found,) = findings(tmp_path, recipe=text).diagnostics
+    assert found.code == "E0205" and help in " ".join(found.help)
+
+
+def test_a_share_below_0_is_no_number_of_steps(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, recipe=f"{BASE}[train]\nwarmup = -0.1\n").diagnostics
+    assert found.help == ()
+
+
 @pytest.mark.parametrize("path", ALL_KEYS, ids=".".join)
 def test_a_wrong_value_gives_one_plain_error_at_its_place(path: KeyPath) -> None:
     for value in WRONG:

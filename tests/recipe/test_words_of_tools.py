@@ -8,6 +8,7 @@ import pytest
 
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.recipe import load_recipe
+from recipec.recipe.foreign import KEYS
 
 RECIPE = """
 [recipe]
@@ -46,6 +47,30 @@ def findings(folder: Path, text: str) -> list[Diagnostic]:
 def test_a_key_that_another_stands_for_is_not_missing_as_well(tmp_path, line: str, instead: str, help: str) -> None:
     (found,) = findings(tmp_path, RECIPE.replace(line, instead))
     assert (found.code, found.help) == ("E0203", (help,))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '[train]\nstrategy = "fsdp"\n[hardware]\nnproc_per_node = 8',
+        '[train]\nstrategy = "fsdp"\n[hardware]\nnnodes = 2',
+        '[track]\nproject = "p"\nreport_to = "wandb"',
+        '[data]\neval = "e.jsonl"\ntest = "t.jsonl"\nsplit = { group = "user" }\nval_set_size = 0.1',
+        '[goal]\ntask = "distill"\n[alignment]\nteacher_model = "Qwen/Qwen3-14B"',
+        '[goal]\ntask = "align"\n[alignment]\nmethod = "grpo"\nreward_model = "./judge"\n[data]\nprompts = "p.jsonl"',
+    ],
+)
+def test_nothing_follows_from_the_absence_of_a_key_that_another_stands_for(tmp_path: Path, lines: str) -> None:
+    """A number of GPUs, a tracker, a share, models: refused once, under the name that was typed."""
+    text = RECIPE
+    for part in lines.split("\n["):
+        head, _, rest = part.lstrip("[").partition("]\n")
+        text = (
+            text.replace(f"[{head}]\n", f"[{head}]\n{rest}\n") if f"[{head}]" in text else f"{text}[{head}]\n{rest}\n"
+        )
+    if "task =" in lines:
+        text = text.replace('task = "instruct"\n', "")
+    assert [found.code for found in findings(tmp_path, text)] == ["E0203"]
 
 
 def test_what_nothing_stands_for_is_still_missing(tmp_path: Path) -> None:
@@ -87,6 +112,25 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         ("train", "do_train = true", "remove it: a bundle has no such switch"),
         ("train", "overwrite_output_dir = true", "remove it: `recipec build -o FOLDER` sets the output folder"),
         ("train", "padding_free = true", "remove it: `train.packing` decides what shares a row, in evaluations too"),
+        ("train", "train_on_responses_only = true", KEYS["train_on_inputs"]),
+        ("train", "max_prompt_length = 512", "set `data.max_length`, the tokens of the prompt and the answer together"),
+        ("train", 'logging_dir = "logs"', "remove it: `recipec build -o FOLDER` sets the output folder"),
+        ("train", 'method = "full"', 'set `train.adaptation = "full"`'),
+        ("goal", 'method = "qlora"', 'set `train.adaptation = "qlora"`'),
+        ("train", 'method = "dora"', 'set `train.adaptation = "lora"` and `train.lora.variant = "dora"`'),
+        ("train", 'method = "sft"', "set `goal.task`, or `alignment.method`"),
+        (
+            "train",
+            "neftune_noise_alpha = 5.0",
+            "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]: it is a keyword of the trainer",
+        ),
+        (
+            "train",
+            'pad_token = "<pad>"',
+            'write `arguments = { pad_token = "<pad>" }` under [train]: it is a keyword of the trainer '
+            "(DPOConfig, RewardConfig, SFTConfig)",
+        ),
+        ("train", "debug = []", "write `arguments = { debug = VALUE }` under [train]: it is a keyword of the trainer"),
         ("train", "apply_lora_to_mlp = true", "set `train.lora.targets`"),
         ("alignment", 'loss_type = "ipo"', "set `alignment.loss` (dpo, kto), or set `alignment.variant` (grpo)"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -65,8 +66,8 @@ def known_to_fail(
     several = context.ledger().decisions["stages"].value[1:]
     instead = [of_stage(row.instead, context.stage.name) if several else row.instead for row in rows]
     fixed = tuple(f"{text} ({row.id})" for text, row in zip(instead, rows, strict=True))
-    help = tuple(_mending(context, others, keys, loaded)) or fixed
-    notes = tuple(f"{row.why} ({row.id}: {row.citation})" for row in rows)
+    help = tuple(_mending(context, others, keys, loaded, refusals)) or fixed
+    notes = (*_intervals(refusals), *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
     return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
 
 
@@ -110,11 +111,40 @@ def _places(loaded: LoadedRecipe, stage: str, keys: Sequence[str]) -> list[Place
     return [loaded.place(*path) for path in inner]
 
 
-def _mending(context: Context, others: Sequence[Context], keys: Sequence[str], loaded: LoadedRecipe) -> Iterator[str]:
+def _intervals(refusals: Sequence[Refusal]) -> Iterator[str]:
+    """The two intervals of which one is no multiple of the other."""
+    for each in (refusal.combination for refusal in refusals if refusal.mended_by(*DECIDES[_SAVES])):
+        yield f"checkpoints are every {each.save_every:g} of the steps, evaluations every {each.eval_every:g} of them"
+        return
+
+
+def _finer(context: Context, loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> Changes:
+    """Evaluate so often that a checkpoint can be written when the recipe asks for one."""
+    key = ".".join(loaded.written_for(context.stage.name, _EVALUATIONS))
+    for each in (refusal.combination for refusal in refusals if refusal.mended_by(*DECIDES[_SAVES])):
+        least = ceil(each.save_every / each.eval_every)
+        shares = [each.save_every / times for times in range(least, least + 10)]
+        often = next((share for share in shares if abs(round(share, 4) - share) < 1e-9), shares[0])
+        wishes = {**context.wishes, _EVALUATIONS: Wish(often, "a divisor of save_every")}
+        yield Change(((key, often),)), replace(context, wishes=wishes)
+        return
+
+
+def _mending(
+    context: Context,
+    others: Sequence[Context],
+    keys: Sequence[str],
+    loaded: LoadedRecipe,
+    refusals: Sequence[Refusal] = (),
+) -> Iterator[str]:
     """The changes with which every stage fits and can be built, each as a line; all keys only where no single one is
     enough."""
     found = 0
-    for kind in (lambda each: single_changes(each, keys), lambda each: unpinned(each, keys)):
+    saves = refusals if _SAVES in keys else ()
+    for kind in (
+        lambda each: chain(_finer(each, loaded, saves), single_changes(each, keys)),
+        lambda each: unpinned(each, keys),
+    ):
         for change, changed in kind(context):
             wider = found and len(change.removes) > 1  # with a key that is enough by itself
             then = fitting(changed, loaded) if found < SHOWN and not wider else None
