@@ -185,6 +185,12 @@ class StageJob(Struct, frozen=True):
         return "" if decided == "none" or given else str(decided)
 
     @property
+    def turn_end(self) -> str:
+        """The token that ends a turn of the chat template; "" where that of this very model is not known."""
+        own, like = self.value("template") == "model", self.job.loaded.recipe.model.like
+        return "" if own and like is not None else str(self.value("template_end"))
+
+    @property
     def ends_otherwise(self) -> bool:
         """Whether it, or a stage that it goes on from, gave the model another end token."""
         return bool(self.eos_token) or (self.start is not None and self.start.ends_otherwise)

@@ -79,6 +79,7 @@ def _names(job: Job) -> dict[str, Any]:
         "no_model": Raw(no_model("folder", model)),
         "tokenizer": from_hub(first, "AutoTokenizer", tokenizer, whole=True),
         "chat_template_file": first.because(uses_template_file(job), "template"),
+        "turn_end": _end_to_look_for(stages),
         "marks_turns": first.because(
             any(stage.marks_turns for stage in stages), "template", "template_marks", "loss_on"
         ),
@@ -101,6 +102,12 @@ def _names(job: Job) -> dict[str, Any]:
         "dataset_names": _dataset_names(stages),
         "abstract_names": _abstract_names(stages),
     }
+
+
+def _end_to_look_for(stages: list[StageJob]) -> Traced:
+    """What ends the turns of the chat template that the bundle brings, where answers are to end with it."""
+    bringing = (stage for stage in stages if has_template_file(stage) and stage.method.writes)
+    return stages[0].because(next((stage.turn_end for stage in bringing), ""), "template_end", "template", "stage")
 
 
 def _ordering(stages: list[StageJob]) -> dict[str, Any]:

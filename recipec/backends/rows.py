@@ -20,6 +20,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
     from_trl = stage.because(trl, "stage", "loss_on", "template", "template_marks")
     marks_turns = stage.because(stage.marks_turns, "stage", "loss_on", "template", "template_marks")
     names = {
+        "turn_end": stage.because(stage.turn_end, "template_end", "template"),
         "turns": stage.because(stage.format.turns, "data_format"),
         "from_trl": from_trl,
         "marks_turns": marks_turns,

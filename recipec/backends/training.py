@@ -338,6 +338,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "lost_rows": _lost_rows(stage),
         "template_sha256": _planned_template(stage),
         "ends_turns": stage.because(_ends_turns(stage), "data_format", "stage"),
+        "unended": stage.because(_unended(stage), "template_end", "template"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": step_seconds(stage),
@@ -384,6 +385,12 @@ def _planned_template(stage: StageJob) -> Traced:
 def _ends_turns(stage: StageJob) -> bool:
     """Whether rows hold answers that must end with the end of a turn."""
     return stage.format.turns and stage.method.writes and not stage.method.generates
+
+
+def _unended(stage: StageJob) -> str:
+    """What is said where no answer ends as the chat template ends turns."""
+    end = stage.turn_end or "an end-of-turn token"
+    return f"No trained answer ends with {end}, so the model would never learn to stop."
 
 
 def _mismatches(stage: StageJob) -> bool:

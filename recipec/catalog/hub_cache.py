@@ -16,11 +16,16 @@ def cached_model(name: str, revision: str | None) -> Model | None:
 
     The layout of the cache is that of huggingface_hub: models--ORG--NAME/refs/REVISION names a folder of snapshots.
     """
-    commit = _commit(_cache() / f"models--{name.replace('/', '--')}", revision or "main")
+    commit = cached_folder(name, revision)
     if commit is None or not (commit / "config.json").is_file():
         return None
     source = f"config.json of commit {commit.name[:12]} in the cache of the Hugging Face Hub"
     return replace(local_model(commit), name=name, source=source)
+
+
+def cached_folder(name: str, revision: str | None) -> Path | None:
+    """Where the cache has the files of a model; None where it has none."""
+    return _commit(_cache() / f"models--{name.replace('/', '--')}", revision or "main")
 
 
 def _commit(entry: Path, revision: str) -> Path | None:

@@ -13,6 +13,7 @@ from recipec.catalog.templates import template_with
 from recipec.files import read_regular
 
 _MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
+_MOST_OF_TOKENIZER = 256 * 2**20  # tokenizer.json: 250,000 tokens and their merges take 33 MB
 
 
 def local_model(folder: Path) -> Model:
@@ -45,10 +46,44 @@ def missing_files(folder: Path, *, weights: bool) -> tuple[str, ...]:
     return tuple(what for what, names in needed.items() if not any(file.match(n) for file in files for n in names))
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def has_token(folder: Path, token: str) -> bool | None:
+    """Whether the tokenizer saved in `folder` has a token of its own for this text; None where no file shows it."""
+    try:
+        if token in _added_tokens(folder):
+            return True
+        tokenizer = read_config(folder / "tokenizer.json", _MOST_OF_TOKENIZER)
+    except UnsupportedConfig:
+        return None
+    if token in map(_content, _listed(tokenizer.get("added_tokens"))):
+        return True
+    return None if token in _vocabulary(tokenizer) else False  # words are not always what text is cut into
+
+
+def _vocabulary(tokenizer: dict[str, Any]) -> set[str]:
+    """The words of the model in tokenizer.json: a table, or a list with a score for each."""
+    model = tokenizer.get("model")
+    words = model.get("vocab") if isinstance(model, dict) else ()
+    return set(words) if isinstance(words, dict) else {str(pair[0]) for pair in words or () if isinstance(pair, list)}
+
+
+def _added_tokens(folder: Path) -> set[str]:
+    """The tokens that the small files beside tokenizer.json add to it."""
+    config = _optional(folder / "tokenizer_config.json")
+    named = [value for name, value in config.items() if name.endswith("_token")]
+    more = [*_listed(config.get("additional_special_tokens")), *_listed(config.get("extra_special_tokens"))]
+    decoder = _listed(config.get("added_tokens_decoder"))
+    return {*map(_content, [*decoder, *named, *more]), *_optional(folder / "added_tokens.json")}
+
+
+def _listed(values: Any) -> list[Any]:
+    """What may be a list, a table of values or nothing."""
+    return list(values.values()) if isinstance(values, dict) else list(values or ())
+
+
+def read_config(path: Path, most: int = _MOST_BYTES) -> dict[str, Any]:
     """The JSON object in `path`; raises UnsupportedConfig when it is missing, unreadable or not an object."""
     try:
-        config = json.loads(read_regular(path, _MOST_BYTES).decode("utf-8"))
+        config = json.loads(read_regular(path, most).decode("utf-8"))
     except OSError as error:
         raise UnsupportedConfig(f"{path.name} cannot be read: {error.strerror or 'no such file'}") from error
     except ValueError as error:

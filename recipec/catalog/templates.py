@@ -25,6 +25,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     checked: date
     empty_thought: bool = False  # it writes an empty thought before an answer that has none
+    quiet: bool = False  # a prompt ends with an empty thought unless thinking is asked for
     unended: bool = False  # nothing ends an answer that comes last, but in TRL's version of it
     keeps_thoughts: bool = False  # TRL's version writes thoughts before earlier answers too, which it leaves out
     system: str = SHOWN  # of SYSTEMS: what becomes of a system message

@@ -74,6 +74,7 @@ CODES: dict[str, str] = {
     "W0522": "training disables thinking",
     "W0523": "hardware is assumed",
     "W0524": "outdated measurements",
+    "W0525": "thoughts longer than answers may be",
     "W0531": "held-out questions not compared",
     "W0532": "messages after the last answer",
     "W0533": "thoughts in prompts",

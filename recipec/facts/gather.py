@@ -31,6 +31,7 @@ from recipec.facts.price import own_prices, price_fact
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
 from recipec.facts.template import template_of, template_text
+from recipec.facts.turn_end import turn_end_facts
 from recipec.facts.unread import against_unread
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
@@ -120,7 +121,8 @@ def look_up_names(draft: Draft, report: Report) -> None:
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     """What is given, with `model` as the one to start from."""
     others = [other.model for other in given.others.values()]
-    facts = [*given.goal, *model_facts(loaded, model, others), *given.hardware]
+    ends = turn_end_facts(loaded, model, given.template_text)
+    facts = [*given.goal, *model_facts(loaded, model, others), *ends, *given.hardware]
     decisions = {fact.id: fact for fact in facts}
     rest = (given.data, given.template_text, given.others, given.rewards, given.adapter)
     return Facts(model, given.gpu, given.machines, decisions, *rest)

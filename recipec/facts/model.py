@@ -192,13 +192,12 @@ def model_facts(loaded: LoadedRecipe, model: Model, others: Iterable[Model] = ()
 
 
 def _template_facts(model: Model) -> Iterator[Decision]:
-    """What is known of the model's chat template: who marks the assistant's tokens, and what ends a turn."""
+    """What is known of the model's chat template, who marks the assistant's tokens in it, and where the model stops."""
     found = model.template
     source = f"{found.source} (checked {found.checked})" if found else source_of(model)
-    marks, end = (found.marks, found.end) if found else (NO_MARKS, "")
+    marks = found.marks if found else NO_MARKS
     yield known("template_has_mask", model.marked, _marked_by(model), "model", source=source)
     yield known("template_marks", marks, _marked_by(model), "model", source=source)
-    yield known("template_end", end, _turn_end(end), "model", source=source)
     stops = " or ".join(model.stop_tokens) or "at no token that is known"
     yield known("stop_tokens", model.stop_tokens, f"{model.name} stops: {stops}", "model", source=source_of(model))
     yield known("template_sha256", model.template_sha256, _template(model), "model", source=source_of(model))
@@ -218,10 +217,6 @@ _MARKS = {
     BY_TURNS: "its turns can be marked in its own text",
     NO_MARKS: "the assistant's tokens cannot be marked in its text",
 }
-
-
-def _turn_end(end: str) -> str:
-    return f"its turns end with {end}" if end else "what ends its turns is not known"
 
 
 def source_of(model: Model) -> str:

@@ -249,25 +249,37 @@ def template(data_format: str, model_kind: str, has_template: bool) -> Choice:
     source="docs/rule-books/001.md, Rules (template must match exactly); TRL 1.16 trainer/sft_config.py (eos_token); "
     "QwenLM/Qwen3 #927",
 )
-def eos_token(stage: str, template: str, template_end: str, stop_tokens: tuple[str, ...]) -> Choice:
+def eos_token(
+    stage: str, template: str, template_end: str, has_turn_end: bool | None, stop_tokens: tuple[str, ...]
+) -> Choice:
     """End-of-sequence token: the token that ends a turn of the chat template, where the model stops at another one.
 
     Rule book 001 wants the template to match the training format. Base models of Qwen bring a chat template whose turns
     end with `<|im_end|>`, but stop at `<|endoftext|>`: trained on the template, they end a turn and write on. TRL's
-    documentation sets `eos_token="<|im_end|>"` for them. The tokenizer and the generation settings that are saved with
-    the result have the same token, and evaluate.py stops there.
+    documentation sets `eos_token="<|im_end|>"` for them. The same holds for a template that the recipe chooses, such as
+    `chatml`. The tokenizer and the generation settings that are saved with the result have the same token, and
+    evaluate.py stops there.
+
+    A tokenizer that lacks the token would cut it into several, and no answer would end. Where recipec knows that it
+    lacks it, from the files of a local model or from the catalog, it refuses the recipe (E0401). Where recipec does not
+    know, it assumes that the tokenizer has it, and prepare_data.py stops before it reads a row if it does not.
     """
     method = method_of(stage)
-    if template not in (_OWN_TEMPLATE, _CHATML) or method.of_text or not method.writes:
+    if template in ("plain", "none") or method.of_text or not method.writes:
         return Choice("none", "the end of a turn is the end token that the model has")
-    end = template_end if template == _OWN_TEMPLATE or template_end == _CHATML_END else ""
-    if not end or end in stop_tokens:
-        return Choice("none", "the model already stops where a turn of the chat template ends")
+    if not template_end:
+        return Choice(
+            "none", "the token that ends a turn of this chat template is not known, so the model keeps its own"
+        )
+    if template_end in stop_tokens:
+        return Choice(
+            "none", f"a turn of the chat template ends with {template_end}, and the model already stops there"
+        )
+    if has_turn_end is False:
+        return Choice("none", f"the tokenizer lacks {template_end}, with which a turn of the chat template ends")
     stops = f"stops at {' or '.join(stop_tokens)}" if stop_tokens else "has no known end token"
-    return Choice(end, f"a turn of the chat template ends with this token, and the model {stops}")
-
-
-_OWN_TEMPLATE, _CHATML, _CHATML_END = "model", "chatml", "<|im_end|>"
+    assumed = "" if has_turn_end else "; recipec assumes that the tokenizer has the token, and prepare_data.py looks"
+    return Choice(template_end, f"a turn of the chat template ends with this token, and the model {stops}{assumed}")
 
 
 @rule(

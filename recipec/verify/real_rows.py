@@ -20,7 +20,7 @@ from recipec.verify.report import VerifyReport
 from recipec.verify.rows import BundleData, bundle_data
 from recipec.verify.run import read_json
 from recipec.verify.sandbox import Sandbox, copy_bundle
-from recipec.verify.stand_in import known_model, models_of, place_model, stand_in_tokenizer, template_text
+from recipec.verify.stand_in import known_model, marks_of, models_of, place_model, stand_in_tokenizer, template_text
 
 WHAT = "counting the real rows"
 MOST_BYTES = 32 * 2**20  # of data that is prepared: a few minutes on one core
@@ -79,7 +79,8 @@ def _place_tokenizer(bundle: Bundle, root: Path, files: Sequence[Path]) -> tuple
     if all(isinstance(path, str) for path in cached):
         return {"HF_HUB_CACHE": constants.HF_HUB_CACHE}, True
     known, texts = known_model(policy), [json.dumps(row, default=str) for row in read_rows(files, _ROWS_FOR_TOKENIZER)]
-    tokenizer = stand_in_tokenizer(known, texts, template_text(known.template_family, known.kind), VOCABULARY)
+    template = template_text(known.template_family, known.kind)
+    tokenizer = stand_in_tokenizer(known, texts, template, VOCABULARY, marks_of(bundle))
     place_model(policy, root, texts, tokenizer)
     return {}, False
 

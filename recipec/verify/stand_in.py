@@ -93,7 +93,8 @@ def _reward_models(stage: BundleStage) -> Iterator[PlannedModel]:
 def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
     """Put every model into the private hub or data root below `root`, and say what they are; raises NoStandIn."""
     policy, *others = models_of(bundle)
-    said, tokenizer = place_model(policy, root, texts, None, weights=not bundle.stages[0].method.random_weights)
+    first, marks = bundle.stages[0], marks_of(bundle)
+    said, tokenizer = place_model(policy, root, texts, None, weights=not first.method.random_weights, marks=marks)
     beside = {
         model: place_model(model, root, texts, None if model.scores else tokenizer, seed=SEED + count)[0]
         for count, model in enumerate(others, start=1)
@@ -103,6 +104,12 @@ def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
     return "; ".join([said, *(f"as {model.role} {its}" for model, its in beside.items())])
 
 
+def marks_of(bundle: Bundle) -> tuple[str, ...]:
+    """What ends turns of the chat template that the bundle trains with: the model's tokenizer is taken to have it."""
+    end = bundle.stages[0].decisions["template_end"]
+    return (end,) if end else ()
+
+
 def place_model(
     wanted: PlannedModel,
     root: Path,
@@ -110,6 +117,7 @@ def place_model(
     tokenizer: Tokenizer | None,
     weights: bool = True,
     seed: int = SEED,
+    marks: tuple[str, ...] = (),
 ) -> tuple[str, Tokenizer]:
     """Put a model where it is looked for; what it is, and its tokenizer, which is `tokenizer` where that is given.
 
@@ -125,7 +133,7 @@ def place_model(
             shutil.copytree(real, folder)
             return AS_IT_IS, its
     template = _own_template(real) if real else template_text(known.template_family, known.kind)
-    own = tokenizer or stand_in_tokenizer(known, texts, template)
+    own = tokenizer or stand_in_tokenizer(known, texts, template, marks=marks)
     spread = EXPRESSIVE_RANGE if weights else USUAL_RANGE
     said = write_stand_in(known, own, folder, wanted.scores, spread, seed)
     if weights:
@@ -324,13 +332,18 @@ def template_stands_in(wanted: PlannedModel) -> bool:
 
 
 def stand_in_tokenizer(
-    model: Model, texts: Iterable[str], template: str | None, vocabulary: int = VOCABULARY
+    model: Model,
+    texts: Iterable[str],
+    template: str | None,
+    vocabulary: int = VOCABULARY,
+    marks: tuple[str, ...] = (),
 ) -> Tokenizer:
-    """A byte-level tokenizer trained on `texts`, with `template` and its markers, and `model`'s stop token."""
+    """A byte-level tokenizer trained on `texts`, with `template`, its markers and `marks`, and `model`'s stop token."""
     from transformers import PreTrainedTokenizerFast
 
     stop = model.stop_tokens[0] if model.stop_tokens else _END_OF_TEXT
-    markers = sorted({_END_OF_TEXT, *_MARKER.findall(template or "")} - {stop})  # Qwen2Tokenizer adds it at loading
+    found = {_END_OF_TEXT, *marks, *_MARKER.findall(template or "")}  # Qwen2Tokenizer adds the first at loading
+    markers = sorted(found - {stop})
     bos = BOS if model.family.startswith(_ADDS_BOS) or "bos_token" in (template or "") else None
     specials = [*filter(None, (PAD, bos, stop)), *markers]
     corpus = [*texts, *[template or ""] * 3]  # the template's own words should not cost a token a letter

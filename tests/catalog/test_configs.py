@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
-from recipec.catalog.local import local_model
+from recipec.catalog.local import has_token, local_model
 
 LLAMA = {
     "model_type": "llama",
@@ -208,3 +208,29 @@ def test_a_config_without_bounds_is_refused(tmp_path: Path, text: str, words: st
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(UnsupportedConfig, match=words):
         local_model(tmp_path)
+
+
+END = "<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    ("files", "has"),
+    [
+        ({"tokenizer_config": {"added_tokens_decoder": {"7": {"content": END}}}}, True),
+        ({"tokenizer_config": {"eos_token": END}}, True),
+        ({"tokenizer_config": {"extra_special_tokens": [END]}}, True),
+        ({"tokenizer_config": {"additional_special_tokens": [{"content": END}]}}, True),
+        ({"added_tokens": {END: 7}}, True),
+        ({"tokenizer": {"added_tokens": [{"id": 7, "content": END}]}}, True),
+        ({"tokenizer": {"added_tokens": [{"id": 7, "content": "</s>"}], "model": {"vocab": {"a": 0}}}}, False),
+        ({"tokenizer": {"model": {"vocab": [["a", -1.0]]}}, "tokenizer_config": {"chat_template": END}}, False),
+        ({"tokenizer": {"model": {"vocab": {END: 0}}}}, None),
+        ({"tokenizer": {"model": {"vocab": [[END, 0.0]]}}}, None),
+        ({"tokenizer": {"model": "nope", "added_tokens": "nope"}}, False),
+        ({"tokenizer": "not JSON"}, None),
+        ({"tokenizer_config": {"eos_token": "</s>"}}, None),
+        ({}, None),
+    ],
+)
+def test_a_token_is_looked_for_in_every_file_of_a_tokenizer(tmp_path: Path, files: dict, has: bool | None) -> None:
+    assert has_token(save(tmp_path, **files), END) is has

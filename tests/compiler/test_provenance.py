@@ -32,7 +32,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "data.examples": (700, 30_000),
     "data.max_length": (512,),
     "data.overflow": ("truncate",),
-    "data.template": ("chatml", "model"),
+    "data.template": ("chatml", "plain", "model"),
     "data.test_fraction": (0.2,),
     "data.tokens_per_example": (900, 100),
     "goal.first_time": (True,),

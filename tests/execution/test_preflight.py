@@ -367,7 +367,7 @@ def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, mon
 def trainer(labels: list[list[int]]) -> SimpleNamespace:
     """A trainer of rows whose tokens are numbers; 0 ends a turn."""
     rows = Dataset.from_dict({"input_ids": [[abs(label) for label in row] for row in labels], "labels": labels})
-    tokenizer = SimpleNamespace(decode=str, eos_token_id=0, added_tokens_decoder={})
+    tokenizer = SimpleNamespace(decode=str, eos_token_id=0, eos_token="0", added_tokens_decoder={})
     return SimpleNamespace(train_dataset=rows, processing_class=tokenizer, is_world_process_zero=lambda: True)
 
 

@@ -21,7 +21,7 @@ PAIRS = [
 @pytest.mark.parametrize(("student", "teacher", "taught"), PAIRS)
 def test_a_teacher_has_the_tokens_of_its_student(tmp_path, student, teacher, taught):
     recipe = with_key(with_key(BASES["distill"], "model.name", student), "alignment.teacher", teacher)
-    recipe = with_key(with_key(recipe, "data.template", "chatml"), "hardware", {"gpu": "b200", "gpus_per_node": 8})
+    recipe = with_key(with_key(recipe, "data.template", "plain"), "hardware", {"gpu": "b200", "gpus_per_node": 8})
     found = compiled(tmp_path, recipe)
     refused = [finding.title for finding in found.diagnostics if "vocabularies" in finding.title]
     assert bool(found.files) is taught, found.diagnostics

@@ -53,6 +53,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "has_template": (False, True),
     "template": ("model", "plain", "chatml", "none"),
     "template_end": ("", "<|im_end|>", "</s>"),
+    "has_turn_end": (None, False, True),
     "stop_tokens": ((), ("</s>",), ("<|endoftext|>",)),
     "template_has_mask": (False, True),
     "answers_apart": (False, True),

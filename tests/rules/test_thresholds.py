@@ -454,13 +454,23 @@ def test_without_models_the_reason_says_so():
 
 def test_a_base_model_ends_where_its_template_ends_a_turn():
     end, text = "<|im_end|>", ("<|endoftext|>",)
-    assert data.eos_token("sft", "model", end, text).value == end
-    assert data.eos_token("dpo", "chatml", end, text).value == end
-    assert data.eos_token("sft", "model", end, (*text, end)).value == "none", "it stops there"
-    assert data.eos_token("sft", "plain", end, text).value == "none", "its answers end with the model's own token"
-    assert data.eos_token("sft", "chatml", "", text).value == "none", "no token of the vocabulary is known"
-    assert data.eos_token("continue-pretrain", "model", end, text).value == "none"
-    assert data.eos_token("reward", "model", end, text).value == "none", "nothing is written"
+    assert data.eos_token("sft", "model", end, True, text).value == end
+    assert data.eos_token("dpo", "chatml", end, True, text).value == end
+    assert data.eos_token("sft", "model", end, True, (*text, end)).value == "none", "it stops there"
+    assert data.eos_token("sft", "plain", end, True, text).value == "none", "its answers end with the model's own token"
+    assert data.eos_token("continue-pretrain", "model", end, True, text).value == "none"
+    assert data.eos_token("reward", "model", end, True, text).value == "none", "nothing is written"
+
+
+def test_an_end_token_that_may_be_missing_is_assumed_and_one_that_is_missing_is_not_taken():
+    end, text = "<|im_end|>", ("</s>",)
+    assumed = data.eos_token("sft", "chatml", end, None, text)
+    assert assumed.value == end and "assumes" in assumed.because
+    assert "assumes" not in data.eos_token("sft", "chatml", end, True, text).because
+    lacking = data.eos_token("sft", "chatml", end, False, text)
+    assert lacking.value == "none" and f"lacks {end}" in lacking.because
+    unknown = data.eos_token("sft", "./own.jinja", "", None, text)
+    assert unknown.value == "none" and "not known" in unknown.because
 
 
 def test_no_share_of_a_run_is_more_than_the_run() -> None:

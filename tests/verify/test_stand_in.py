@@ -153,6 +153,16 @@ def test_a_local_folder_is_used_when_tiny_and_else_stood_in_for(
     assert (tmp_path / "sandbox/data/own/chat_template.jinja").read_text() == template
 
 
+def test_a_stand_in_has_the_token_that_ends_turns_of_the_chosen_template() -> None:
+    found = model("01-ai/Yi-6B")
+    assert found is not None
+    end = "<|im_end|>"
+    for marks in ((), (end,)):
+        tokenizer = stand_in_tokenizer(found, TEXTS, None, marks=marks)
+        last = tokenizer(f"So.{end}", add_special_tokens=False)["input_ids"][-1]
+        assert (tokenizer.decode(last) == end) is bool(marks)
+
+
 def test_pretraining_finds_no_weights(tmp_path: Path) -> None:
     said = place_models(read_bundle(built("from-scratch")), tmp_path, TEXTS)
     assert said.startswith("the configuration and tokenizer of a random gpt_neox")

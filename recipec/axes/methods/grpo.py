@@ -74,7 +74,7 @@ MAX_NEW_TOKENS = Own(
     page="Longest answer: how many tokens an answer has at most while the model learns.\n\n"
     "It is 512, TRL's default, which assumes an answer without a long thought. A model whose chat template has a mode "
     "for thinking (Qwen3) writes thousands of tokens first and would be cut in its thought: allow that many, or set "
-    '`data.reasoning = "off"`, with which prompts end with an empty thought.\n\n'
+    '`data.reasoning = "off"`, with which prompts end with an empty thought. W0525 tells where neither is set.\n\n'
     "Answers are written together, and all wait for the longest. Keys and values of every "
     "answer of a generation are in memory at once, so that this length decides what fits. Answers that are cut rarely "
     "earn a reward: where most are, the model learns nothing, or to stop early.",

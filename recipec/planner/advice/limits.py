@@ -9,6 +9,7 @@ from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
+from recipec.facts.model import has_template
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.plan import Plan, StagePlan
@@ -54,6 +55,8 @@ def check_judges(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
 def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Report) -> None:
     """Report what rows carry and recipec's own chat templates do not write, and answers that nothing ends (E0401)."""
     data = facts.data
+    for stage in [stage for stage in plan.stages if _lacks_its_end(stage)][:1]:
+        report.add(_without_end(loaded, facts.model, stage))
     for stage in plan.stages:
         if _never_stops(facts.model, stage, data[section_of(loaded, stage)]):
             report.add(_unended(loaded, facts.model, stage))
@@ -92,6 +95,27 @@ def _unended(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagnostic
         ),
         ("TRL's training version ends answers with the role of the next turn; it is used for conversations alone",),
     )
+
+
+def _lacks_its_end(stage: StagePlan) -> bool:
+    """Whether answers end with a token that the model's tokenizer is known to lack."""
+    decided, method = stage.decisions, METHODS[stage.stage.name]
+    brought = decided["template"].value not in ("model", "none")
+    return brought and method.writes and decided["has_turn_end"].value is False
+
+
+def _without_end(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagnostic:
+    end, template = stage.decisions["template_end"].value, stage.decisions["template"].value
+    has = stage.decisions["has_turn_end"]
+    own = 'its own chat template, `template = "model"`' if has_template(model) else '`template = "plain"`'
+    title = f"the chat template `{template}` ends turns with {end}, and {model.name} has no such token"
+    label = Label(loaded.place("data", "template"), has.because)
+    help = (
+        f"use {own} under [data]",
+        f"or name a model that has {end}, such as a folder to which you added it (`recipec explain NOT-025`)",
+    )
+    note = f"the tokenizer would cut {end} into several tokens, and the model would not learn to stop"
+    return Diagnostic("E0401", title, (label,), help, (note, *[f"source: {has.source}"] * bool(has.source)))
 
 
 def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, fewer: Fewer = lambda: None) -> None:

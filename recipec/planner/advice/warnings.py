@@ -9,6 +9,7 @@ from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
+from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.thoughts import empty_thoughts
@@ -37,6 +38,7 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         empty_thoughts(loaded, model, stage, report)
+        cut_thoughts(loaded, model, stage, report)
         _too_long(loaded, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)

@@ -173,7 +173,7 @@ def _data(ledger: Ledger) -> None:
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
     marked, apart = given["template_has_mask"], given["answers_apart"]
     ledger.decide(data.loss_on, stage, given["data_format"], template, marked, apart)
-    ledger.decide(data.eos_token, stage, template, given["template_end"], given["stop_tokens"])
+    ledger.decide(data.eos_token, stage, template, given["template_end"], given["has_turn_end"], given["stop_tokens"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
     held = given["source_rows"], given["stage"], given["params"]
