@@ -35,4 +35,4 @@ def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
     tokens = list(row["chosen_ids"])
     while tokens and not tokenizer.decode(tokens[-1]).strip():
         tokens.pop()
-    return bool(tokens) and (tokens[-1] == tokenizer.eos_token_id or tokens[-1] in tokenizer.added_tokens_decoder)
+    return bool(tokens) and tokenizer.decode(tokens[-1]) in (tokenizer.eos_token, "<|im_end|>")

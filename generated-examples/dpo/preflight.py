@@ -168,7 +168,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
     if not counted["trained_tokens"]:
         raise SystemExit("The first rows have no trained token. Check the loss mask and the data.")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
-        raise SystemExit("No trained answer ends with an end-of-turn token, so the model would never learn to stop.")
+        raise SystemExit("No trained answer ends with <|eot_id|>, so the model would never learn to stop.")
     lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")

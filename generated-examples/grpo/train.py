@@ -87,6 +87,7 @@ def training_config(args: argparse.Namespace) -> GRPOConfig:
         top_p=1.0,  # answers are drawn from the probabilities that are learned: no filter, no penalty
         top_k=0,
         repetition_penalty=1.0,
+        chat_template_kwargs={"enable_thinking": False},
         shuffle_dataset=True,
         reward_weights=WEIGHTS,
         disable_dropout=True,

@@ -4,6 +4,11 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 
+def told(row: dict) -> dict:
+    """What the chat template is told beside the messages."""
+    return {"enable_thinking": False}
+
+
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """The prompt as tokens, ready for an answer; every token counts."""
     tokens = opening(row, tokenizer)
@@ -12,7 +17,8 @@ def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], li
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The prompt, ready for an answer."""
-    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+    asked = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True, **told(row))
+    return asked["input_ids"]
 
 
 def trained_tokens(rows: Dataset) -> int:

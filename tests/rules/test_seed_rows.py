@@ -56,7 +56,7 @@ def answers(rule: str, inputs: str):
 
 @pytest.mark.parametrize(("row", "key", "rule", "inputs", "cell"), HELD, ids=[row for row, *_ in HELD])
 def test_the_rule_keeps_to_the_row(row, key, rule, inputs, cell):
-    assert RULES[rule].key == key
+    assert RULES[rule].key == key.replace("-", "")  # "-": what it decides has a key of another rule
     want = expected(cell)
     for choice in answers(rule, inputs):
         if want.accepts:

@@ -319,7 +319,7 @@ def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
 def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float) -> None:
     """Decide what depends on how many optimizer steps there are, and on what they and a checkpoint take."""
     given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
-    each = f"each epoch's {learned_in_steps(ledger)}, divided by the global batch and rounded up"
+    each = f"each epoch's {_learned_in_steps(ledger)}, divided by the global batch and rounded up"
     reason, inputs = ("`train.max_steps` is set", ("max_steps",)) if fixed else (each, step_inputs(given))
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=inputs, origin="planner"))
     known = tuple(given)  # the layout and all that it was chosen by
@@ -337,12 +337,10 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     ledger.decide(tracking.logging_steps, steps)
 
 
-def learned_in_steps(ledger: Ledger) -> str:
+def _learned_in_steps(ledger: Ledger) -> str:
     """What the sequences of a step are."""
-    given = ledger.decisions
-    if METHODS[given["stage"].value].generates:
-        return "answers"
-    return "packed blocks" if given["packing"].value else "training rows"
+    rows = "packed blocks" if ledger.decisions["packing"].value else "training rows"
+    return "answers" if METHODS[ledger.decisions["stage"].value].generates else rows
 
 
 def _predicted(id: str, seconds: float, inputs: tuple[str, ...], because: str) -> Decision:

@@ -28,6 +28,7 @@ DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
 MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
+MODE = {"enable_thinking": False}  # of the chat template: prompts end with an empty thought
 
 
 class UnreadableRow(ValueError):
@@ -61,6 +62,9 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     root = parser.parse_args().data_root
     tokenizer = load_tokenizer()
+    asked = [{"role": "user", "content": "?"}]
+    if "</think>" not in tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True, **MODE):
+        raise SystemExit('the chat template has no mode without thinking: use data.reasoning = "strip"')
     inputs = inputs_digest(root, tokenizer)
     if up_to_date(inputs):
         print(f"{PREPARED.parent} is up to date: nothing to prepare")
@@ -186,7 +190,10 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
 def converted_row(raw: dict, stage: Stage) -> dict:
     """The row as the trainer reads it; one that it cannot read is refused by its place."""
     try:
-        return CONVERTERS[stage.format](parsed(raw["row"]))
+        row = parsed(raw["row"])
+        made = CONVERTERS[stage.format](row)
+        made |= {name: without_thoughts(turns) for name, turns in made.items() if isinstance(turns, list)}
+        return made
     except (ValueError, RecursionError) as error:
         raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
 
@@ -284,6 +291,21 @@ def text_of(row: dict, column: str) -> str:
     if not isinstance(row.get(column), str):
         raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no text")
     return row[column]
+
+
+def without_thoughts(messages: list[dict]) -> list[dict]:
+    """What the assistant says aloud."""
+    return [{**turn, "content": aloud(turn["content"])} if turn["role"] == "assistant" else turn for turn in messages]
+
+
+def aloud(text: str) -> str:
+    """An answer without its thought, which ends with </think> and stands before it."""
+    thought, end, answer = text.rpartition("</think>")
+    if "</think>" in thought or thought.count("<think>") > 1 or "<think>" in (answer if end else text):
+        raise ValueError(f"a thought is not between one <think> and one </think>: {text!r:.500}")
+    if "<think>" in thought and not thought.lstrip().startswith("<think>"):
+        raise ValueError(f"something is said before a thought: {text!r:.500}")
+    return answer.lstrip() if end else text
 
 
 HANDED = ["answer"]  # columns that the rewards read
@@ -434,7 +456,7 @@ def lengths(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[int]:
 def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
     """The text of a conversation of a row, with all that the model must see of it."""
     try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False)
+        text = tokenizer.apply_chat_template(messages, tokenize=False, **MODE)
     except Exception as error:  # a template raises what it likes
         raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.500}: {error}") from error
     said = [spoken(message) for message in messages]
@@ -463,7 +485,7 @@ def lacks(text: str, part: str, times: int) -> bool:
 def opened(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
     """The text of a prompt, ready for an answer."""
     rendered(row["prompt"], row, tokenizer)  # nothing of it may be left out
-    return tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True)
+    return tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True, **MODE)
 
 
 if __name__ == "__main__":
