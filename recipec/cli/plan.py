@@ -328,7 +328,7 @@ def _links(time: Document) -> list[str]:
 
 
 def _rejected(stage: Document, noun: str) -> list[str]:
-    rows = [("", f"allocated per {noun}", "time", "")] + [_alternative(row) for row in stage["rejected"]]
+    rows = [("", f"allocated per {noun}", "training time", "")] + [_alternative(row) for row in stage["rejected"]]
     return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
 
 

@@ -34,6 +34,12 @@ class Rejected(Struct, frozen=True):
     peak_allocated_bytes: int | None  # None where a rule left it out before it was estimated
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
     lacks_host_bytes: int = 0  # host memory of a node that it needs, where that is more than there is
+    can_be_asked: bool = True  # whether keys of a recipe ask for it
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a recipe can ask for it, and gets it: it fits, and can be built."""
+        return self.seconds is not None and self.layout.can_be_built and self.can_be_asked
 
 
 class NextBetter(Struct, frozen=True):

@@ -24,7 +24,7 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     """Strategy: how the work of a step is spread over ranks; the fastest that fits, and the simplest of equally fast.
 
     The planner lays out every strategy that the GPUs allow, predicts its memory, and times what fits. Predicted times
-    that differ by less than 25% count as equal, because the estimates are not more accurate. Among equal layouts the
+    within 25% of the fastest one count as equal, because the estimates are not more accurate. Among these layouts the
     simplest wins, in this order: one device, DDP, FSDP2, HSDP, ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle
     only where those would save less than 5%: they are paid for either way.
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from compiling import BASES, Tables, compiled, with_key
 
+from recipec.cli.plan import plan_text
+from recipec.planner.document import plan_document
 from recipec.planner.plan import StagePlan
+from recipec.units import duration
 
 
 def stage(folder: Path, base: str, **keys: object) -> StagePlan:
@@ -34,6 +37,50 @@ def stage(folder: Path, base: str, **keys: object) -> StagePlan:
 )
 def test_a_reason_names_what_the_rejected_takes(tmp_path: Path, base: str, decision: str, clause: str) -> None:
     assert clause in stage(tmp_path, base).decisions[decision].because
+
+
+PAIRS_ON_TWO = {
+    "recipe": {"name": "case"},
+    "goal": {"task": "align"},
+    "model": {"name": "Qwen/Qwen2.5-7B-Instruct"},
+    "data": {"preferences": {"hub": "a/b"}},
+    "alignment": {"method": "dpo"},
+    "train": {"adaptation": "lora", "lora": {"rank": 32}},
+    "hardware": {"gpu": "h100", "gpus_per_node": 2},
+}
+ON_FOUR = {
+    "recipe": {"name": "case"},
+    "goal": {"task": "instruct"},
+    "model": {"name": "Qwen/Qwen3-8B"},
+    "data": {"train": "chat.jsonl", "examples": 600, "tokens_per_example": 56, "max_length": 256},
+    "train": {"adaptation": "lora", "lora": {"rank": 64}, "packing": False, "global_batch_size": 32},
+    "hardware": {"gpu": "h100", "gpus_per_node": 4},
+}
+
+
+def test_a_simpler_strategy_is_set_beside_the_fastest(tmp_path: Path) -> None:
+    """It is within 25% of the one that is taken, and not of the fastest."""
+    plan = compiled(tmp_path, PAIRS_ON_TWO, only_plan=True).plan
+    assert plan
+    because, found = plan.stages[0].decisions["strategy"].because, {row.family: row for row in plan.stages[0].rejected}
+    assert found["LoRA, ddp"].seconds / plan.stages[0].seconds < 1.25
+    behind = found["LoRA, ddp"].seconds / found["LoRA, zero1"].seconds - 1
+    assert behind > 0.25
+    assert (
+        f"ddp takes 1.2x the time and {behind:.1%} more than zero1, the fastest (up to 25% counts as equal)" in because
+    )
+    assert found["LoRA, zero1"].reason == "fits; times within 25% of the fastest count as equal, and fsdp is simpler"
+
+
+def test_the_time_on_idle_gpus_is_shown_and_what_they_would_save(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, ON_FOUR, only_plan=True).plan
+    assert plan
+    (row,) = [row for row in plan.stages[0].rejected if row.family == "LoRA, ddp on 4 GPUs"]
+    assert row.seconds and not row.is_open, "no key asks for it, so that no help may name it"
+    assert row.reason.endswith("; GPUs are used where they save 5%, and 2 GPUs do")
+    text = plan_text(plan_document(plan))
+    (line,) = [line for line in text.splitlines() if "LoRA, ddp on 4 GPUs" in line]
+    assert duration(row.seconds) in line and "allocated per GPU  training time" in text
 
 
 def test_what_does_not_fit_is_set_beside_what_is_usable(tmp_path: Path) -> None:

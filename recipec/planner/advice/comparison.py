@@ -17,6 +17,7 @@ from recipec.planner.search.candidates import (
     Candidate,
     best,
     candidates,
+    fastest_of,
     seconds_per_sequence,
     usable_bytes,
     usual_time,
@@ -62,9 +63,19 @@ def _strategies(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> 
     per_node = facts.machines.gpus_per_node
     clauses = (
         f"{name}{' across nodes' * (other.layout.mesh.world_size > per_node)} {_verdict(other, chosen, facts)}"
+        f"{_behind(other, chosen, fastest_of(list(alike)))}"
         for name, other in nearest.items()
     )
     return "; ".join(clauses)
+
+
+def _behind(other: Candidate, chosen: Candidate, fastest: Candidate | None) -> str:
+    """Why a simpler strategy is not taken that is little slower than the chosen one: the fastest is faster still."""
+    if fastest is None or not other.fits or _place(other) > _place(chosen) or _ratio(other, chosen) > 1 + TIE:
+        return ""
+    behind = _ratio(other, fastest) - 1
+    equal = f"up to {TIE:.0%} counts as equal"
+    return f" and {behind:.1%} more than {fastest.layout.strategy}, the fastest ({equal})" * (behind > TIE)
 
 
 def _place(candidate: Candidate) -> int:

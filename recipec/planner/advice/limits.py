@@ -186,7 +186,7 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
     """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
     for stage in plan.stages:
         for other in stage.rejected:
-            if other.seconds is None or not other.layout.can_be_built:
+            if not other.is_open:
                 continue
             seconds = plan.seconds - stage.seconds + other.seconds
             if seconds <= share * plan.seconds:
@@ -321,7 +321,7 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
 
 def _instead(stage: StagePlan) -> list[str]:
     """The fastest alternative that can be built, states on the device if possible; the plan can still be read."""
-    usable = [other for other in stage.rejected if other.seconds is not None and other.layout.can_be_built]
+    usable = [other for other in stage.rejected if other.is_open]
     best = min(usable, key=lambda other: (other.layout.offloads, other.seconds), default=None)
     found = []
     if best is not None:

@@ -16,6 +16,7 @@ from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
     GIB,
+    IDLE_TIE,
     TIE,
     Bounds,
     Candidate,
@@ -61,7 +62,7 @@ def idle(
     if found:
         nearest = _closest(found)
         row = _reason(nearest, chosen, seconds)
-        return [replace(row, family=f"{row.family} on {gpus} GPUs", seconds=None)]  # no key of a recipe asks for it
+        return [replace(row, family=f"{row.family} on {gpus} GPUs", can_be_asked=False)]
     batch = ledger.decisions["global_batch_size"]
     has = counted(batch.value, settled_method(ledger.decisions).example)
     reason = f"the global batch has {has}" + (f", and accepts {batch.accepts[1]:g}" if batch.accepts else "")
@@ -107,6 +108,12 @@ class _Pair(Struct, frozen=True):
         return seconds_per_sequence(self.other) / seconds_per_sequence(self.chosen)
 
     @property
+    def leaves_idle(self) -> bool:
+        """Whether the chosen one is the same on fewer GPUs."""
+        one, other = self.chosen.layout, self.other.layout
+        return one.strategy == other.strategy and one.mesh.world_size < other.mesh.world_size
+
+    @property
     def fits(self) -> str:
         """That it fits, and how, where that is not as the chosen one does."""
         return f"fits{_otherwise(self.other.layout, self.chosen.layout)}"
@@ -133,11 +140,15 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
     ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
+    (
+        lambda it: it.leaves_idle and it.ratio * (1 + IDLE_TIE) >= 1,
+        lambda it: f"{it.time}; GPUs are used where they save {IDLE_TIE:.0%}, and {_simpler(it)}",
+    ),
     (lambda it: it.ratio < 1 / (1 + TIE), lambda it: f"{it.fits}, {1 / it.ratio:.1f}x faster, {_price(it.other)}"),
     (lambda it: not it.other.layout.can_be_built, lambda it: f"{it.time}, and cannot be built yet"),
     (
         lambda it: True,
-        lambda it: f"{it.fits}; times within {TIE:.0%} count as equal, and {_simpler(it)}",
+        lambda it: f"{it.fits}; times within {TIE:.0%} of the fastest count as equal, and {_simpler(it)}",
     ),
 )
 

@@ -313,16 +313,25 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 def best(found: list[Candidate]) -> Candidate | None:
     """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest."""
-    fitting = [candidate for candidate in found if candidate.fits]
-    roomy = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
-    feasible = _worth_offloading(roomy)
+    feasible = _in_question(found)
     if not feasible:
         return None
-    fastest = min(seconds_per_sequence(candidate) for candidate in feasible)
+    fastest = min(map(seconds_per_sequence, feasible))
     equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)]
     simplest = min(equal, key=_complexity)
     busier = [candidate for candidate in equal if _fills_node(candidate, simplest)]
     return min(busier, key=_complexity, default=simplest)
+
+
+def fastest_of(found: list[Candidate]) -> Candidate | None:
+    """The one that the times of the others are compared with; None where nothing fits."""
+    return min(_in_question(found), key=seconds_per_sequence, default=None)
+
+
+def _in_question(found: list[Candidate]) -> list[Candidate]:
+    """Those that fit, also into the host memory of a node if any does, and that offload only where that pays."""
+    fitting = [candidate for candidate in found if candidate.fits]
+    return _worth_offloading([candidate for candidate in fitting if not candidate.crowds_host] or fitting)
 
 
 def _fills_node(candidate: Candidate, simplest: Candidate) -> bool:
