@@ -33,14 +33,7 @@ def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
 def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
     """The model that a section names by `name`, or says to be `like` another; `table` is where the section is."""
     if is_path(section.name):
-        if section.like is not None:
-            label = Label(loaded.place(*table, "like"), "recipec reads the shape in the config.json of the folder")
-            title = f"`{'.'.join(table)}.like` is for a model of the Hub outside the catalog"
-            report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
-        folder = _local(loaded, section.name, (*table, "name"), report)
-        for finding in _incomplete(loaded, section.name, table) if folder else ():
-            report.add(finding)
-        return folder
+        return _folder(loaded, section, table, report)
     found, reported = model(section.name), len(report.diagnostics)
     if found is None and (why := _no_hub_id(loaded, section.name)):
         report.add(_folder_meant(loaded, (*table, "name"), section.name, why))
@@ -69,6 +62,18 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
     elif found is not None and (others := others_meant(section.name, found)):
         report.add(short_name(loaded, (*table, "name"), found.name, others))
     return found
+
+
+def _folder(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
+    """The model in a folder that a section names."""
+    if section.like is not None:
+        label = Label(loaded.place(*table, "like"), "recipec reads the shape in the config.json of the folder")
+        title = f"`{'.'.join(table)}.like` is for a model of the Hub outside the catalog"
+        report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
+    folder = _local(loaded, section.name, (*table, "name"), report)
+    for finding in _incomplete(loaded, section.name, table) if folder else ():
+        report.add(finding)
+    return folder
 
 
 def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Report) -> Model | None:
