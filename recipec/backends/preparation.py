@@ -105,9 +105,14 @@ def _names(job: Job) -> dict[str, Any]:
 
 
 def _end_to_look_for(stages: list[StageJob]) -> Traced:
-    """What ends the turns of the chat template that the bundle brings, where answers are to end with it."""
-    bringing = (stage for stage in stages if has_template_file(stage) and stage.method.writes)
-    return stages[0].because(next((stage.turn_end for stage in bringing), ""), "template_end", "template", "stage")
+    """What ends turns of the chat template, where answers are to end with it and the tokenizer may lack it."""
+    ends = (stage.value("template_end") for stage in stages if _may_lack_its_end(stage))
+    return stages[0].because(next(ends, ""), "template_end", "has_turn_end", "eos_token", "template", "stage")
+
+
+def _may_lack_its_end(stage: StageJob) -> bool:
+    assumed = stage.value("has_turn_end") is None and bool(stage.eos_token)
+    return stage.method.writes and stage.format.turns and (has_template_file(stage) or assumed)
 
 
 def _ordering(stages: list[StageJob]) -> dict[str, Any]:

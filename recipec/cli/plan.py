@@ -271,6 +271,9 @@ def _assumed(stage: Document) -> list[str]:
     lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
     if like := decisions["like"]["value"]:
         lines.append(_row("assumes", f"the shape of {like}, which the recipe names for this model"))
+    if decisions["has_turn_end"]["value"] is None and decisions["eos_token"]["value"] != "none":
+        end = decisions["template_end"]["value"]
+        lines.append(_row("assumes", f"the tokenizer has {end}, which ends turns of the chat template"))
     used = {"network_gbps": True, "host_memory_gib": _needs_host(stage, decisions), "host_cores": True}
     for id in (id for id, decides in used.items() if decides and id in decisions):
         because = decisions[id]["because"]

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from compiling import BASES, Tables, compiled, good, texts, with_key
+
+from recipec.cli.group import recipec
 
 END = "<|im_end|>"
 SHAPE = {
@@ -131,5 +134,22 @@ def test_plain_ends_with_the_models_own_token(tmp_path: Path) -> None:
 
 def test_a_template_of_a_model_that_is_only_like_another_may_end_otherwise(tmp_path: Path) -> None:
     recipe = with_key(BASES["lora-single"], "model", {"name": "a/b", "like": "Qwen/Qwen3-8B"})
-    assert "added_tokens_decoder" in texts(good(tmp_path, recipe))["rows.py"]
+    files = texts(good(tmp_path, recipe))
+    assert "added_tokens_decoder" in files["rows.py"] and "TURN_END" not in files["prepare_data.py"]
     assert f'"{END}"' in texts(good(tmp_path, BASES["lora-single"]))["rows.py"]
+
+
+def test_what_is_assumed_of_an_own_template_is_looked_for_too(tmp_path: Path) -> None:
+    recipe = with_key(BASES["lora-single"], "model", {"name": "a/b", "like": "Qwen/Qwen2.5-7B"})
+    assert decided(tmp_path, recipe)["eos_token"].value == END
+    assert f'TURN_END = "{END}"' in texts(good(tmp_path, recipe))["prepare_data.py"]
+    known = of_model("Qwen/Qwen2.5-7B", BASES["lora-single"])
+    assert "TURN_END" not in texts(good(tmp_path, known))["prepare_data.py"]
+
+
+def test_the_plan_says_what_it_assumes(tmp_path: Path) -> None:
+    assumption = f"assumes  the tokenizer has {END}, which ends turns of the chat template"
+    for name, assumed in (("01-ai/Yi-6B", True), ("Qwen/Qwen2.5-7B", False)):
+        good(tmp_path, of_model(name))
+        shown = CliRunner().invoke(recipec, ["plan", str(tmp_path / "recipe.toml")])
+        assert (assumption in shown.output) is assumed, shown.output
