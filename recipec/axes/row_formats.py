@@ -128,11 +128,6 @@ class RowFormat(Struct, frozen=True, kw_only=True):
     def required(self) -> tuple[Role, ...]:
         return tuple(role for role in self.roles if role.required)
 
-    @property
-    def answers_of_a_pair(self) -> tuple[str, ...]:
-        """The roles that answer the same prompt; none where a row has one answer."""
-        return tuple(role.name for role in self.roles if role.name in ("chosen", "rejected"))
-
     def may_lack(self, role: str) -> bool:
         """Whether a row may leave the role out, or null, though others have it. An implicit one is in all or none."""
         return not self.role(role).required and role != self.implicit

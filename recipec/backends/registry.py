@@ -12,6 +12,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import starting_point
 from recipec.catalog.stack import stack
+from recipec.recipe.schema import STATUSES
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import Leaf
 
@@ -22,7 +23,6 @@ HYPERPARAMETERS = (
     *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
 )
-STATUSES = ("experimental", "staging", "production", "archived")
 
 
 def registry_artifacts(job: Job) -> list[Artifact]:

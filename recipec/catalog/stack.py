@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Iterable
 from functools import cache
@@ -23,9 +22,3 @@ def requirements(packages: Iterable[str]) -> tuple[str, ...]:
     if unknown := wanted - pins.keys():
         raise KeyError(f"not in the stack: {', '.join(sorted(unknown))}")
     return tuple(f"{name}=={version}" for name, version in pins.items() if name in wanted)
-
-
-def stack_digest() -> str:
-    """Twelve hexadecimal digits that change with any pin: names what a table of results was measured on."""
-    text = "\n".join(requirements(stack()))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -56,14 +56,13 @@ Tracker = one_of(
 )
 # The trackers that know projects, and the variable that the Trainer reads the project from.
 PROJECT_VARIABLES = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
-Status = one_of(
-    {
-        "experimental": "an experiment",
-        "staging": "a candidate under test",
-        "production": "in use",
-        "archived": "kept, but no longer in use",
-    }
-)
+STATUSES = {
+    "experimental": "an experiment",
+    "staging": "a candidate under test",
+    "production": "in use",
+    "archived": "kept, but no longer in use",
+}
+Status = one_of(STATUSES)
 MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
 _Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
