@@ -46,7 +46,7 @@ if __name__ =="""
 def prepared(folder: Path, base: str) -> Sandbox:
     """A bundle for two GPUs, with stand-ins for its models and prepared rows."""
     recipe = with_key(with_key(BASES[base], "hardware", TWO), "train.strategy", "ddp")
-    recipe = with_key(recipe, "train.micro_batch_size", 4)
+    recipe = with_key(with_key(recipe, "train.micro_batch_size", 4), "data.test_fraction", 0.1)
     done = good(folder / "recipe", recipe)
     assert done.lock is not None
     write_bundle(folder / "out", done.files, done.plan_json, done.lock)
