@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -90,7 +91,7 @@ def look_up_adapter(loaded: LoadedRecipe, base: Model | None, report: Report) ->
 
 def _instead(loaded: LoadedRecipe, path: str) -> tuple[str, ...]:
     """What to name in place of a folder that holds no usable adapter."""
-    if is_path(path) and (loaded.folder / path / "config.json").is_file():
+    if is_path(path) and os.path.isfile(loaded.folder / path / "config.json"):
         return (f'for a whole model, set `model.name = "{path}"` and remove `init_from`',)
     usual = f"name the folder of a LoRA adapter that PEFT has saved: {CONFIG} and {WEIGHTS}"
     return (usual, *(made_by_a_run(loaded, path) if is_path(path) else ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
+from recipec.recipe.locate import dotted
 from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
 
@@ -40,7 +42,7 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         return None
     if found is not None and section.like is not None:
         label = Label(loaded.place(*table, "like"), f"the catalog has the shape of {found.name}")
-        title = f"`{'.'.join(table)}.like` is for a model outside the catalog"
+        title = f"`{dotted(table)}.like` is for a model outside the catalog"
         report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
         return None
     if found is None and (why := why_not(section.name)):
@@ -90,14 +92,14 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
 def made_by_a_run(loaded: LoadedRecipe, name: str) -> tuple[str, ...]:
     """What to do about a folder that is not there yet."""
     later = "if the run of another recipe makes this folder, check, plan and build this recipe when that run has ended"
-    return () if (loaded.folder / name).exists() else (later,)
+    return () if os.path.exists(loaded.folder / name) else (later,)
 
 
 def _no_hub_id(loaded: LoadedRecipe, name: str) -> str:
     """Why a name is none of a model on the Hub; "" where it may be one."""
     if name.count("/") > 1:
         return "an id of the Hub is `name` or `owner/name`"
-    return "a folder beside the recipe has this name" if (loaded.folder / name).is_dir() else ""
+    return "a folder beside the recipe has this name" if os.path.isdir(loaded.folder / name) else ""
 
 
 def _folder_meant(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str) -> Diagnostic:
@@ -163,7 +165,7 @@ def _not_built(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str)
 
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:
     close = nearest(name, (*model_names(), AUTO))
-    here = not is_path(name) and (loaded.folder / name).is_dir()
+    here = not is_path(name) and os.path.isdir(loaded.folder / name)
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",

@@ -18,6 +18,7 @@ from recipec.axes import CARRIED
 from recipec.verify.bundle import BundleStage
 from recipec.verify.data import PlacedData, place_rows
 from recipec.verify.planted_rows import (
+    A_QUESTION,
     Planted,
     Wanted,
     carrying,
@@ -231,7 +232,7 @@ def lost_problems(wanted: Sequence[Wanted], rows: Sequence[Mapping[str, Any]]) -
     learned = "\n".join(stretch for row in rows for stretch in row["learned"])
     wrong: dict[str, list[str]] = {}
     for each in wanted:
-        for problem, word in _wrong(each, whole, learned):
+        for problem, word in (*_wrong(each, whole, learned), *_parted(each, rows)):
             wrong.setdefault(problem, []).append(word)
     return [f"{problem} ({len(words)} of {len(wanted)} rows: {_some(words)})" for problem, words in wrong.items()]
 
@@ -252,6 +253,15 @@ def _wrong(wanted: Wanted, whole: str, learned: str) -> Iterator[tuple[str, str]
     for word, what in wanted.absent.items():
         if word in whole:
             yield f"{what} stays in the text, and the plan takes it out", word
+
+
+def _parted(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """What is learned where its own question is not."""
+    questions = [word for word, what in wanted.shown.items() if what == A_QUESTION]
+    for word, what in wanted.learned.items() if questions else ():
+        holders = [row["whole"] for row in rows if word in row["whole"]]
+        if holders and not any(questions[0] in text for text in holders):
+            yield f"{what} stands under another question: keep them together in prepare_data.py", word
 
 
 def shared_problems(splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:

@@ -15,6 +15,7 @@ from recipec.verify.bundle import BundleStage
 from recipec.verify.rows import GOOD, TOOL, Example, NoSample, Row, SourceData, SplitColumn, split_value
 
 UNKNOWN = "planted_by_verify"  # a column, and a field of a message, that nothing reads
+A_QUESTION = "a question"  # what the word of a question is called
 _THINKS = ("keep", "template")  # values of data.reasoning that leave thoughts in the text
 _SPEAKERS = {"user": "human", "assistant": "gpt"}
 
@@ -78,7 +79,7 @@ class Planted(Example):
 
     def wanted(self) -> Wanted:
         """What must become of its words."""
-        learned, shown, absent = self._answers(), {self._question: "a question"}, {}
+        learned, shown, absent = self._answers(), {self._question: A_QUESTION}, {}
         if "input" in self._data.columns:
             shown[self.input()] = "an input"
         if self.carries.has("system"):

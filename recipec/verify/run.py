@@ -61,6 +61,11 @@ class Rehearsal(Struct, frozen=True):
         failed = [outcome for outcome in outcomes if not outcome.ok]  # the others end because it did
         return min(failed, key=lambda outcome: outcome.seconds, default=outcomes[0])
 
+    def rate(self, stage: BundleStage) -> float:
+        """The learning rate of a stage: the plan's, or the one in its place where learning is to show."""
+        instead = self.patches.get("script-arguments", {}).get(f"{stage.folder}train.py", {})
+        return float(instead.get("learning_rate", stage.decisions["learning_rate"]))
+
     @property
     def told(self) -> dict[str, str]:
         """What the launch script is told of the ranks: only what differs from its plan."""
@@ -146,6 +151,7 @@ def _saved(sandbox: Sandbox) -> bool:
 
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+LEAST_OF_RATE = 0.3  # that the few steps of a run reach of the planned rate, before it falls
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
@@ -153,7 +159,7 @@ def check_outcome(launch: Rehearsal, report: VerifyReport) -> None:
     """Check facts, losses, files and evaluation of every stage."""
     sandbox = launch.sandbox
     for stage in sandbox.bundle.stages:
-        _check_stage(sandbox.outputs / stage.name, sandbox.bundle, stage, launch.ranks, report)
+        _check_stage(launch, stage, report)
         _check_evaluation(launch, stage, report)
 
 
@@ -165,14 +171,15 @@ def _check_evaluation(launch: Rehearsal, stage: BundleStage, report: VerifyRepor
     whens = ("before", "after", *["merged"] * merged)
     evaluations = {when: read_json(folder / "quick" / f"{when}.json") for when in whens}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
-    problems = evaluation_problems(evaluations, stage.method.writes)
+    problems = [*evaluation_problems(evaluations, stage.method.writes), *unchanged_problems(evaluations)]
     report.add(f"{stage.name}: the evaluations are there: {', '.join(whens)}", problems, passed)
     if "perplexity" in evaluations["after"].get("metrics", {}):
         check_scores(sandbox, launch.patches, stage, evaluations["after"], report)
 
 
-def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
+def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) -> None:
     """Check what a stage left in its output folder."""
+    folder, bundle, ranks = launch.sandbox.outputs / stage.name, launch.sandbox.bundle, launch.ranks
     facts = read_json(folder / "facts.json")
     report.facts[stage.name] = facts
     passed = ", ".join(f"{name} {value}" for name, value in facts.items())
@@ -188,7 +195,7 @@ def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, r
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
     rates = [entry["learning_rate"] for entry in history if "learning_rate" in entry]
     seen = f"the largest logged learning_rate is {max(rates, default=0.0):.3g}"
-    report.add(f"{stage.name}: the steps change weights", rate_problems(rates), seen)
+    report.add(f"{stage.name}: the steps change weights", rate_problems(rates, launch.rate(stage)), seen)
     unlogged = sorted(stage.watched - {name for entry in history for name in entry})
     problems = [f"{name} is not logged" for name in unlogged]
     report.add(f"{stage.name}: what the plan says to watch is logged", problems, ", ".join(sorted(stage.watched)))
@@ -213,10 +220,13 @@ def type_problems(types: Mapping[str, int]) -> list[str]:
     ]
 
 
-def rate_problems(rates: Sequence[float]) -> list[str]:
-    """Why no step of a run changed a weight."""
-    if any(rates):
+def rate_problems(rates: Sequence[float], planned: float) -> list[str]:
+    """Why no step of a run changed a weight, or steps have another learning rate than planned, or put in its place."""
+    highest = max(rates, default=0.0)
+    if highest and LEAST_OF_RATE * planned <= highest <= planned * (1 + 1e-6):
         return []
+    if highest:
+        return [f"the largest logged learning_rate is {highest:.3g}, and {planned:.3g} is planned: look at train.py"]
     return ["every logged learning_rate is 0, so that no weight changes: look at warmup_steps in train.py"]
 
 
@@ -328,6 +338,17 @@ def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
 def saved_weights(folder: Path, stage: BundleStage) -> list[Path]:
     """The files in an output folder that hold what was trained, sorted."""
     return sorted(folder.glob(stage.adapts.weights))
+
+
+def unchanged_problems(evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Whether the model after training scores to the last digit as the one before, as an untrained one does."""
+    before, after = (evaluations[when].get("metrics") for when in ("before", "after"))
+    if not before or before != after:
+        return []
+    return [
+        "after.json has the very metrics of before.json: evaluate.py loads no trained weights, or train.py saves those "
+        "from before its first step"
+    ]
 
 
 def evaluation_problems(evaluations: Mapping[str, Mapping[str, Any]], writes: bool) -> list[str]:

@@ -128,10 +128,18 @@ def test_a_resumed_run_that_sees_other_rows_and_adapters_in_16_bits_are_found(tm
 
 
 def test_a_training_without_all_rows_and_another_loss_in_evaluation_are_found(tmp_path: Path, forked: None) -> None:
-    """train.py takes some of the prepared rows (V1); evaluate.py divides by one token too few of each row (V3)."""
+    """train.py takes some of the prepared rows, at another rate, and saves what it began with (V1, V5); evaluate.py
+    divides by too few tokens (V3)."""
     bundle = bundle_of(RECIPES / "sft-lora.toml", tmp_path / "out")
+    trains, saves = "    trainer.train(resume_from_checkpoint=checkpoint)\n", "    trainer.save_model()\n"
     put_back(
-        bundle.root / "train.py", ('train_dataset=rows["train"],', 'train_dataset=rows["train"].select(range(16)),')
+        bundle.root / "train.py",
+        ('train_dataset=rows["train"],', 'train_dataset=rows["train"].select(range(16)),'),
+        (trains + saves, saves + trains),
+        (
+            "    config = training_config(args)\n",
+            "    config = training_config(args)\n    config.learning_rate = 3e-5\n",
+        ),
     )
     put_back(
         bundle.root / "evaluate.py",
@@ -144,5 +152,7 @@ def test_a_training_without_all_rows_and_another_loss_in_evaluation_are_found(tm
     assert failed.keys() == {
         "evaluate.py scores the held-out rows by their loss",
         "evaluate.py scores the tokens that train.py learns",
+        "the evaluations are there: before, after",
+        "the steps change weights",
     }
     assert "train.py takes 16 of the" in failed["evaluate.py scores the tokens that train.py learns"]

@@ -35,6 +35,7 @@ from recipec.verify.run import (
     rate_problems,
     saved_problems,
     type_problems,
+    unchanged_problems,
 )
 from recipec.verify.scores import score_problems
 from recipec.verify.substitutions import Situation, substitutions
@@ -132,9 +133,26 @@ def test_steps_in_16_bits_are_found(types: dict[str, int], words: str) -> None:
     assert bool(problems) is bool(words) and "".join(problems).startswith(words)
 
 
-@pytest.mark.parametrize(("rates", "fine"), [([0.0, 1e-4, 0.0], True), ([0.0, 0.0], False), ([], False)])
-def test_a_run_whose_every_rate_is_0_is_found(rates: list[float], fine: bool) -> None:
-    assert (rate_problems(rates) == []) is fine
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ([0.0, 1e-4, 0.0], ""),
+        ([0.0, 0.5e-4], ""),  # a few steps into a warmup
+        ([0.0, 0.0], "every logged learning_rate is 0"),
+        ([], "every logged learning_rate is 0"),
+        ([0.0, 1e-5], "the largest logged learning_rate is 1e-05, and 0.0001 is planned"),
+        ([0.0, 3e-4], "the largest logged learning_rate is 0.0003, and 0.0001 is planned"),
+    ],
+)
+def test_a_run_at_another_rate_or_at_none_is_found(rates: list[float], words: str) -> None:
+    problems = rate_problems(rates, 1e-4)
+    assert bool(problems) is bool(words) and "".join(problems).startswith(words)
+
+
+def test_a_result_that_scores_like_the_start_is_found() -> None:
+    start = {"metrics": {"eval_loss": 6.5, "perplexity": 665.1}}
+    assert unchanged_problems({"before": start, "after": {"metrics": {"eval_loss": 6.4, "perplexity": 601.8}}}) == []
+    assert "loads no trained weights" in unchanged_problems({"before": start, "after": start})[0]
 
 
 GUESS = {"eval_loss": math.log(500), "step": 0}

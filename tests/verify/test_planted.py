@@ -13,6 +13,7 @@ from recipec.axes import CARRIED, ROW_FORMATS
 from recipec.verify.bundle import read_bundle
 from recipec.verify.planted import lost_problems, refusal_problems, refused_first, shared_problems
 from recipec.verify.planted_rows import (
+    A_QUESTION,
     UNKNOWN,
     Carrying,
     Planted,
@@ -131,6 +132,18 @@ WANTED = Wanted({"final-0001": "an answer"}, {"first-0001": "an answer of weight
 def test_words_that_are_not_where_they_should_be(whole: str, learned: list[str], told: str) -> None:
     problems = lost_problems([WANTED], [{"whole": whole, "learned": learned}])
     assert [told in problem and "(1 of 1 rows: " in problem for problem in problems] == [True] * bool(told)
+
+
+def test_an_answer_under_another_question_is_told() -> None:
+    wanted = [
+        Wanted({f"final-{number:04d}": "an answer"}, {f"question-{number:04d}": A_QUESTION}, {}) for number in (1, 2)
+    ]
+    rows = [{"whole": f"question-{asked} final-{answer}", "learned": [f"final-{answer}"]} for asked, answer in SHIFTED]
+    (problem,) = lost_problems(wanted, rows)
+    assert problem.startswith("an answer stands under another question") and "(2 of 2 rows: " in problem
+
+
+SHIFTED = [("0001", "0002"), ("0002", "0001")]
 
 
 def test_rows_of_one_conversation_in_two_splits_are_told() -> None:
