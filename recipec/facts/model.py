@@ -70,7 +70,7 @@ def _folder(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
     """The model in a folder that a section names."""
     if section.like is not None:
         label = Label(loaded.place(*table, "like"), "recipec reads the shape in the config.json of the folder")
-        title = f"`{'.'.join(table)}.like` is for a model of the Hub outside the catalog"
+        title = f"`{dotted(table)}.like` is for a model of the Hub outside the catalog"
         report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
     folder = _local(loaded, section.name, (*table, "name"), report)
     for finding in _incomplete(loaded, section.name, table) if folder else ():
