@@ -40,6 +40,7 @@ from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger, Wish
@@ -225,7 +226,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         stage=context.stage,
         layout=chosen.layout,
         work=work_of(ledger, facts),
-        decisions=_named_for_stage(ledger, context.stage.name),
+        decisions=_named_for_stage(ledger, context.stage.name, loaded),
         memory=chosen.memory,
         usable_bytes=usable_bytes(facts.gpu, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
@@ -273,15 +274,29 @@ def _not_taken(context: Context, found: Fit, bounds: Bounds, seconds: float) -> 
     ]
 
 
-def _named_for_stage(ledger: Ledger, stage: str) -> dict[str, Decision]:
+def _named_for_stage(ledger: Ledger, stage: str, loaded: LoadedRecipe) -> dict[str, Decision]:
     """The decisions; where several stages run, with the keys that hold for this one alone."""
-    if len(ledger.decisions["stages"].value) == 1:
+    *earlier, last = ledger.decisions["stages"].value
+    if not earlier:
         return dict(ledger.decisions)
     named = ("key", "because", "watch", "dissent")
-    return {
+    found = {
         id: replace(decision, **{name: of_stage(getattr(decision, name), stage) for name in named})
         for id, decision in ledger.decisions.items()
     }
+    if stage == last:
+        return found
+    return {id: _beside_last(decision, loaded, last) for id, decision in found.items()}
+
+
+def _beside_last(decision: Decision, loaded: LoadedRecipe, last: str) -> Decision:
+    """A decision of an earlier stage, with what the recipe sets for the last one alone."""
+    section, _, name = decision.key.partition(".")
+    name = name.rpartition(".")[2]
+    if section != "train" or name not in LAST_STAGE_ONLY or not loaded.is_set(section, name) or decision.where:
+        return decision
+    told = f"what {loaded.where(section, name)} sets is for the last stage, {last}"
+    return replace(decision, because=f"{decision.because}; {told}")
 
 
 def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:

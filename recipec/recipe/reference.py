@@ -17,6 +17,7 @@ from recipec.axes import METHODS
 from recipec.recipe.fields import ABSENT
 from recipec.recipe.foreign import keys_named, names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
+from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.schema_training import ADAPTED, Learning, Lora, Prompt
 from recipec.rules import RULES
@@ -156,6 +157,8 @@ def _facts(entry: Entry) -> Iterator[str]:
     yield from (f"- In {tool}: {', '.join(f'`{name}`' for name in names)}" for tool, names in names_of(entry.path))
     if entry.table in _OF_STAGES and entry.name in _OF_STAGES[entry.table].model_fields:
         below = entry.table.removeprefix("train")
+        if entry.path.removeprefix("train.") in LAST_STAGE_ONLY:
+            yield "- In a recipe of several stages it holds for the last one: what the others take is decided"
         yield f"- For one stage only: set it in [train.STAGE{below}], for example [train.{ADAPTED[0]}{below}]"
 
 

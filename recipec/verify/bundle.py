@@ -99,10 +99,14 @@ class Bundle(Struct, frozen=True, dict=True):
         return self.stages[-1]
 
     @cached_property
+    def lock(self) -> Mapping[str, Any]:
+        """What its last build recorded of the files."""
+        return json.loads((self.root / RECORDS / "lock.json").read_text(encoding="utf-8"))
+
+    @cached_property
     def launcher(self) -> str:
         """The path of the launch script; "" where the recipe wants none."""
-        lock = json.loads((self.root / RECORDS / "lock.json").read_text(encoding="utf-8"))
-        return next((path for path in lock["files"] if path.startswith("launch/")), "")
+        return next((path for path in self.lock["files"] if path.startswith("launch/")), "")
 
     @property
     def machines(self) -> int:
@@ -137,6 +141,8 @@ def read_bundle(out: Path) -> Bundle:
         raise NotABundle(f"{out} is not a bundle: {RECORDS}/plan.json cannot be read") from error
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise NotABundle(f"{plan} is not the plan of a bundle: {error!r}") from error
+    if not stages:
+        raise NotABundle(f"{plan} has no stages")
     return Bundle(out, tuple(stages))
 
 

@@ -20,19 +20,23 @@ def verify(out: Path, level: str, ranks: int | None, told: Callable[[Check], Non
     except NotABundle as error:
         report.add("the folder is a bundle", str(error))
         return report
-    check_statically(bundle, report)
-    if level != "static":
+    if check_statically(bundle, report) and level != "static":
         execute(bundle, level, ranks, report)
     report.metrics["seconds"] = round(time.monotonic() - started, 1)
     return report
 
 
-def check_statically(bundle: Bundle, report: VerifyReport) -> None:
-    """Every file by the loader that will read it, and what the files say about each other."""
+def check_statically(bundle: Bundle, report: VerifyReport) -> bool:
+    """Every file by the loader that will read it, and what the files say about each other; False where some miss."""
     from recipec.verify.static import STATIC_CHECKS
+    from recipec.verify.static.files import check_files
 
+    if not check_files(bundle, report):
+        report.skip("the other checks", "files are missing")
+        return False
     for check in STATIC_CHECKS:
         check(bundle, report)
+    return True
 
 
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:

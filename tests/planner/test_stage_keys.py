@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compiling import BASES, Tables, compiled, with_key
+from compiling import BASES, Tables, compiled, good, with_key
 
 TWO = BASES["sft-dpo"]
 
@@ -72,3 +72,13 @@ def test_a_batch_for_fewer_gpus_leaves_the_others_idle(tmp_path: Path) -> None:
     plan = compiled(tmp_path, with_key(recipe, "train.dpo.micro_batch_size", 1), only_plan=True).plan
     assert plan
     assert (plan.stages[1].layout.mesh.world_size, plan.stages[1].layout.global_batch) == (4, 4)
+
+
+def test_an_earlier_stage_says_what_is_for_the_last_one(tmp_path: Path) -> None:
+    recipe = with_key(with_key(with_key(TWO, "train.epochs", 1), "train.learning_rate", 1e-6), "train.sft.epochs", 2)
+    first, last = good(tmp_path, recipe).plan.stages
+    assert first.decisions["learning_rate"].because.endswith(" sets is for the last stage, dpo")
+    assert "last stage" not in first.decisions["epochs"].because  # it has its own
+    assert not [one for one in last.decisions.values() if "is for the last stage" in one.because]
+    single = good(tmp_path / "one", with_key(BASES["lora-single"], "train.epochs", 1)).plan.stages[0]
+    assert not [one for one in single.decisions.values() if "is for the last stage" in one.because]

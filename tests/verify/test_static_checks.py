@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Callable
@@ -13,9 +14,12 @@ from click.testing import CliRunner
 from emitted import built, copy_of
 
 from recipec.cli.group import recipec
-from recipec.verify.bundle import Bundle, read_bundle
+from recipec.verify.bundle import Bundle, NotABundle, read_bundle
 from recipec.verify.process import program
+from recipec.verify.report import VerifyReport
 from recipec.verify.static import consistency, documents, launch, python, shell, text
+from recipec.verify.static.files import missing_problems
+from recipec.verify.verify import check_statically
 
 CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
     "syntax": python.syntax_problems,
@@ -248,3 +252,34 @@ def test_ruff_in_a_bundle_looks_for_what_verify_looks_for() -> None:
     examples = Path(__file__).parents[2] / "generated-examples"
     own = tomllib.loads((examples / "support-chat" / "ruff.toml").read_text())
     assert ",".join(own["lint"]["select"]) == python.RULES
+
+
+def test_files_that_are_gone_are_found_and_documents_may_be_taken_out(tmp_path: Path) -> None:
+    bundle = copy_of("sft-lora", tmp_path)
+    assert missing_problems(bundle) == []
+    for path in ("prepare_data.py", "launch/local.sh", "README.md"):
+        (bundle.root / path).unlink()
+    os.mkfifo(bundle.root / "evaluate.py.tmp")
+    os.replace(bundle.root / "evaluate.py.tmp", bundle.root / "evaluate.py")
+    (problem,) = missing_problems(read_bundle(bundle.root))
+    assert {*problem.partition(": ")[0].split(", ")} == {
+        "prepare_data.py",
+        "launch/local.sh",
+        "README.md",
+        "evaluate.py",
+    }
+    record = bundle.root / ".recipec/lock.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"deleted": ["README.md", "prepare_data.py"]}))
+    (problem,) = missing_problems(read_bundle(bundle.root))
+    assert "README.md" not in problem and "prepare_data.py" in problem
+    report = VerifyReport("static")
+    assert not check_statically(read_bundle(bundle.root), report)
+    assert [check.name for check in report.checks] == ["every built file is there"] and not report.ok
+
+
+def test_a_plan_without_stages_is_that_of_no_bundle(tmp_path: Path) -> None:
+    bundle = copy_of("sft-lora", tmp_path)
+    record = bundle.root / ".recipec/plan.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"stages": []}))
+    with pytest.raises(NotABundle, match="has no stages"):
+        read_bundle(bundle.root)

@@ -46,7 +46,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
 
 
 def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
-    """On the GPUs of one node that the stage runs on: it sees no others."""
+    """On as many GPUs of one node as the stage has ranks there, which is how many the launch script starts it on."""
     gpu, ranks = facts.gpu, min(chosen.layout.mesh.world_size, facts.machines.gpus_per_node)
     return evaluation_needs(
         facts.model.architecture, chosen.layout, work, gpu.memory_gib, ranks, on_cpu=gpu.kind == "cpu"
