@@ -14,7 +14,7 @@ from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload, adapter_shape
 from recipec.layout import Layout, Mesh
-from recipec.rules.adaptation import scaled_modules, virtual_tokens
+from recipec.rules.adaptation import encoder_hidden_size, scaled_modules, virtual_tokens
 
 MODELS = {  # name -> what it adds
     "meta-llama/Llama-3.1-8B": "grouped queries, 128k vocabulary",
@@ -51,11 +51,13 @@ TEACHERS = (  # student, teacher: of one vocabulary
 )
 WAYS = (*(("full", ranks) for ranks in RANKS[:3]), *(("lora", ranks) for ranks in RANKS[:3]), ("qlora", RANKS[0]))
 WRITTEN = 4  # one token in so many is of an answer that the model writes
-# Methods that learn from their own answers. PPO shards no value head, nor trains one on a quantized base. Full RLOO
-# under FSDP is left out: a policy that has written keeps its outermost unit gathered, and no answer is simulated.
+# Methods that learn from their own answers. PPO shards no value head, nor trains one on a quantized base. Full
+# fine-tuning under FSDP is left out: a policy that has written keeps its outermost unit gathered, and no answer is
+# simulated.
 _ONE_COPY = tuple(way for way in WAYS if way[1][0] != "fsdp")
+WRITING = tuple(way for way in WAYS if way in _ONE_COPY or way[0] != "full")
 ONLINE = (
-    *(("rloo", way) for way in WAYS if way in _ONE_COPY or way[0] != "full"),
+    *(("rloo", way) for way in WRITING),
     *(("ppo", way) for way in _ONE_COPY if way[0] != "qlora"),
 )
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
@@ -68,6 +70,20 @@ EXPERT_WAYS = (*WAYS[3:], ("lora", ("hsdp", 32)))
 MEASURED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "microsoft/Phi-3-mini-4k-instruct")
 # Prompt tuning, and IA3: outputs and inputs kept before they are scaled; keys and values alone in mixtures of experts.
 SCALED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "microsoft/Phi-3-mini-4k-instruct", "Qwen/Qwen3-30B-A3B")
+# P-tuning, and prefixes of a few and of many tokens, and behind an encoder; a prefix goes with no recomputed layers.
+PREFIXED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "microsoft/Phi-3-mini-4k-instruct")
+PREFIXED_MODELS += ("google/gemma-3-1b-pt",)
+PREFIXES = ((20, 0), (200, 0), (20, 512))  # tokens, width of the encoder
+_BEFORE_ROWS = {  # as the rules decide it
+    "prompt-tuning": {"virtual_tokens": virtual_tokens().value},
+    "p-tuning": {"virtual_tokens": virtual_tokens().value, "encoder_hidden_size": encoder_hidden_size().value},
+}
+# Rows of the embedding that train for new tokens: the copy of the whole matrix, and its gradient. Nothing is sharded.
+EXTENDED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "google/gemma-3-1b-pt")
+NEW_ROWS = 1000
+# 8-bit bases, whose products round their inputs: kept and recomputed, and layers that are recomputed in part.
+ROUNDED_MODELS = (*MEASURED_MODELS, "google/gemma-3-1b-pt", "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B")
+ROUNDED_TRAINERS = ("kto", "orpo", "reward", "rloo")
 # Layers without attention: model, way, whether layers are recomputed. Short rows, since their rule runs chunk by chunk.
 HYBRIDS = (
     *(("Qwen/Qwen3.5-0.8B", way, ("single", 1), True) for way in ("lora", "qlora")),
@@ -81,6 +97,12 @@ HYBRIDS += (
     ("LiquidAI/LFM2-2.6B", "lora", ("ddp", 8), False),
     *(("LiquidAI/LFM2-2.6B", way, ("fsdp", 8), True) for way in ("lora", "full")),
 )
+HYBRIDS += (
+    *(("ibm-granite/granite-4.0-h-1b-base", way, ("single", 1), True) for way in ("lora", "qlora")),
+    ("ibm-granite/granite-4.0-h-1b-base", "full", ("single", 1), False),
+    ("ibm-granite/granite-4.0-h-1b-base", "lora", ("ddp", 8), False),
+    *(("ibm-granite/granite-4.0-h-tiny-base", way, ("fsdp", 8), True) for way in ("lora", "full")),
+)
 HYBRID_TOKENS = 512
 # Attention in heads of two sizes, the wider ones with keys for values: model, way, layers recomputed, packed rows.
 TWO_HEADS = (
@@ -89,12 +111,23 @@ TWO_HEADS = (
     ("google/gemma-4-12B", "lora", ("ddp", 8), False, True),
     *(("google/gemma-4-31B", way, ("fsdp", 8), True, False) for way in ("lora", "full")),
 )
+# The same with experts beside the plain feed-forward block.
+TWO_HEADS += (
+    ("google/gemma-4-26B-A4B", "lora", ("single", 1), True, False),
+    ("google/gemma-4-26B-A4B", "lora", ("ddp", 8), False, True),
+    *(("google/gemma-4-26B-A4B", way, ("fsdp", 8), True, False) for way in ("lora", "full")),
+)
 # Experts beside one that every token passes, behind a dense first layer: model, way, layers recomputed, rank on each.
 SHARED = (
     *(("zai-org/GLM-4.5-Air", way, ("single", 1), True, 0) for way in ("lora", "qlora")),
     ("zai-org/GLM-4.5-Air", "lora", ("ddp", 8), False, 0),
     ("zai-org/GLM-4.5-Air", "lora", ("fsdp", 8), True, 2),
     *(("zai-org/GLM-4.5-Air", "full", ("fsdp", ranks), True, 0) for ranks in (8, 64)),
+)
+
+SHARED += (
+    ("ibm-granite/granite-4.0-h-tiny-base", "lora", ("single", 1), True, 2),
+    ("google/gemma-4-26B-A4B", "lora", ("single", 1), True, 2),
 )
 
 
@@ -119,6 +152,8 @@ class Case(Struct, frozen=True):
     attention: str = ""  # empty: flash attention where rows are packed, SDPA elsewhere
     expert_rank: int = 0  # of adapters on each expert; 0: they have none
     magnitudes: bool = False  # DoRA
+    prefix: tuple[int, int] = (0, 0)  # tokens, and the width of the encoder that makes them
+    new_rows: int = 0  # of the embedding and the head, that train for new tokens
 
     @property
     def id(self) -> str:
@@ -134,7 +169,11 @@ class Case(Struct, frozen=True):
         teacher = f" from {self.teacher}" if self.teacher else ""
         experts = f" experts-{self.expert_rank}" if self.expert_rank else ""
         dora = " dora" if self.magnitudes else ""
-        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}{experts}{dora}"
+        prefix = f" prefix-{self.prefix[0]}-{self.prefix[1]}" if self.prefix[0] else ""
+        added = f" new-rows-{self.new_rows}" if self.new_rows else ""
+        return (
+            f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}{experts}{dora}{prefix}{added}"
+        )
 
     @property
     def layout(self) -> Layout:
@@ -161,15 +200,16 @@ class Case(Struct, frozen=True):
         if self.method == "ia3":
             given = {"adaptation": self.method, "ia3_scales": scaled_modules(shape.moe is not None).value}
             return self._work(adapter_shape(shape, given))
-        if self.method == "prompt-tuning":
-            return self._work(
-                adapter_shape(shape, {"adaptation": self.method, "virtual_tokens": virtual_tokens().value})
-            )
-        targets = shape.attention_modules if shape.moe else ALL_LINEAR
+        if self.prefix[0]:
+            tokens, width = self.prefix
+            given = {"adaptation": self.method, "prefix_tokens": tokens, "prefix_encoder_size": width}
+            return self._work(adapter_shape(shape, given))
+        if self.method in _BEFORE_ROWS:
+            return self._work(adapter_shape(shape, {"adaptation": self.method, **_BEFORE_ROWS[self.method]}))
+        targets = shape.attention_modules if shape.moe else shape.named_linear or ALL_LINEAR
         experts = shape.expert_parameters if self.expert_rank else ()
-        return self._work(
-            None if full else LoraShape(16, targets, self.dropout, experts, self.expert_rank, self.magnitudes)
-        )
+        shaped = (16, targets, self.dropout, experts, self.expert_rank, self.magnitudes)
+        return self._work(None if full else LoraShape(*shaped, new_rows=self.new_rows))
 
     def _work(self, adapter: LoraShape | None) -> Workload:
         return Workload(
@@ -202,6 +242,10 @@ def cases() -> list[Case]:
     rows += [_comparing(name, *way, trainer) for name, way, trainer in product(COMPARED_MODELS, WAYS, COMPARISONS)]
     rows += [_case(name, *way, trainer) for name, (trainer, way) in product(OPTIMIZER_MODELS, ONLINE)]
     rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, WAYS)]
+    rows += [
+        replace(_case(name, *way, "on-policy-distill"), teacher=other)
+        for (name, other), way in product(TEACHERS, WRITING)
+    ]
     rows += [_on_experts(*mixture, *way, name) for mixture, way, name in product(EXPERTS, EXPERT_WAYS, TRAINERS)]
     rows += [
         replace(_case(name, "ia3", *choice), dropout=False)
@@ -211,7 +255,13 @@ def cases() -> list[Case]:
         replace(_case(name, "prompt-tuning", ranks, "sft"), dropout=False, packed=False)
         for name, ranks in product(SCALED_MODELS, RANKS[:2])
     ]
+    rows += [replace(_case(name, "p-tuning", RANKS[0], "sft"), dropout=False, packed=False) for name in PREFIXED_MODELS]
+    rows += [_prefixed(*choice) for choice in product(PREFIXED_MODELS, RANKS[:2], PREFIXES)]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
+    rows += [_extended(*choice) for choice in product(EXTENDED_MODELS, WAYS[3:5] + WAYS[6:], (True, False))]
+    rows += [_rounded(*choice) for choice in product(ROUNDED_MODELS, TRAINERS, (True, False))]
+    rows += [_rounded(ROUNDED_MODELS[0], trainer, True) for trainer in ROUNDED_TRAINERS]
+    rows += [replace(_rounded(name, "sft", True), recompute_every=3) for name in ROUNDED_MODELS[:2]]
     rows += [_hybrid(*kind) for kind in HYBRIDS]
     rows += [_shared(*kind) for kind in SHARED]
     rows += [_two_heads(*kind) for kind in TWO_HEADS]
@@ -251,6 +301,21 @@ def _measured(name: str, way: tuple[str, tuple[str, int]], trainer: str, checkpo
     """Without dropout, which DoRA does not take; short rows, where the weights count, and long ones."""
     case = _case(name, *way, trainer)
     return replace(case, dropout=False, magnitudes=True, checkpointing=checkpointing)
+
+
+def _extended(name: str, way: tuple[str, tuple[str, int]], checkpointing: bool) -> Case:
+    return replace(_case(name, *way, "sft"), new_rows=NEW_ROWS, checkpointing=checkpointing)
+
+
+def _prefixed(name: str, ranks: tuple[str, int], prefix: tuple[int, int]) -> Case:
+    case = _case(name, "prefix-tuning", ranks, f"sft {prefix}")
+    length = min(case.length, 8192)
+    return replace(case, trainer="sft", length=length, prefix=prefix, checkpointing=False, dropout=False, packed=False)
+
+
+def _rounded(name: str, trainer: str, checkpointing: bool) -> Case:
+    case = _case(name, "lora-int8", RANKS[0], trainer)
+    return replace(case, rows=max(2, case.rows), checkpointing=checkpointing)
 
 
 def _two_heads(name: str, method: str, ranks: tuple[str, int], checkpointing: bool, packed: bool) -> Case:

@@ -18,8 +18,17 @@ def read_regular(path: Path, most: int) -> bytes:
             raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
         content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"it is larger than {most // 1024:,} KiB", str(path))
+        amount = f"{most // 2**20} MiB" if most >= 2**20 else f"{most // 2**10} KiB"
+        raise OSError(errno.EFBIG, f"it is larger than {amount}", str(path))
     return content
+
+
+def read_lines(path: Path, most: int) -> str:
+    """Return the text of a file as Python reads it: UTF-8 without a byte order mark, with lines that end in `\\n`.
+
+    Raises OSError as read_regular does, and UnicodeDecodeError.
+    """
+    return read_regular(path, most).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _without_waiting(path: str, flags: int) -> int:

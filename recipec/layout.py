@@ -81,7 +81,7 @@ class Layout(Struct, frozen=True):
 
     @property
     def quantization(self) -> str:
-        """How the base below an adapter is stored: a row of recipec.axes.adaptations.BASES."""
+        """How the base below an adapter is stored: a row of recipec.axes.bases.BASES."""
         return self.adapts.base
 
     @property

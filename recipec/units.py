@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MIB, GIB = 2**20, 2**30
+KIB, MIB, GIB = 2**10, 2**20, 2**30
 TERA = 1e12
 
 
@@ -47,8 +47,10 @@ def value_text(value: Any) -> str:
 
 
 def gib(size_bytes: int) -> str:
-    """A size: "20.9 GiB"."""
-    return f"{size_bytes / GIB:,.1f} GiB"
+    """A size: "20.9 GiB"; one that would be 0.0 GiB in smaller units: "31 MiB", "60 KiB"."""
+    if size_bytes == 0 or size_bytes >= 0.05 * GIB:
+        return f"{size_bytes / GIB:,.1f} GiB"
+    return f"{size_bytes / MIB:,.0f} MiB" if size_bytes >= MIB else f"{size_bytes / KIB:,.0f} KiB"
 
 
 def duration(seconds: float) -> str:

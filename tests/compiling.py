@@ -56,6 +56,9 @@ def _recipe(task: str, model: str, data: Tables, hardware: Tables, **more: Table
 BASES: dict[str, Tables] = {
     "lora-single": _recipe("instruct", "Qwen/Qwen3-8B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "a100-80gb"}),
     "qlora": _recipe("instruct", "Qwen/Qwen3-14B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}),
+    "lora-int8": _recipe(
+        "instruct", "Qwen/Qwen3-14B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "l40s"}, train={"quantization": "int8"}
+    ),
     "lora-ddp": _recipe(
         "instruct",
         "Qwen/Qwen2.5-7B",
@@ -131,6 +134,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100"},
         alignment={"teacher": "Qwen/Qwen2.5-7B-Instruct"},
     ),
+    "on-policy-distill": _recipe(
+        "on-policy-distill",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"teacher": "Qwen/Qwen2.5-7B-Instruct"},
+    ),
     "grpo": _recipe(
         "align",
         "Qwen/Qwen2.5-0.5B-Instruct",
@@ -184,6 +194,7 @@ OF_METHOD = {
     "rloo": "rloo",
     "ppo": "ppo",
     "distill": "distill",
+    "on-policy-distill": "on-policy-distill",
 }
 
 

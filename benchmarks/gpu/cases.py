@@ -50,7 +50,7 @@ class Case(Struct, frozen=True):
     """One run on one GPU; every choice that the planner has is fixed."""
 
     model: str
-    adaptation: str  # full | lora | qlora
+    adaptation: str  # full | lora | qlora | lora-int8
     length: int  # tokens of the longest row
     rows: int  # micro batch
     objective: str = "sft"  # sft | dpo | pretrain
@@ -121,6 +121,7 @@ CASES = [
     Case(SMALL, "lora", 1024, 8, checkpointing=False),
     Case(SMALL, "lora", 1024, 8, "dpo"),
     Case(SMALL, "qlora", 2048, 8),
+    Case(SMALL, "lora-int8", 2048, 8),
     # other blocks
     Case("google/gemma-3-1b-pt", "full", 2048, 4),
     Case("google/gemma-3-1b-pt", "lora", 2048, 8, checkpointing=False),
@@ -142,6 +143,8 @@ CASES = [
     Case(LARGE, "lora", 8192, 4),
     Case(LARGE, "qlora", 2048, 8),
     Case(LARGE, "qlora", 2048, 2, checkpointing=False),
+    Case(LARGE, "lora-int8", 2048, 8),
+    Case(LARGE, "lora-int8", 1024, 4, "dpo"),
     Case(LARGE, "qlora", 16384, 1),
     Case(LARGE, "lora", 8192, 2, recompute_every=2),
     Case(LARGE, "lora", 8192, 4, activation_offload=True),

@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+Pairs that are also there with the worse answer as the better one are dropped and counted.
 All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
@@ -12,6 +13,7 @@ import argparse
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +129,7 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
     """Stop where fewer rows are left than needed, and say what dropped the others."""
     if len(rows) < needed:
         counts = report.get(name) or report["train"]
-        reasons = ["empty", "duplicates", "equal", "leaks", "too_long"]
+        reasons = ["empty", "duplicates", "equal", "contradictory", "leaks", "too_long"]
         why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
         raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
 
@@ -158,7 +160,11 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
     equal = rows["equal"][:]
     apart = [index for index in kept if not equal[index]]  # two answers that are the same prefer nothing
     counted["equal"] = len(kept) - len(apart)
-    return rows.select(apart)
+    pairs = rows["sides"][:]
+    times = Counter(pairs[index] for index in apart)
+    agreed = [index for index in apart if times[pairs[index]] == 1]  # a pair that is there exchanged, too, says nothing
+    counted["contradictory"] = len(apart) - len(agreed)
+    return rows.select(agreed)
 
 
 def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
@@ -206,8 +212,11 @@ def parsed(text: bytes) -> dict:
 
 
 def whole(value: object) -> object:
-    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
     return value
 
 
@@ -332,7 +341,7 @@ CONVERTERS = {"preference": from_preference}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"preference": Features({"prompt": TURNS, "chosen": TURNS, "rejected": TURNS})}
 # Columns that rows have on the way, and that training does not read.
-MARKS = ["teaches", "itself", "question", "equal", "place"]
+MARKS = ["teaches", "itself", "question", "equal", "sides", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.
 COLUMNS = ["chosen", "prompt", "rejected"]
 FIELDS = ["role", "content"]
@@ -371,12 +380,20 @@ def marks(row: dict) -> dict:
         "itself": digest(content),
         "question": question(row),
         "equal": len(set(told)) < len(told),
+        "sides": sides(content),
     }
 
 
 def says(text: str) -> bool:
     """Whether a text has more than spaces and characters without width."""
     return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
+
+
+def sides(content: dict) -> bytes:
+    """What a pair shares with the same pair whose better answer is the worse one."""
+    told = ["chosen", "rejected"]
+    rest = {name: value for name, value in content.items() if name not in told}
+    return digest([rest, sorted(json.dumps(content[side]) for side in told if side in content)])
 
 
 def taught(row: dict) -> list[str]:
@@ -391,8 +408,8 @@ def is_asked(row: dict) -> bool:
 
 def answers(messages: list[dict]) -> str:
     """What the assistant says in a conversation; nothing where an answer is empty, which would be learned, too."""
-    told = [message["content"] for message in messages if message["role"] == "assistant"]
-    return "".join(told) if all(map(says, told)) else ""
+    told = [message for message in messages if message["role"] == "assistant"]
+    return "".join(turn["content"] for turn in told) if all(says(spoken(turn)) for turn in told) else ""
 
 
 def digest(value: object) -> bytes:

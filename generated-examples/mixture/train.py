@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-30B-A3B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "7c7fd2c8aadb3789-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "36b66025dd80b35c-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 90.6
 
@@ -48,7 +48,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "sft")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 
@@ -61,7 +61,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         per_device_train_batch_size=32,
         gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,
-        learning_rate=2e-4,
+        learning_rate=1e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps
         optim="adamw_torch_fused",
@@ -77,8 +77,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         assistant_only_loss=True,
-        router_aux_loss_coef=0.001,  # keeps the experts' load balanced
-        train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
+        router_aux_loss_coef=0.001,  # the router is frozen; adapters learn to keep the load of its experts balanced
+        train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
         eval_steps=0.02 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
@@ -106,7 +106,7 @@ def lora_config() -> LoraConfig:
         lora_alpha=32,
         lora_dropout=0.0,
         target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
-        target_parameters=["experts.gate_up_proj", "experts.down_proj"],  # all experts; the router stays as it is
+        target_parameters=["experts.gate_up_proj", "experts.down_proj"],  # all experts; the router is frozen
         # the rank of 16, divided by the 8 experts that a token passes
         rank_pattern={"experts.gate_up_proj": 2, "experts.down_proj": 2},
         alpha_pattern={"experts.gate_up_proj": 4, "experts.down_proj": 4},  # the same alpha / rank as elsewhere

@@ -162,8 +162,11 @@ def parsed(text: bytes) -> dict:
 
 
 def whole(value: object) -> object:
-    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
     return value
 
 
@@ -187,7 +190,7 @@ def read_hub(source: dict) -> Dataset:
     """The rows of a data set of the hub, as JSON texts."""
     rows = hub_rows(source)
     return rows.map(
-        lambda row, index: {"row": written(dict(row)), "place": f"{source['hub']}, row {index + 1}"},
+        lambda row, index: written(dict(row), f"{source['hub']}, row {index + 1}"),
         with_indices=True,
         remove_columns=rows.column_names,
         features=RAW,
@@ -227,9 +230,27 @@ def says_something(rows: Dataset, column: str) -> bool:
     return any(without_nulls(value) not in NOTHING for part in parts for value in part[column])
 
 
-def written(row: dict) -> bytes:
+def written(row: dict, place: str) -> dict:
     """A row of typed columns as JSON. Fields that it lacks, and other rows have, are null there: they are left out."""
-    return json.dumps(without_nulls(row), default=str).encode()
+    try:
+        return {"row": json.dumps(plain(row, "row")).encode(), "place": place}
+    except ValueError as error:
+        raise UnreadableRow(f"{place}: {error}") from error
+
+
+def plain(value: object, name: str) -> object:
+    """The value without nulls, if JSON has its like."""
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: plain(part, key) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [plain(part, name) for part in value]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if name in IGNORED:
+        return None
+    said = f"`{name}` holds {value!r:.60}, and JSON has no value of its type ({type(value).__name__})"
+    line = f"ignore = {json.dumps([*IGNORED, name], ensure_ascii=False)}"
+    raise ValueError(f"{said}: write it as text or numbers, or train without it: `{line}` under [data]")
 
 
 def without_nulls(value: object) -> object:

@@ -39,7 +39,7 @@ from simpo import SimPOTrainer
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "simpo"
-PLAN = "7d3001cead650050-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "ec7bd82c6d94754d-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 46.3
 
@@ -48,7 +48,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "simpo")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 
@@ -83,7 +83,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         eval_steps=93 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=465 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
+        save_steps=465 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps; only step 461, the last, is saved
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

@@ -6,6 +6,7 @@ Every stage goes through the same steps: read, convert, count tokens, drop rows 
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
 What conversations say behind their last learned answer teaches nothing, and is counted as messages_behind_answers.
 All answers to a prompt are on one side of a split.
+Conversations that begin alike are on one side of a split, unless more of them do than are held out.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
 
@@ -13,8 +14,9 @@ import argparse
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
 
@@ -45,6 +47,24 @@ class Stage:
     max_length: int
     eval_fraction: float
     test_fraction: float
+
+
+@dataclass
+class HeldOut:
+    """What held-out rows ask: as a whole, and before each answer."""
+
+    questions: set[bytes] = field(default_factory=set)
+    beginnings: set[bytes] = field(default_factory=set)
+
+    def add(self, *parts: Dataset) -> "HeldOut":
+        for rows in parts:
+            self.questions.update(rows["question"][:])
+            self.beginnings.update(*rows["beginnings"][:])
+        return self
+
+    def shares(self, whole: bytes, begun: list[bytes]) -> bool:
+        """Whether a conversation is held out, goes on from one that is, or is the beginning of one."""
+        return whole in self.questions or whole in self.beginnings or not self.questions.isdisjoint(begun)
 
 
 STAGES = [
@@ -110,7 +130,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
-    held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
+    held_out = HeldOut()
+    held_out.add(*(rows for name, rows in splits.items() if name != "train"))
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -209,8 +230,11 @@ def parsed(text: bytes) -> dict:
 
 
 def whole(value: object) -> object:
-    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
     return value
 
 
@@ -326,7 +350,7 @@ CONVERTERS = {"chat": from_chat}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"chat": Features({"messages": TURNS})}
 # Columns that rows have on the way, and that training does not read.
-MARKS = ["teaches", "itself", "question", "beginnings", "behind", "place"]
+MARKS = ["teaches", "itself", "question", "beginnings", "openings", "behind", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.
 COLUMNS = ["messages"]
 FIELDS = ["role", "content"]
@@ -365,6 +389,7 @@ def marks(row: dict) -> dict:
         "itself": digest(content),
         "question": question(row),
         "beginnings": beginnings(row),
+        "openings": openings(row["messages"]),
         "behind": behind_answers(row["messages"]),
     }
 
@@ -386,8 +411,8 @@ def is_asked(row: dict) -> bool:
 
 def answers(messages: list[dict]) -> str:
     """What the assistant says in a conversation; nothing where an answer is empty, which would be learned, too."""
-    told = [message["content"] for message in messages if message["role"] == "assistant"]
-    return "".join(told) if all(map(says, told)) else ""
+    told = [message for message in messages if message["role"] == "assistant"]
+    return "".join(turn["content"] for turn in told) if all(says(spoken(turn)) for turn in told) else ""
 
 
 def digest(value: object) -> bytes:
@@ -409,6 +434,12 @@ def asked_in(messages: list[dict]) -> bytes:
     return digest([message["content"] for message in messages if message["role"] == "user"])
 
 
+def openings(messages: list[dict]) -> list[bytes]:
+    """What the user has asked by each of the turns; the last is all of it."""
+    turns = [turn for turn, message in enumerate(messages, 1) if message["role"] == "user"]
+    return [asked_in(messages[:turn]) for turn in turns or [len(messages)]]
+
+
 def behind_answers(messages: list[dict]) -> int:
     """How many messages stand behind the last answer: nothing is learned from them."""
     answers = [place for place, message in enumerate(messages, 1) if message["role"] == "assistant"]
@@ -421,26 +452,36 @@ def beginnings(row: dict) -> list[bytes]:
     return [asked_in(messages[:turn]) for turn, message in enumerate(messages) if message["role"] == "assistant"]
 
 
-def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+def drop_leaks(rows: Dataset, held_out: HeldOut, report: dict) -> Dataset:
     """The rows that teach an answer to no question that is also held out."""
     asked = zip(rows["question"][:], rows["beginnings"][:], strict=True)
-    kept = [index for index, (whole, begun) in enumerate(asked) if held_out.isdisjoint([whole, *begun])]
+    kept = [index for index, (whole, begun) in enumerate(asked) if not held_out.shares(whole, begun)]
     report["leaks"] = len(rows) - len(kept)
     return rows.select(kept)
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     """A share of the rows is held out: prompts drawn at random, each with all its answers."""
-    units = rows["question"][:]
+    wanted = max(1, round(len(rows) * fraction))
+    units = kept_together(rows, wanted)
     members: dict[bytes, list[int]] = {}
     for index, unit in enumerate(units):
         members.setdefault(digest([SEED, unit]), []).append(index)
     if len(members) == 1:
         raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
-    wanted = max(1, round(len(rows) * fraction))
     held_out = drawn(members, wanted) or min(members.values(), key=len)
     apart = set(held_out)
     return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+
+
+def kept_together(rows: Dataset, most: int) -> list[bytes]:
+    """What rows of one side share: the shortest beginning of a conversation that few enough rows have.
+
+    A greeting with which more conversations begin than are held out does not hold them together.
+    """
+    openings = rows["openings"][:]
+    shared = Counter(opening for row in openings for opening in row)
+    return [next((opening for opening in row if shared[opening] <= most), row[-1]) for row in openings]
 
 
 def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:

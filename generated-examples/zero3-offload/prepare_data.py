@@ -203,8 +203,11 @@ def parsed(text: bytes) -> dict:
 
 
 def whole(value: object) -> object:
-    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
     return value
 
 
@@ -358,8 +361,8 @@ def is_asked(row: dict) -> bool:
 
 def answers(messages: list[dict]) -> str:
     """What the assistant says in a conversation; nothing where an answer is empty, which would be learned, too."""
-    told = [message["content"] for message in messages if message["role"] == "assistant"]
-    return "".join(told) if all(map(says, told)) else ""
+    told = [message for message in messages if message["role"] == "assistant"]
+    return "".join(turn["content"] for turn in told) if all(says(spoken(turn)) for turn in told) else ""
 
 
 def digest(value: object) -> bytes:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from recipec.axes.bases import AS_IS
+
 # What serves preference methods as the frozen start: a second copy of the model, the model without adapter, nothing.
 REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "none"
 
@@ -13,12 +15,11 @@ REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "no
 ALL_LINEAR, ATTENTION = "all-linear", "attention"
 
 # What is trained: every weight; a low-rank pair of matrices beside a module's weight; a vector that scales what it
-# gives or takes; embeddings that stand before every row.
-TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS = "weights", "matrices", "scales", "prompts"
+# gives or takes; embeddings that stand before every row; keys and values that stand before every row in each layer.
+TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES = "weights", "matrices", "scales", "prompts", "prefixes"
+VIRTUAL = PROMPTS, PREFIXES  # tokens that no row has
 WITHOUT_PROMPTS = "soft prompts were run with supervised fine-tuning alone"  # why methods leave them out
 KEYS_VALUES, KEYS_VALUES_MLP = "keys-values", "keys-values-mlp"  # what such vectors scale
-
-AS_IS = "none"  # the base whose weights are stored in the compute type
 
 
 class Adaptation(Struct, frozen=True, kw_only=True):
@@ -38,6 +39,9 @@ class Adaptation(Struct, frozen=True, kw_only=True):
     reference: str  # of REFERENCES
     config: str  # the class of peft; "" where there is none
     table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
+    own_key: str  # of this table, which no other adaptation of the table has: set, it asks for this one; "" for none
+    encodes: bool  # a network that is trained, and not saved, always makes what stands before the rows
+    recomputes: bool  # layers may be recomputed in the backward pass
     packages: tuple[str, ...]  # that a bundle needs for it
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
@@ -82,6 +86,9 @@ _LORA = {
     "reference": ADAPTER_OFF,
     "config": "LoraConfig",
     "table": "lora",
+    "own_key": "",
+    "encodes": False,
+    "recomputes": True,
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
     "toy_learning_rate": 2e-2,
@@ -123,6 +130,22 @@ QLORA = Adaptation(
     "trained one (PEFT #1043)",
     source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; QLoRA (arXiv 2305.14314, 2023)",
 )
+LORA_INT8 = Adaptation(
+    **_LORA | {"unasked": False},
+    name="lora-int8",
+    tables="lora",
+    title="8-bit LoRA",
+    elsewhere=("8bit", "8-bit", "int8", "llm.int8", "llm-int8", "llm_int8", "bnb-int8"),
+    base="int8",
+    means="8-bit LoRA: LoRA on an 8-bit base model (LLM.int8())",
+    summary="a LoRA adapter on an 8-bit base",
+    packages=("peft", "bitsandbytes"),
+    above="lora",
+    asked_by='train.adaptation = "lora-int8"',
+    because="8-bit LoRA stores the base model in half of its bf16 size and computes close to it; its steps are slower "
+    "than those of LoRA and QLoRA",
+    source="LLM.int8() (arXiv 2208.07339, 2022); huggingface.co/docs/peft/developer_guides/quantization",
+)
 IA3 = Adaptation(
     name="ia3",
     title="IA3",
@@ -138,6 +161,9 @@ IA3 = Adaptation(
     reference=ADAPTER_OFF,
     config="IA3Config",
     table="",
+    own_key="",
+    encodes=False,
+    recomputes=True,
     packages=("peft",),
     saves=("adapter_config.json",),
     weights="adapter_model*.safetensors",
@@ -152,35 +178,94 @@ IA3 = Adaptation(
     "trains, and merges exactly into the unquantized base model; it can learn less",
     source="IA3 (arXiv 2205.05638, 2022); PEFT 0.21.2 tuners/ia3; huggingface.co/docs/peft/task_guides/ia3 (8e-3)",
 )
+_VIRTUAL = {
+    "base": AS_IS,
+    "tables": "lora",
+    "reference": ADAPTER_OFF,
+    "packages": ("peft",),
+    "saves": ("adapter_config.json",),
+    "weights": "adapter_model*.safetensors",
+    "merges": False,
+    "unasked": False,
+    "above": "lora",
+}
+
 PROMPT_TUNING = Adaptation(
+    **_VIRTUAL,
     name="prompt-tuning",
     title="prompt tuning",
-    elsewhere=("prompt_tuning", "prompt tuning", "soft-prompt", "soft_prompt"),
+    elsewhere=("prompt_tuning", "prompt tuning", "prompttuning", "soft-prompt", "soft_prompt"),
     family="prompt-tuning",
-    base=AS_IS,
     means="prompt tuning: train embeddings that precede each row",
     summary="a soft prompt",
     trains=PROMPTS,
-    tables="lora",
     rate=150.0,
     rate_because="a few embeddings before a frozen model must move farther than the matrices of LoRA",
-    reference=ADAPTER_OFF,
     config="PromptTuningConfig",
     table="prompt",
-    packages=("peft",),
-    saves=("adapter_config.json",),
-    weights="adapter_model*.safetensors",
+    own_key="",
+    encodes=False,
+    recomputes=True,
     toy_learning_rate=0.3,
     toy_share=0.85,
     result="A soft prompt",
-    merges=False,
-    unasked=False,
-    above="lora",
     asked_by='train.adaptation = "prompt-tuning"',
     because="prompt tuning trains a few embeddings that stand before every row, a ten-thousandth of what LoRA trains; "
     "small models learn less from it than from LoRA",
     source="Prompt tuning (arXiv 2104.08691, 2021); PEFT 0.21.2 tuners/prompt_tuning; "
     "huggingface.co/docs/peft/task_guides/prompt_based_methods (3e-2)",
+)
+P_TUNING = Adaptation(
+    **_VIRTUAL,
+    name="p-tuning",
+    title="P-tuning",
+    elsewhere=("p_tuning", "ptuning", "p tuning", "prompt-encoder", "prompt_encoder"),
+    family="p-tuning",
+    means="P-tuning: train a small network that makes the embeddings that precede each row",
+    summary="a soft prompt from a network",
+    trains=PROMPTS,
+    rate=5.0,
+    rate_because="the network that makes the prompt is new and begins at random",
+    config="PromptEncoderConfig",
+    table="prompt",
+    own_key="encoder_hidden_size",
+    encodes=True,
+    recomputes=True,
+    toy_learning_rate=2e-2,
+    toy_share=0.85,
+    result="A soft prompt",
+    asked_by='train.adaptation = "p-tuning"',
+    because="P-tuning trains a small network that makes the embeddings before every row; only these embeddings are "
+    "saved, and small models learn less from them than from LoRA",
+    source="P-tuning (arXiv 2103.10385, 2021); PEFT 0.21.2 tuners/p_tuning; "
+    "github.com/huggingface/peft/blob/bcde4c33/docs/source/task_guides/ptuning-seq-classification.md (1e-3); "
+    "github.com/huggingface/peft/tree/main/method_comparison/MetaMathQA (1e-3 and 5e-3 answer 37% and 35%)",
+)
+PREFIX_TUNING = Adaptation(
+    **_VIRTUAL,
+    name="prefix-tuning",
+    title="prefix tuning",
+    elsewhere=("prefix", "prefix_tuning", "prefix tuning", "prefixtuning", "p-tuning-v2", "p_tuning_v2", "ptuning_v2"),
+    family="prefix-tuning",
+    means="prefix tuning: train keys and values that precede each row in every layer",
+    summary="a prefix of keys and values",
+    trains=PREFIXES,
+    rate=25.0,
+    rate_because="keys and values that begin near 0 must move farther than the matrices of LoRA",
+    config="PrefixTuningConfig",
+    table="prefix",
+    own_key="",
+    encodes=False,
+    recomputes=False,
+    toy_learning_rate=0.3,
+    toy_share=0.85,
+    result="A prefix",
+    asked_by='train.adaptation = "prefix-tuning"',
+    because="prefix tuning trains keys and values that every layer finds before a row, less than a tenth of what LoRA "
+    "trains; it takes no positions of a row, and learns more than a prompt before the first layer",
+    source="Prefix-tuning (arXiv 2101.00190, 2021); PEFT 0.21.2 tuners/prefix_tuning; "
+    "github.com/huggingface/peft/tree/main/method_comparison/MetaMathQA (5e-3 from a start at 0 answers 36%, 1e-3 from "
+    "a random one 15%)",
 )
 FULL = Adaptation(
     name="full",
@@ -197,6 +282,9 @@ FULL = Adaptation(
     reference=MODEL_COPY,
     config="",
     table="",
+    own_key="",
+    encodes=False,
+    recomputes=True,
     packages=(),
     saves=("config.json",),
     weights="model*.safetensors",
@@ -211,45 +299,7 @@ FULL = Adaptation(
     source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
-ADAPTATIONS = {row.name: row for row in (IA3, LORA, QLORA, PROMPT_TUNING, FULL)}
-
-
-class Base(Struct, frozen=True, kw_only=True):
-    """How the frozen weights below an adapter are stored."""
-
-    name: str  # the value of train.quantization
-    title: str  # for people: "4-bit (NF4)"
-    means: str
-    bits: int | None  # None: those of the compute type
-    not_on_cpu: str  # why no run on a CPU can have it; "" where it can
-    merge_costs: float  # nats per token that a merge into the unquantized base may add to the loss
-    merge_because: str  # where that limit comes from
-
-
-BASES = {
-    row.name: row
-    for row in (
-        Base(
-            name=AS_IS,
-            title="unquantized",
-            means="the base model without quantization",
-            bits=None,
-            not_on_cpu="",
-            merge_costs=0.01,
-            merge_because="a merge rounds each weight once more, which moves a loss by thousandths at most",
-        ),
-        Base(
-            name="nf4",
-            title="4-bit (NF4)",
-            means="the base model in 4 bits (NormalFloat)",
-            bits=4,
-            not_on_cpu="on a CPU no gradient passes a 4-bit layer after an evaluation",
-            merge_costs=0.05,
-            merge_because="the adapter was trained on the 4-bit base, and a merge into the unquantized base takes the "
-            "error of 4 bits away from under it; that 5% of the perplexity is tolerated is recipec's choice",
-        ),
-    )
-}
+ADAPTATIONS = {row.name: row for row in (IA3, LORA, QLORA, LORA_INT8, PROMPT_TUNING, P_TUNING, PREFIX_TUNING, FULL)}
 
 
 def adaptation_of(family: str, base: str) -> Adaptation:
@@ -258,17 +308,18 @@ def adaptation_of(family: str, base: str) -> Adaptation:
 
 
 def targeted(
-    targets: str | Sequence[str], attention: tuple[str, ...], experts: tuple[str, ...]
+    targets: str | Sequence[str], attention: tuple[str, ...], experts: tuple[str, ...], linear: tuple[str, ...]
 ) -> tuple[str | tuple[str, ...], tuple[str, ...]]:
     """The linear modules and the expert parameters behind a value of train.lora.targets.
 
-    `attention` and `experts` are what the model has. PEFT knows all linear modules of a dense model itself; in a
-    mixture of experts its word for them takes the router too, and names of a shared expert mean the others.
+    `attention` and `experts` are what the model has. PEFT knows all linear modules of a dense model itself, but where
+    `linear` names them; in a mixture of experts its word for them takes the router too, and names of a shared expert
+    mean the others.
     """
     if targets == ATTENTION:
         return attention, ()
     if targets == ALL_LINEAR:
-        return (attention, experts) if experts else (ALL_LINEAR, ())
+        return (attention, experts) if experts else (linear or ALL_LINEAR, ())
     return tuple(name for name in targets if name not in experts), tuple(name for name in experts if name in targets)
 
 

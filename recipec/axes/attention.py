@@ -34,7 +34,7 @@ ATTENTIONS = {
         Attention(
             name="sdpa",
             means="PyTorch's scaled dot product attention, with a flash kernel from compute capability 8.0",
-            elsewhere=("flash", "flash-attention", "flash_attn", "fa2", "scaled_dot_product_attention"),
+            elsewhere=("flash", "flash-attention", "flash_attn", "fa2", "flash_attn_2", "scaled_dot_product_attention"),
             apart=MASK,
             keeps_scores=False,
             takes_padding=True,

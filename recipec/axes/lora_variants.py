@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from recipec.axes.adaptations import AS_IS, BASES
+from recipec.axes.bases import AS_IS, BASES
 
 BY_RANK, BY_ROOT = "rank", "root"  # what alpha is divided by: the rank, or its square root
 
@@ -97,7 +97,7 @@ DORA = LoraVariant(
     own_optimizer=False,
     drops=False,
     on_experts=False,
-    bases=tuple(BASES),
+    bases=(AS_IS, "nf4"),
     because="DoRA trains the direction of the weights with LoRA and their size by itself; every forward builds the "
     "adapted weights of each module to measure them, which the plan counts",
     source="DoRA (arXiv 2402.09353, 2024); github.com/NVlabs/DoRA (README: a slightly lower rate); PEFT 0.21.2 "

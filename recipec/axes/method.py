@@ -49,10 +49,16 @@ Defaults = tuple[Default, ...]
 
 SCORES = "tokens", "score"  # what a pass gives
 PACKINGS = "blocks", "examples", "never"
-SAMPLINGS = "random", "group_by_length", "sequential"
+SAMPLINGS = RANDOM, SIMILAR, AS_STORED = "random", "similar-lengths", "sequential"
 # How the loss is computed from the last hidden states -> what of SCORES it makes of them. Each a row of CODES in
 # recipec/estimate/head.py.
-HEADS = {"chunked": "tokens", "scalar": "score", "divergence": "tokens", "valued": "tokens"}
+HEADS = {
+    "chunked": "tokens",
+    "scalar": "score",
+    "divergence": "tokens",
+    "written_divergence": "tokens",
+    "valued": "tokens",
+}
 # Class that loads a result -> what of SCORES such a model gives, and PEFT's task type of its adapters.
 AUTO_CLASSES = {
     "AutoModelForCausalLM": ("tokens", "CAUSAL_LM"),
@@ -104,6 +110,7 @@ LOSSES = {
     "clipped": Loss(head="valued", compares_with=REFERENCE, arguments=("beta", "clip_range", "value_weight")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
+    "written_divergence": Loss(head="written_divergence", compares_with=TEACHER, arguments=("beta", "temperature")),
 }
 
 # Losses whose trainers score the answers with the weights that wrote them, even where those are the weights that learn.
@@ -206,7 +213,7 @@ class Method(Struct, frozen=True, kw_only=True):
     auto_class: str  # of AUTO_CLASSES: loads the result
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
-    generates: bool  # its rows are prompts: it learns from answers that it writes itself, and that rewards judge
+    generates: bool  # its rows are prompts: it learns from answers that it writes itself
     judge: str  # the method whose result judges its answers where the recipe names no reward; "" where it must name one
     passes: tuple[Pass, ...]
     loss: str  # of LOSSES
@@ -293,9 +300,24 @@ class Method(Struct, frozen=True, kw_only=True):
         return self.auto_class == "AutoModelForCausalLM"
 
     @property
+    def earns(self) -> bool:
+        """Whether rewards judge the answers that it writes; a teacher says what every token of them should be."""
+        return self.generates and not self.has_teacher
+
+    @property
+    def answers_anew(self) -> bool:
+        """Whether an answer at the end of a prompt is left out, for the model to answer what was said before it."""
+        return self.generates and self.has_teacher
+
+    @property
+    def learns_tokens(self) -> bool:
+        """Whether what it learns from rows is each of their tokens, so that a token new to the model can be learned."""
+        return self.loss == "supervised" and not self.random_weights
+
+    @property
     def judged_by(self) -> str:
         """The metric of an evaluation that says which checkpoint is the best."""
-        return "eval_reward" if self.generates else "eval_loss"
+        return "eval_reward" if self.earns else "eval_loss"
 
     @property
     def has_value_head(self) -> bool:
@@ -315,12 +337,12 @@ class Method(Struct, frozen=True, kw_only=True):
     @property
     def best(self) -> str:
         """Which evaluation is the best: "the lowest eval_loss"."""
-        return f"the {'highest' if self.generates else 'lowest'} {self.judged_by}"
+        return f"the {'highest' if self.earns else 'lowest'} {self.judged_by}"
 
     @property
     def better(self) -> str:
         """What a better evaluation has: "a lower eval_loss"."""
-        return f"a {'higher' if self.generates else 'lower'} {self.judged_by}"
+        return f"a {'higher' if self.earns else 'lower'} {self.judged_by}"
 
     @property
     def has_reference(self) -> bool:
@@ -366,7 +388,7 @@ class Method(Struct, frozen=True, kw_only=True):
         if key == PRECOMPUTE:
             return bool(self.precomputes)
         if key == REWARDS:
-            return self.generates
+            return self.earns
         return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
 
     @property

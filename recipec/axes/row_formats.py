@@ -328,7 +328,7 @@ PROMPTS = RowFormat(
     turns=True,
     wraps=True,
     implicit="",
-    recognized="a `prompt` that nobody answers yet; the other columns are for the rewards that name them",
+    recognized="a `prompt` that nobody answers yet; other columns are read where a reward names them",
     usual="grpo",
 )
 

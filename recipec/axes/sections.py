@@ -36,9 +36,9 @@ SECTIONS = {
         DataSection(
             name="prompts",
             title="Prompts",
-            description="Prompts for methods of the task `align` that generate answers during training. Their other "
-            "columns are passed to the reward functions that name them. PPO in three stages answers the prompts of the "
-            "pairs where a recipe has no others. Same forms as `train`.",
+            description="Prompts for methods that generate answers during training, of the tasks `align` and "
+            "`on-policy-distill`. Their other columns are passed to the reward functions that name them. PPO in three "
+            "stages answers the prompts of the pairs where a recipe has no others. Same forms as `train`.",
             examples=("data/prompts.jsonl",),
         ),
     )

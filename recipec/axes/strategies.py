@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from recipec.axes.adaptations import Adaptation
+from recipec.axes.bases import BASES
+
 OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"  # each only with those before it
 
 ON_DEVICE, STATES, EVERYTHING = "none", "optimizer", "cpu"
@@ -96,9 +99,11 @@ class Strategy(Struct, frozen=True, kw_only=True):
         """Whether its engine keeps fp32 masters, so that weights are loaded in the compute dtype."""
         return ENGINES[self.engine].keeps_master
 
-    def reenters(self, adapter: bool) -> bool:
-        """Whether layers are recomputed by torch's reentrant checkpoint: TRL 1.16 insists on it for these adapters."""
-        return adapter and self.shards_weights and self.engine == DEEPSPEED
+    def reenters(self, adaptation: Adaptation) -> bool:
+        """Whether layers are recomputed by torch's reentrant checkpoint: TRL 1.16 insists on it for adapters under
+        ZeRO-3, and the other one does not drop the inputs that 8-bit layers keep."""
+        forced = not adaptation.trains_all and self.shards_weights and self.engine == DEEPSPEED
+        return forced or BASES[adaptation.base].rounds_inputs
 
 
 _TABLE = "docs/rule-books/000.md, Strategy table"
@@ -163,8 +168,8 @@ FSDP = Strategy(
     searched_from_nodes=1,
     because="parameters, gradients and optimizer states are sharded over all ranks",
     pros="weights, gradients and optimizer states are sharded; part of PyTorch, so no further package",
-    cons="weights are gathered for every layer, forward and backward; no optimizer of bitsandbytes and no 4-bit base "
-    "model",
+    cons="weights are gathered for every layer, forward and backward; no optimizer of bitsandbytes and no quantized "
+    "base model",
     source=f"{_TABLE}; {_CHOICE}; docs/rule-books/004.md, FSDP and DeepSpeed compared; "
     "torch 2.13 distributed/fsdp/_fully_shard",
 )

@@ -13,7 +13,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     """What tells one variant from the others; every value is written out in train.py."""
 
     name: str  # the value of alignment.variant
-    means: str  # for editors
+    means: str  # how answers are compared and weighed, for editors
+    clips: str  # what it does about probabilities that moved since the answers were written: with several updates alone
     loss_type: str  # keyword of GRPOConfig, as are the next five
     importance_sampling_level: str
     scale_rewards: str
@@ -27,6 +28,11 @@ class Variant(Struct, frozen=True, kw_only=True):
     updates: int  # optimizer steps from one generation
     source: str
 
+    @property
+    def told(self) -> str:
+        """All of it, for editors."""
+        return f"{self.means}; with several updates per generation, {self.clips}"
+
 
 _INDEX = "github.com/huggingface/trl, docs/source/paper_index.md at 0167b7d"
 
@@ -36,6 +42,7 @@ VARIANTS = {
         Variant(
             name="grpo",
             means="each answer has the same weight; a small KL term keeps the model close to the reference",
+            clips="the ratio of each token is clipped",
             loss_type="grpo",
             importance_sampling_level="token",
             scale_rewards="group",
@@ -52,7 +59,9 @@ VARIANTS = {
         ),
         Variant(
             name="dapo",
-            means="each token has the same weight, asymmetric clipping, truncated answers are masked",
+            means="each token has the same weight, truncated answers are masked",
+            clips="the ratio of each token is clipped, upwards later than downwards, so that rare tokens may become "
+            "likelier",
             loss_type="dapo",
             importance_sampling_level="token",
             scale_rewards="group",
@@ -69,6 +78,7 @@ VARIANTS = {
         Variant(
             name="dr_grpo",
             means="no division by the length of answers or the spread of rewards",
+            clips="the ratio of each token is clipped",
             loss_type="dr_grpo",
             importance_sampling_level="token",
             scale_rewards="none",
@@ -84,7 +94,8 @@ VARIANTS = {
         ),
         Variant(
             name="gspo",
-            means="weights and clips whole answers instead of tokens, over several updates per generation",
+            means="each answer has the same weight",
+            clips="the ratio of a whole answer is clipped instead of those of its tokens",
             loss_type="grpo",
             importance_sampling_level="sequence",
             scale_rewards="group",
@@ -100,7 +111,8 @@ VARIANTS = {
         ),
         Variant(
             name="cispo",
-            means="clips the weights of tokens instead of dropping tokens, as in ScaleRL",
+            means="each token has the same weight, rewards are divided by the spread of the batch, as in ScaleRL",
+            clips="the weights of tokens are clipped and no token is dropped",
             loss_type="cispo",
             importance_sampling_level="token",
             scale_rewards="batch",
@@ -116,7 +128,8 @@ VARIANTS = {
         ),
         Variant(
             name="sapo",
-            means="a soft gate instead of clipping",
+            means="each answer has the same weight",
+            clips="a soft gate stands in place of clipping",
             loss_type="sapo",
             importance_sampling_level="token",
             scale_rewards="group",

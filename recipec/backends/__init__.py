@@ -23,6 +23,7 @@ from recipec.backends.rows import rows_artifact
 from recipec.backends.templates import template_artifacts
 from recipec.backends.text_part import text_part_artifacts
 from recipec.backends.training import trainer_artifacts
+from recipec.backends.vocabulary import vocabulary_artifacts
 from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
 
@@ -63,7 +64,8 @@ def lower(job: Job) -> list[Artifact]:
     files: list[Artifact] = []
     for stage in job.stages:
         files += [*training_artifacts(stage), rows_artifact(stage), evaluation_artifact(stage)]
-    files += [*preparation_artifacts(job), *text_part_artifacts(job), *template_artifacts(job)]
+    files += [*preparation_artifacts(job), *text_part_artifacts(job), *vocabulary_artifacts(job)]
+    files += template_artifacts(job)
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
     files += [*configs.values(), *launch_artifacts(job), *registry_artifacts(job)]
     return document_artifacts(job, {artifact.path for artifact in files}) + files

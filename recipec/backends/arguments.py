@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
-from recipec.backends.intervals import interval, saves_apart
+from recipec.axes import BASES
+from recipec.backends.intervals import interval, saves_apart, saving_note
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import pinned_revision, weights_dtype
@@ -32,8 +33,6 @@ OPTIMIZERS = {  # transformers 5.23 OptimizerNames
 }
 SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # others: as they are
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
-# transformers 5.23: the default of the configurations of Mixtral, Qwen3-MoE and gpt-oss
-ROUTER_AUX_LOSS_COEF = 0.001
 USUAL_TIMEOUT_SECONDS = 1800  # transformers 5.23, TrainingArguments.ddp_timeout
 _TIMEOUT = "ddp_timeout"  # a recipe may set it under [train.arguments]
 _IN_CODE = frozenset(  # what a loop of the bundle's own says in its code
@@ -141,22 +140,28 @@ def _recomputation(stage: StageJob) -> dict[str, Any]:
     return options
 
 
-def _sounds_routed(stage: StageJob) -> bool:
-    """Whether the trainer would add a loss for experts that a model of this type may have, and this one has not."""
-    alone = MODEL_TYPES[stage.job.facts.model.architecture.model_type].attention_alone
-    return alone and "router_aux_loss_coef" in arguments_of(stage.method.config)
+def _sounds_balanced(stage: StageJob) -> bool:
+    """Whether the trainer would add a loss for the balance of experts that it cannot compute for this type."""
+    row = MODEL_TYPES[stage.job.facts.model.architecture.model_type]
+    return row.sounds_balanced and "router_aux_loss_coef" in arguments_of(stage.method.config)
 
 
 def _reenters(stage: StageJob) -> bool:
-    return stage.strategy.reenters(not stage.adapts.trains_all)
+    return stage.strategy.reenters(stage.adapts)
 
 
 def _recomputed(stage: StageJob) -> str:
     """A note on what is not usual; FSDP's own switch is not used, since its wrappers hide adapters from a save."""
     some = "the other layers keep their activations" if stage.value("recompute_every") > 1 else ""
     hosted = "inputs of recomputed layers wait in pinned host memory" if stage.value("activation_offload") else ""
-    forced = "TRL takes no other value for an adapter under ZeRO-3" if _reenters(stage) else ""
-    return "; ".join(filter(None, (stage.engine.recomputing, forced, some, hosted)))
+    return "; ".join(filter(None, (stage.engine.recomputing, _why_reentrant(stage), some, hosted)))
+
+
+def _why_reentrant(stage: StageJob) -> str:
+    """Why layers are recomputed by the older checkpoint, where they are."""
+    if BASES[stage.adapts.base].rounds_inputs:
+        return "the other kind leaves the inputs of all 8-bit layers on the GPU"
+    return "TRL takes no other value for an adapter under ZeRO-3" if _reenters(stage) else ""
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
@@ -169,14 +174,16 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
     if stage.plan.layout.precomputes:
         yield _precomputed(stage)
     if stage.routes:
-        yield Arg("router_aux_loss_coef", ROUTER_AUX_LOSS_COEF, stage.ids("model"), "keeps the experts' load balanced")
-    elif _sounds_routed(stage):
-        yield Arg("router_aux_loss_coef", 0.0, stage.ids("model"), "its layers have no experts to balance")
+        yield stage.arg("router_aux_loss_coef", "router_loss", note=True)
+    elif _sounds_balanced(stage):
+        experts = stage.job.facts.model.architecture.moe
+        why = "TRL cannot compute this loss for this model type" if experts else "its layers have no experts to balance"
+        yield Arg("router_aux_loss_coef", 0.0, stage.ids("model"), why)
     if stage.method.drops_dropout:
         yield _dropout(stage)
     if stage.groups_by_length:
-        note = "of evaluations; similar_lengths.py has the order of training"
-        yield Arg("train_sampling_strategy", stage.value("sampling"), stage.ids("sampling"), note)
+        note = "orders evaluations; similar_lengths.py orders the training"
+        yield Arg("train_sampling_strategy", "group_by_length", stage.ids("sampling"), note)
     elif "train_sampling_strategy" not in stage.method.unread_arguments:
         yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
@@ -206,11 +213,11 @@ def _evaluation(stage: StageJob) -> Iterator[Arg]:
 
 def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield Arg("save_strategy", "steps", stage.ids("save_every"))
-    yield interval(stage, "save_steps", "save_every", "a multiple of eval_steps" * saves_apart(stage))
+    yield interval(stage, "save_steps", "save_every", saving_note(stage))
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")
-    yield Arg("greater_is_better", stage.method.generates, stage.ids("best_metric"))
+    yield Arg("greater_is_better", stage.method.earns, stage.ids("best_metric"))
 
 
 def _logging(stage: StageJob) -> Iterator[Arg]:

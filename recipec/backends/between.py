@@ -6,13 +6,18 @@ from recipec.backends.job import StageJob
 
 
 def judged_by(stage: StageJob) -> str:
-    """What judges the answers, where a model does."""
+    """What judges the answers: a model, or functions of the user's files."""
     if stage.judge:
         return (
             f"the result of stage {stage.judge.name} scores every answer; it is loaded frozen and is not trained here"
         )
-    models = [f"{judge.model.name} (logged as {judge.name})" for judge in stage.job.facts.rewards.models]
-    return f"answers are scored by {' and '.join(models)}, loaded frozen" if models else ""
+    rewards = stage.job.facts.rewards
+    models = [f"{judge.model.name} (logged as {judge.name})" for judge in rewards.models]
+    names = [reward.name for reward in rewards.functions]
+    files = " and ".join(dict.fromkeys(reward.file for reward in rewards.functions))
+    copied = f"; {stage.folder}functions/ has a copy of your {files}: edit yours, and build again"
+    scored = [f"answers are scored by {' and '.join(models)}, loaded frozen"] * bool(models)
+    return "; ".join([*scored, *[f"functions judge the answers: {', '.join(names)}{copied}"] * bool(names)])
 
 
 def before_next(stage: StageJob) -> str:

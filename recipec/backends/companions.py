@@ -37,7 +37,8 @@ def own_modules(job: Job) -> list[str]:
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.name].files(stage)}
     modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
     modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}
-    return sorted({"preflight", "rows", *modules})
+    added = {"vocabulary"} if job.facts.new_tokens else set()
+    return sorted({"preflight", "rows", *modules, *added})
 
 
 def _module(stage: StageJob, file: Artifact) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
+from recipec.backends.intervals import saves
 from recipec.backends.job import Job, StageJob
 from recipec.backends.trackers import trackers
 from recipec.render.traced import fragment
 from recipec.rules.checklist import Checked, completion
-from recipec.rules.checkpoints import saves_in
+from recipec.units import counted
 
 
 def checked(job: Job, paths: Collection[str], documented: bool) -> list[Any]:
@@ -29,9 +30,10 @@ def checked(job: Job, paths: Collection[str], documented: bool) -> list[Any]:
         "registry_entry": "registry/entry.json" in paths,
         "deduplicated": prepares and all(stage.value("deduplication") == "exact" for stage in stages),
         "batch_at_least_32": all(_rows_of_batch(stage) >= 32 for stage in stages),
-        "best_checkpoint": all(_saves(stage) > 1 for stage in stages),
+        "best_checkpoint": all(saves(stage) > 1 for stage in stages),
     }
-    rows = completion(facts, {stage.method.judged_by for stage in stages})
+    batch = _batch(min(stages, key=_rows_of_batch))
+    rows = completion(facts, {stage.method.judged_by for stage in stages}, batch)
     return [_check(job, row) for row in rows if not (job.last.on_cpu and row.text.startswith("GPU"))]
 
 
@@ -45,9 +47,12 @@ def _rows_of_batch(stage: StageJob) -> float:
     return sequences * max(1.0, stage.value("max_length") / length) if stage.packs_examples else sequences
 
 
-def _saves(stage: StageJob) -> int:
-    """How many checkpoints the stage writes, of which the best can be loaded."""
-    return saves_in(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
+def _batch(stage: StageJob) -> str:
+    """What an optimizer step learns from."""
+    sequences, rows = stage.plan.layout.global_batch, round(_rows_of_batch(stage))
+    if stage.packs_examples:
+        return f"about {counted(rows, 'row')} in {counted(sequences, 'packed sequence')}"
+    return counted(sequences, "block" if stage.method.of_text else stage.method.example)
 
 
 def _check(job: Job, row: Checked) -> Any:

@@ -8,32 +8,33 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
-from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
-from recipec.axes.adaptations import MATRICES, PROMPTS
+from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, SECTIONS, STRATEGIES
+from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import before_next, judged_by
 from recipec.backends.completion import checked
-from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
+from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
+from recipec.backends.intervals import saves
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import has_text_part, is_below_root, starting_point, unpinned
+from recipec.backends.models import added_by, is_below_root, made_folder, starting_point, unpinned
+from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
-from recipec.backends.trackers import trackers
+from recipec.backends.timing import prepared_ahead, timing
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
-from recipec.catalog.stack import requirements
 from recipec.dataset import OF_RESULTS, DataShape
 from recipec.planner.plan import StagePlan
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
+from recipec.rules.combinations_lora import goes_on, loads_adapter
 from recipec.rules.core import Decision
-from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.watching import LOOKS_AT
-from recipec.rules.words import device, waiting
-from recipec.units import GIB, counted, duration, gib, number, value_text
+from recipec.rules.words import waiting
+from recipec.units import GIB, counted, gib, number, value_text
 
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
@@ -54,13 +55,14 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "optimizer",
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
-    *("ia3_scales", "virtual_tokens"),
+    *("ia3_scales", "virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size"),
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",
     "max_length",
     "overflow",
     "packing",
+    "sampling",
     *("curriculum_by", "curriculum_column", "curriculum_parts"),
     "template",
     "eos_token",  # where it is not the model's
@@ -68,14 +70,11 @@ SHOWN_LATER = (  # behind what only the stage's method has
     "eval_every",
     "save_every",
     "early_stopping_patience",
+    "keep_checkpoints",  # where the learning rate falls at the end: whether the last one before that stays
     "network_gbps",  # between nodes, where there are several; often assumed
 )
 
 
-PARTS_FOR = (  # the parts of the data that no row is trained on, and what each is for
-    ("eval", "evaluation during training, which chooses the checkpoint"),
-    ("test", "evaluate.py, which measures the model on rows that chose nothing"),
-)
 TITLES = {  # where the field's name is not that of the decision
     "checkpointing": "gradient checkpointing",
     "trainable_params": "trainable parameters",
@@ -88,20 +87,8 @@ def document_artifacts(job: Job, others: Collection[str]) -> list[Artifact]:
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job, others)),
         ruff_artifact(job),
         Artifact(".gitattributes", (), "gitattributes.j2"),
-        Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
+        Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": requirements_of(job)}),
     ]
-
-
-def _requirements(job: Job) -> list[Raw]:
-    """The pins that the bundle imports, each with the decision that needs it."""
-    needed: dict[str, tuple[str, ...]] = dict.fromkeys(("torch", "transformers", "trl", "accelerate", "datasets"), ())
-    for stage in job.stages:
-        needed |= dict.fromkeys(stage.adapts.packages, stage.ids("adaptation", "quantization"))
-        if stage.value("optimizer") in BITSANDBYTES:
-            needed |= {"bitsandbytes": stage.ids("quantization", "optimizer")}
-        needed |= dict.fromkeys(stage.engine.packages, stage.ids("strategy"))
-        needed |= dict.fromkeys(trackers(stage), stage.ids("tracker"))
-    return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]
 
 
 def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
@@ -118,7 +105,9 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "several_stages": job.because(len(job.stages) > 1, "stage"),
         "selection": _selection(job),
         "text_part": job.because(job.facts.model.name if job.facts.model.stored else "", "model"),
+        "new_tokens": job.stages[0].traced("new_tokens") if job.facts.new_tokens else 0,
         "needs": needs(job),
+        "prepared_ahead": prepared_ahead(job),
         "unpinned": list(unpinned(job)),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
         "several_nodes": job.because(job.nodes > 1, "world_size"),
@@ -133,8 +122,11 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "merges": job.last.because(job.last.adapts.merges, "adaptation"),
         "goes_on_adapter": job.last.because(_goes_on_adapter(job), "adaptation", "stage"),
-        "virtual_tokens": job.last.traced("virtual_tokens") if job.last.adapts.trains == PROMPTS else 0,
-        "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
+        **_GOING_ON,
+        "stored": job.last.because(_stored(job.last), "quantization"),
+        "virtual_tokens": job.last.virtual_tokens,
+        "prefix": job.last.because(job.last.adapts.trains == PREFIXES, "adaptation"),
+        "adapter_base": job.last.because(starting_point(job.last), "model", "stage", *added_by(job.last)),
         "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         **_merged(job.last),
@@ -147,7 +139,18 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
 
 def _goes_on_adapter(job: Job) -> bool:
     """Whether another recipe can go on training the adapter, with the same model below it."""
-    return job.last.adapts.trains == MATRICES and job.last.start is None and not has_text_part(job.last)
+    return job.last.adapts.trains == MATRICES and job.last.start is None and not made_folder(job.last)
+
+
+_GOING_ON = {
+    "goes_on_by": " or ".join(row.title for row in METHODS.values() if goes_on(row) and not row.random_weights),
+    "goes_on_with": " or ".join(f"`{row.name}`" for row in STRATEGIES.values() if loads_adapter(row)),
+}
+
+
+def _stored(stage: StageJob) -> str:
+    """The adaptation with which another recipe stores the base as this one does; "" where it is as it is."""
+    return stage.adapts.name if stage.adapts.quantized else ""
 
 
 def _merged(stage: StageJob) -> dict[str, Any]:
@@ -159,7 +162,7 @@ def _merged(stage: StageJob) -> dict[str, Any]:
         "merge_because": stage.because(base.merge_because, "quantization"),
         "loss": Raw(BACKENDS[stage.name].measure.loss),
         "counted": COUNTED[stage.method.writes],
-        "kept_share": f"{KEPT_SHARE:.0%}",
+        **kept_of_gains(stage),
         "merged_needs": stage.because(_room_for_merged(stage), "prediction"),
     }
 
@@ -218,14 +221,12 @@ def _stage(stage: StageJob) -> Any:
         summary=summary(stage),
         learns=stage.method.learns,
         data=stage.because(_data(stage), "examples", "tokens_per_example", "data_format", "loss_on"),
-        held_out=stage.because(_held_out(stage), "eval_fraction", "test_fraction"),
+        held_out=stage.because(_held_out(stage), "eval_fraction", "test_fraction", "save_every"),
         memory=stage.because(_memory(stage, gpu), "prediction", "gpu", "vram_gib"),
         peak=stage.because("the peak of the process" if stage.on_cpu else "the allocated peak", "gpu"),
         terms=stage.because(_terms(plan), "prediction"),
-        speed=stage.because(_speed(stage), "prediction", "world_size"),
-        time=stage.because(_time(plan), "prediction"),
-        cost=stage.because(_cost(plan), "prediction"),
-        judged_by=stage.because(judged_by(stage), "rewards") if stage.method.generates else "",
+        **timing(stage),
+        judged_by=stage.because(judged_by(stage), "rewards") if stage.method.earns else "",
         before_next=stage.because(before_next(stage), "stage"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
@@ -286,10 +287,15 @@ def _source(source: Any) -> str:
     return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
 
 
+_TEST_USE = "evaluate.py, which measures the model on rows that chose nothing"
+
+
 def _held_out(stage: StageJob) -> str:
     """Which rows evaluation and test read, and what keeps them apart from those of the training."""
     parts = []
-    for part, use in PARTS_FOR:
+    chooses = "chooses the checkpoint" if saves(stage) > 1 else "chooses nothing, since only the last step is saved"
+    uses = {"eval": f"evaluation during training, which {chooses}", "test": _TEST_USE}
+    for part, use in uses.items():
         share = stage.value(f"{part}_fraction")
         if stage.value(f"has_{part}_file"):
             parts.append(f"{', '.join(_held_out_source(stage, *held) for held in stage.sources(part))} for {use}")
@@ -338,24 +344,6 @@ def _terms(plan: StagePlan) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {size / GIB:.2f}" for name, size in largest)
 
 
-def _speed(stage: StageJob) -> str:
-    """Tokens per second of one device, as preflight.py measures them: those of the rows, not their padding."""
-    each = float(f"{stage.plan.time.tokens_per_second_per_gpu:.2g}")
-    per = f" per {device(stage.on_cpu)}" if stage.value("world_size") > 1 else ""
-    shown = f"{each:,.{0 if each >= 10 else 1}f}"
-    return f"about {shown} tokens per second{per}, without padding, evaluations and saves"
-
-
-def _time(plan: StagePlan) -> str:
-    """The whole run, and the training steps in it, as `recipec plan` has them."""
-    whole, steps = duration(round(plan.run_seconds)), counted(plan.steps, "training step")
-    return f"about {whole} for the whole run, {duration(plan.steps_seconds)} of them for {steps}"
-
-
-def _cost(plan: StagePlan) -> str:
-    return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}: {plan.cost_because}"
-
-
 def _waits(plan: StagePlan) -> str:
     """How long a step waits, and what would shorten it; empty for one device."""
     if plan.layout.mesh.world_size == 1:
@@ -367,13 +355,18 @@ def _shown_decisions(stage: StageJob) -> list[str]:
     own = (own.name for own in stage.method.own)
     fixed = stage.value("max_steps") > 0  # how long it trains, in place of the epochs
     usual = {"eos_token": not stage.eos_token, "lora_variant": stage.variant is STANDARD}
+    usual |= {"keep_checkpoints": "decay_share" not in stage.plan.decisions}
     usual |= {"max_steps": not fixed, "epochs": fixed}
     return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and not usual.get(id)]
 
 
 # What a row of the table rests on beside its decision: which of the two there is says how long a run is.
 _HOW_LONG = ("max_steps", "epochs")
-_ROW_IDS = {"adaptation": ("adaptation", "quantization"), **dict.fromkeys(_HOW_LONG, _HOW_LONG)}
+_ROW_IDS = {
+    "adaptation": ("adaptation", "quantization"),
+    "keep_checkpoints": ("keep_checkpoints", "schedule"),
+    **dict.fromkeys(_HOW_LONG, _HOW_LONG),
+}
 
 
 def _row(stage: StageJob, id: str) -> Any:
@@ -390,7 +383,7 @@ def _row(stage: StageJob, id: str) -> Any:
 
 def _reason(decision: Decision) -> str:
     """Why, and what a recipe may set instead without a warning."""
-    if decision.accepts is None:
+    if decision.accepts is None or decision.accepts[0] == decision.accepts[1]:
         return decision.because
     low, high = map(number, decision.accepts)
     return f"{decision.because}; accepted: {low} to {high}"

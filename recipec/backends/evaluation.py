@@ -79,7 +79,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
     measured = {**measure.names(stage), **how, "soft_prompt": soft_prompt}
     standard, installed = import_blocks(_imports(stage))
     return {
-        "what": f"stage {stage.name} of {stage.job.name}" if stage.folder else stage.job.name,
+        **_title(stage),
         "path": _path(stage),
         "bundle_root": bundle_root(stage),
         "standard_imports": standard,
@@ -103,8 +103,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "merge_costs": stage.because(base.merge_costs, "quantization"),
         "merge_because": [stage.because(line, "quantization") for line in why],
         "counted": COUNTED[stage.method.writes],
-        "kept": KEPT_SHARE,
-        "kept_share": f"{KEPT_SHARE:.0%}",
+        **kept_of_gains(stage),
         "loss": measure.loss,
         "functions": _functions(stage),
         "in_windows": measured.get("in_windows", False),
@@ -121,13 +120,29 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "soft_prompt": soft_prompt,
         "answers_at_once": stage.because(needs.answers_at_once, "adaptation", "prediction"),
         "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
-        "judges": stage.because(stage.method.generates, "stage"),
+        "judges": stage.because(stage.method.earns, "stage"),
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": ending(from_hub(stage, "AutoTokenizer", _tokenizer_source(stage)), stage),
         "routes": stage.because(stage.job.facts.model.architecture.balanced, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
+    }
+
+
+def kept_of_gains(stage: StageJob) -> dict[str, Any]:
+    """How much of what training gained a merge may lose: nothing where rewards are learned, which no loss measures."""
+    learned = not stage.method.generates
+    return {"kept": stage.because(KEPT_SHARE * learned, "stage"), "kept_share": f"{KEPT_SHARE:.0%}"}
+
+
+def _title(stage: StageJob) -> dict[str, Any]:
+    """What the file says that it measures."""
+    measure = BACKENDS[stage.name].measure
+    return {
+        "what": f"stage {stage.name} of {stage.job.name}" if stage.folder else stage.job.name,
+        "same": stage.because(measure.same, "stage"),
+        "unit": stage.because(measure.unit, "stage"),
     }
 
 
@@ -221,7 +236,7 @@ def _placing_imports(stage: StageJob) -> Iterator[Import]:
 def _asked_with(stage: StageJob) -> Raw:
     """The files that say what is asked."""
     files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
-    if stage.method.generates:
+    if stage.method.earns:
         judging = f'Path(__file__).with_name("{FUNCTIONS}").glob("*.py")'
         files += [f'Path(__file__).with_name("{REWARDS}.py")', f"*sorted({judging})"]
     if stage.judge:  # another result of that stage gives other scores

@@ -7,7 +7,7 @@ from recipec.backends.parts import Import, Part, lines
 from recipec.render.call import Arg
 from recipec.render.literals import py
 from recipec.render.traced import Raw
-from recipec.rules.checkpoints import steps_apart
+from recipec.rules.intervals import saves_in, steps_apart
 
 SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 _BEST = "best_of_saved"  # of preflight.py
@@ -18,15 +18,32 @@ def saves_apart(stage: StageJob) -> bool:
     return bool(stage.value("save_every") != stage.value("eval_every"))
 
 
+def saves(stage: StageJob) -> int:
+    """How many checkpoints the stage writes, of which the best can be loaded."""
+    return saves_in(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, _updates(stage))
+
+
+def _updates(stage: StageJob) -> int:
+    """Steps that learn from one generation of answers: no checkpoint has the answers."""
+    return stage.plan.work.updates * stage.plan.work.answer_passes
+
+
+def saving_note(stage: StageJob) -> str:
+    """What is said of the interval of checkpoints where it is not that of evaluations."""
+    if not saves_apart(stage):
+        return ""
+    only = f"; only step {stage.plan.steps}, the last, is saved" if saves(stage) == 1 else ""
+    return f"a multiple of eval_steps{only}"
+
+
 def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
     """A share of the planned steps, or whole steps where two shares would be rounded up apart, or answers wait for the
     next update; of a run of 20 steps a share would be every step."""
-    updates = stage.plan.work.updates * stage.plan.work.answer_passes
+    updates = _updates(stage)
     planned, apart = stage.value(id), saves_apart(stage) or updates > 1
     if apart:
-        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
-        times, each = saved // each, -(-each // updates) * updates  # no checkpoint has the answers of a generation
-        planned = times * each if id == "save_every" else each
+        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, updates)
+        planned = saved if id == "save_every" else each
     both = ("eval_every", "save_every")
     if updates > 1:
         return Arg(name, planned, stage.ids(*both, "total_steps", "updates"), "between two generations")

@@ -7,9 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from recipec import __version__
 from recipec.axes import KINDS, LORA_VARIANTS, ROW_FORMATS, Adaptation, Kind, LoraVariant, Method, RowFormat, Strategy
 from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
+from recipec.axes.method import SIMILAR
 from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
 from recipec.catalog.templates import BY_TURNS
@@ -20,7 +22,9 @@ from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DataSource
 from recipec.render.call import Arg
-from recipec.render.traced import Traced
+from recipec.render.traced import Traced, columns
+
+MOST_NAME_COLUMNS = 38  # of the recipe's file, in the line of a script that names it
 
 
 class Job(Struct, frozen=True):
@@ -86,6 +90,12 @@ class StageJob(Struct, frozen=True):
     def init_from(self) -> str:
         """The folder of the adapter that it goes on with; "" where it makes its own."""
         return self.value("init_from") if "init_from" in self.plan.decisions else ""
+
+    @property
+    def virtual_tokens(self) -> Traced | int:
+        """How many stand before every row; 0 where none do."""
+        found = [name for name in ("virtual_tokens", "prefix_tokens") if name in self.plan.decisions]
+        return self.traced(found[0]) if found else 0
 
     @property
     def loop(self) -> Loop:
@@ -228,7 +238,7 @@ class StageJob(Struct, frozen=True):
     @property
     def groups_by_length(self) -> bool:
         """Whether rows of similar length share a batch."""
-        return bool(self.value("sampling") == "group_by_length")
+        return bool(self.value("sampling") == SIMILAR)
 
     @property
     def packs_examples(self) -> bool:
@@ -290,3 +300,11 @@ class StageJob(Struct, frozen=True):
         decision = self.plan.decisions[id]
         shown = decision.because if note and decision.origin != "recipe" else ""
         return Arg(name, decision.value if value is None else value, self.ids(id), shown)
+
+
+def compiled(job: Job) -> str:
+    """What a script says of where it comes from; a long name of the recipe's file is cut, so that the line fits."""
+    name = job.loaded.path.name
+    if columns(name) > MOST_NAME_COLUMNS:
+        name = f"{name[: MOST_NAME_COLUMNS - 1 if name.isascii() else MOST_NAME_COLUMNS // 2 - 1]}…"
+    return f"Compiled by recipec {__version__} from {name}. Edit freely: `recipec build` keeps your edits."

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import ModuleType
+
 from recipec.axes import BASES
+from recipec.backends.adaptations import quantized_base
 from recipec.backends.job import StageJob
 from recipec.backends.models import bundle_root, code, head_options, weights_dtype
+from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
@@ -17,15 +22,20 @@ def merge_artifact(stage: StageJob) -> Artifact:
     folder = [Arg("", Raw("OUTPUT"))]
     if stage.job.loaded.recipe.model.trust_remote_code:
         folder.append(Arg("trust_remote_code", True, stage.ids("model")))
-    options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
+    options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage), *_as_stored(stage)]
+    standard, installed = import_blocks(_imports(stage))
+    base = _stored_base(stage)
     names = {
         "stage": stage.traced("stage"),
         "quantized": stage.because(stage.adapts.quantized, "quantization"),
+        "as_stored": stage.because(base is not None, "quantization"),
+        "standard_imports": standard,
+        "installed_imports": installed,
+        "functions": [base.loading(stage)] if base else [],
         "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
         "judges": stage.because(stage.judges, "stage"),
         "path": path,
-        "loader": Raw(stage.method.adapter_class),
         "dtype": dtype,
         "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
@@ -34,3 +44,29 @@ def merge_artifact(stage: StageJob) -> Artifact:
         "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)
+
+
+def _stored_base(stage: StageJob) -> ModuleType | None:
+    """The file of a base that the adapter is merged into as it is stored."""
+    return quantized_base(stage) if BASES[stage.adapts.base].merges_as_stored else None
+
+
+def _as_stored(stage: StageJob) -> list[Arg]:
+    """How such a base is loaded, in host memory as any other."""
+    base = _stored_base(stage)
+    if base is None:
+        return []
+    ids = stage.ids("quantization")
+    how = Arg("quantization_config", Raw(f"{base.LOADING}()"), ids)
+    return [how, Arg("device_map", {"": "cpu"}, ids, "16 bits of it may find no room on the GPU")]
+
+
+def _imports(stage: StageJob) -> Iterator[Import]:
+    base, ids = _stored_base(stage), stage.ids("quantization")
+    yield from (Import("os"), Import("shutil"), Import("pathlib", "Path"), Import("torch"))
+    yield Import("peft", stage.method.adapter_class, stage.ids("adaptation", "stage"))
+    yield Import("peft", "PeftModel", ids, left_out=base is None)
+    yield Import("transformers", "AutoTokenizer")
+    yield from base.imports(stage) if base else ()
+    if stage.eos_token:
+        yield Import("transformers.trainer_utils", "align_special_tokens", stage.ids("eos_token"))

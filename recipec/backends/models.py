@@ -24,7 +24,9 @@ _KEEP_NAMES = """\
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
 _SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 TEXT_PART = "text-part"  # the folder of the bundle that text_part.py writes
-RECORD = "taken_from.txt"  # the file of that folder that says which model and revision it is of
+EXTENDED = "extended-model"  # the folder of the bundle that vocabulary.py writes
+NEW_TOKENS = "new_tokens.txt"  # the file of the bundle that has them
+RECORD = "taken_from.txt"  # the file of such a folder that says which model and revision it is of
 MARKED_TEMPLATE = "marked_template.jinja"  # the file of the bundle that marks turns in the model's own template
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
@@ -54,8 +56,8 @@ def unpinned(job: Job) -> Iterator[Any]:
 
 def model_expression(stage: StageJob) -> Raw:
     """Where the stage's model comes from, as code."""
-    if has_text_part(stage):
-        return code(stage, f'str(BUNDLE / "{TEXT_PART}")', "model")
+    if folder := made_folder(stage):
+        return code(stage, f'str(BUNDLE / "{folder}")', "model", *added_by(stage))
     if stage.start is None:
         return base_model(stage)
     return mark(
@@ -71,13 +73,24 @@ def in_bundle(stage: StageJob) -> str:
 def starting_point(stage: StageJob) -> str:
     """Where the stage's model comes from, as people write it: a hub id, or a folder of the bundle."""
     if stage.start is None:
-        return TEXT_PART if has_text_part(stage) else stage.job.facts.model.name
+        return made_folder(stage) or stage.job.facts.model.name
     return stage.start.result
 
 
-def has_text_part(stage: StageJob) -> bool:
-    """Whether the stage begins with the language model that text_part.py took out of a larger checkpoint."""
-    return stage.job.facts.model.stored is not None and stage.plan.stage.starts_from is None
+def made_folder(stage: StageJob) -> str:
+    """The folder that a script of the bundle makes of the recipe's model, where the stage begins with it; else "".
+
+    The model with new tokens, or the language model that was taken out of a larger checkpoint.
+    """
+    facts = stage.job.facts
+    if stage.plan.stage.starts_from is not None:
+        return ""
+    return EXTENDED if facts.new_tokens else TEXT_PART if facts.model.stored else ""
+
+
+def added_by(stage: StageJob) -> tuple[str, ...]:
+    """The decision that adds tokens, where there is one."""
+    return ("new_tokens",) if stage.job.facts.new_tokens else ()
 
 
 def taken_from(stage: StageJob) -> str:
@@ -88,7 +101,7 @@ def taken_from(stage: StageJob) -> str:
 
 def pinned_revision(stage: StageJob) -> str | None:
     """The commit of the recipe, where the stage itself reads from the hub."""
-    reads = stage.plan.stage.starts_from is None and not has_text_part(stage)
+    reads = stage.plan.stage.starts_from is None and not made_folder(stage)
     return stage.job.loaded.recipe.model.revision if reads else None
 
 
@@ -204,6 +217,7 @@ def source_part(stage: StageJob) -> Part:
 def reads_data_root(stage: StageJob) -> bool:
     """Whether the stage begins with a folder of the user's, or runs one beside it."""
     own = is_below_root(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
+    own = own and not made_folder(stage)
     return own or any(map(is_below_root, (*map(stage.value, stage.method.named_models), stage.init_from)))
 
 
@@ -215,25 +229,39 @@ def is_below_root(name: str) -> bool:
 def folder_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
     """Lines that stop a script whose models are in folders that are not there; the libraries would ask the Hub."""
     folders = {role: (role.upper(), stage.value(role)) for role in stage.method.named_models}
-    if stage.plan.stage.starts_from is None:
+    made = made_folder(stage)
+    if stage.plan.stage.starts_from is None and not made:
         folders["model"] = (constant, stage.job.facts.model.name)
-    if has_text_part(stage):
-        return lines(stage.ids("model"), *_text_part_check(constant, taken_from(stage)))
     local = {decision: found for decision, found in folders.items() if is_path(found[1])}
-    return tuple(
+    checks = lines(stage.ids("model", *added_by(stage)), *_made_check(stage, constant)) if made else ()
+    return checks + tuple(
         line
         for decision, (folder, name) in local.items()
         for line in lines(stage.ids(decision), f"if not Path({folder}).is_dir():", f"    {no_model(folder, name)}")
     )
 
 
-def _text_part_check(constant: str, origin: str) -> tuple[str, ...]:
+def _made_check(stage: StageJob, constant: str) -> tuple[str, ...]:
+    """Lines that stop where a script of the bundle has not made the folder, or has made it of another model."""
+    origin = taken_from(stage)
+    if stage.job.facts.new_tokens:
+        return (
+            f"wanted = {extended_from(stage)}",
+            f'extended_from = Path({constant}) / "{RECORD}"',
+            'if not extended_from.is_file() or extended_from.read_text(encoding="utf-8") != wanted:',
+            f'    raise SystemExit(f"{{{constant}}} is not the model with {NEW_TOKENS}: run vocabulary.py first")',
+        )
     return (
         f"wanted = {py(origin)}",
         f'taken_from = Path({constant}) / "{RECORD}"',
         "if not taken_from.is_file() or taken_from.read_text() != wanted:",
         f'    raise SystemExit(f"{{{constant}}} is not taken from {{wanted}}: run text_part.py first")',
     )
+
+
+def extended_from(stage: StageJob) -> str:
+    """What the record of the model with new tokens holds, as code: the model, and the tokens."""
+    return f'{py(taken_from(stage) + chr(10))} + (BUNDLE / "{NEW_TOKENS}").read_text(encoding="utf-8")'
 
 
 def no_model(folder: str, name: str) -> str:
@@ -258,7 +286,9 @@ def names_part(stage: StageJob) -> Part:
 
     Under DDP and on one device Trainer 5.23 loads with `strict=False` and without the renaming of `from_pretrained`.
     """
-    renamed = MODEL_TYPES[stage.job.facts.model.architecture.model_type].renamed_on_save
+    shape = stage.job.facts.model.architecture
+    row = MODEL_TYPES[shape.model_type]
+    renamed = row.renamed_on_save and (row.moe is None) == (shape.moe is None)
     if not (renamed and stage.adapts.trains_all and stage.strategy.replicates):
         return Part()
     ids = stage.ids("model", "adaptation", "strategy")

@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recipec import __version__
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import has_tf32, loop_settings
-from recipec.backends.job import StageJob
+from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
 from recipec.backends.loops import CODES, LoopCode
 from recipec.backends.machine import peak_part
@@ -42,7 +41,7 @@ from recipec.render.traced import Raw, fragment
 
 _PREFLIGHT = (
     *("check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume", "compare_with_plan", "forget_result"),
-    *("is_finished", "lock_folder", "model_facts", "sizes", "this_run", "try_save", "write_whole"),
+    *("is_finished", "lock_folder", "model_facts", "result_files", "sizes", "this_run", "try_save", "write_whole"),
 )
 _BATCHES = (*("UNTRAINED", "evaluation_batches", "global_batch_size", "steps", "steps_per_epoch", "trained_tokens"),)
 _CHECKPOINTS = ("Progress", "delete_old", "load_checkpoint", "load_weights", "save_checkpoint", "save_result")
@@ -123,8 +122,7 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
     names = plan_names(stage) | {
         "summary": summary(stage),
         "start": start_text(stage.job, f"{stage.folder}train.py"),
-        "version": __version__,
-        "recipe_file": stage.job.loaded.path.name,
+        "compiled": compiled(stage.job),
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "installed_imports": installed,

@@ -51,9 +51,10 @@ def lines(ids: Iterable[str], *texts: str) -> tuple[Raw, ...]:
     return tuple(fragment(text, credited) for text in texts)
 
 
-def returning(function: str, type: str, call: Call, ids: Iterable[str]) -> Raw:
-    """A function without arguments that returns one call."""
-    return fragment(f"def {function}() -> {type}:\n    return {render_call(call, indent=4)}", ids)
+def returning(function: str, type: str, call: Call, ids: Iterable[str], first: str = "") -> Raw:
+    """A function without arguments that returns one call, behind a statement where one comes `first`."""
+    body = [*[first] * bool(first), f"return {render_call(call, indent=4)}"]
+    return fragment("\n    ".join([f"def {function}() -> {type}:", *body]), ids)
 
 
 def import_blocks(imports: Iterable[Import]) -> tuple[list[Raw], list[Raw]]:

@@ -78,6 +78,7 @@ def _names(job: Job) -> dict[str, Any]:
         "model_folder": base_folder(first, "root"),
         "no_model": Raw(no_model("folder", model)),
         "tokenizer": from_hub(first, "AutoTokenizer", tokenizer, whole=True),
+        "new_tokens": first.traced("new_tokens") if job.facts.new_tokens else 0,
         "chat_template_file": first.because(uses_template_file(job), "template"),
         "turn_end": _end_to_look_for(stages),
         "marks_turns": first.because(
@@ -279,6 +280,7 @@ def _converter(way: Way) -> Raw:
         "ends": KINDS[row.kind].ends == way.stage.format.kind,
         "marks_learned": marks_learned(stages),
         "handed": bool(shape.handed),
+        "answers_anew": way.stage.method.answers_anew,
         "learns_last": _learns_last(way.stage.job),
         "weights": bool(kept_fields(way.stage.job, "weight")) and "weight" in carries(stages),
         "fields": Raw(f", FIELDS[{json.dumps(way.name)}]" if fields_by_way(stages) else ""),

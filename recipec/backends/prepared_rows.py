@@ -6,7 +6,7 @@ from typing import Any
 
 from recipec.backends.job import Job, StageJob
 from recipec.backends.reading import listed, sources_of, split_column
-from recipec.render.traced import Traced
+from recipec.render.traced import Raw, Traced
 
 
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
@@ -15,11 +15,43 @@ def marks_of(stages: list[StageJob]) -> dict[str, Any]:
     beside = ["place", *["split_by"] * split, *["hardness"] * asks_hardness(stages)]
     beside += ["conversation", "rest"] * conversations
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
-    begins = conversations or any(stage.kind.masked for stage in stages)
-    known = {"answered": conversations, "beginnings": begins, "behind": begins, "equal": compares}
+    begins, together = answers_begin(stages), keeps_together(stages[0].job)
+    known = {"answered": conversations, "beginnings": begins, "openings": together, "behind": begins}
+    known |= {"equal": compares, "sides": compares}
     known |= {"weight": weighs(stages[0].job)}
     marks = ["teaches", "itself", "question", *(name for name, has in known.items() if has), *beside]
-    return {"beside": tuple(beside), "marks": listed("MARKS", marks), "answers_begin": begins}
+    return {
+        "beside": tuple(beside),
+        "marks": listed("MARKS", marks),
+        "answers_begin": begins,
+        "held_out_type": Raw("HeldOut" if begins else "set[bytes]"),
+        "keeps_together": together,
+        "opens": conversations or together,
+        "openings_of_row": _openings(stages),
+    }
+
+
+def _openings(stages: list[StageJob]) -> Raw:
+    """What the user has asked by each turn of a row."""
+    columns = {column for stage in stages for column in stage.kind.columns}
+    if not {"text", "input_ids"}.isdisjoint(columns):
+        return Raw('openings(row["messages"]) if "messages" in row else [question(row)]')
+    if "prompt" not in columns:
+        return Raw('openings(row["messages"])')
+    return Raw('openings(row["messages"] if "messages" in row else row["prompt"])')
+
+
+def answers_begin(stages: list[StageJob]) -> bool:
+    """Whether answers are learned that other turns follow, so that a conversation answers several questions."""
+    return any(of_conversations(stage) or stage.kind.masked for stage in stages)
+
+
+def keeps_together(job: Job) -> bool:
+    """Whether conversations that begin alike are kept on one side of a split."""
+    split, drawn = job.loaded.recipe.data.split, ("eval_fraction", "test_fraction")
+    by_column = split is not None and bool(split.time or split.group)
+    drawn_at_all = any(stage.value(fraction) for stage in job.stages for fraction in drawn)
+    return answers_begin(job.stages) and drawn_at_all and not by_column
 
 
 def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
@@ -42,6 +74,7 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
         "only_tokens": all("input_ids" in kind.columns for kind in kinds),
         "has_turns": any(stage.format.turns for stage in stages),
         "compares": any(len(kind.taught) > 1 for kind in kinds),
+        "compared_columns": sorted({column for kind in kinds if len(kind.taught) > 1 for column in kind.taught}),
         "proves_mask": any(kind.masked for kind in kinds),
         "all_prove_mask": all(kind.masked for kind in kinds),
         "all_labeled": all(kind.flag for kind in kinds),

@@ -35,29 +35,39 @@ _TOOL_SPEAKERS: dict[str, str] = {"function_call": "assistant", "observation": "
 def reading(job: Job) -> dict[str, Any]:
     """Where rows come from."""
     sources = sources_of(job)
-    paths = [source.path for source in sources if source.path]
     accepted = job.loaded.recipe.data.ignore or []
-    endings = [ending for ending in _READERS if any(_may_be(path, ending) for path in paths)]
+    endings, strips = endings_of(job), bool(accepted) and _strips(job)
     return {
         "reads_hub": any(source.hub for source in sources),
         "accepted": listed("IGNORED", accepted) if accepted else None,
-        "strips_hub": bool(accepted) and _strips_hub(job),
+        "strips": strips,
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
-        "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
+        "keeps_rows": keeps_rows(job),
         "reads_csv": ".csv" in endings,
         "reads_parquet": ".parquet" in endings,
-        "readers": [_reader(ending) for ending in _with_parts(endings)],
+        "readers": [_reader(ending, strips=strips) for ending in _with_parts(endings)],
         "rows_in_file": Raw(_rows_in_file(endings)),
         "by_ending": Raw(_by_ending(endings)) if len(endings) > 1 else None,
         **_columns(job),
     }
 
 
-def _strips_hub(job: Job) -> bool:
-    """Whether data sets of the hub are read without the columns that the recipe ignores: no rows may need them."""
+def keeps_rows(job: Job) -> bool:
+    """Whether rows that are prepared need not be prepared again: what the Hub holds may have changed."""
+    return all(source.path for source in sources_of(job))
+
+
+def endings_of(job: Job) -> list[str]:
+    """The endings that data files of the recipe may have."""
+    paths = [source.path for source in sources_of(job) if source.path]
+    return [ending for ending in _READERS if any(_may_be(path, ending) for path in paths)]
+
+
+def _strips(job: Job) -> bool:
+    """Whether typed columns are read without those that the recipe ignores: no rows may need them."""
     read = {name for way in ways_to_write(job.stages) for name in way.shape.columns.values()}
-    return any(source.hub for source in sources_of(job)) and read.isdisjoint(job.loaded.recipe.data.ignore or ())
+    return read.isdisjoint(job.loaded.recipe.data.ignore or ())
 
 
 def _rows_in_file(endings: Sequence[str]) -> str:
@@ -161,8 +171,8 @@ def _may_be(path: str, ending: str) -> bool:
     return suffix in (ending, "") or "*" in suffix
 
 
-def _reader(ending: str) -> Any:
-    text = snippet(f"data/readers/{ending.removeprefix('.')}.py.j2", {}, ())
+def _reader(ending: str, *, strips: bool) -> Any:
+    text = snippet(f"data/readers/{ending.removeprefix('.')}.py.j2", {"strips": strips}, ())
     return SimpleNamespace(function=Raw(_READERS[ending]), text=text)
 
 

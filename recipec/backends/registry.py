@@ -10,7 +10,7 @@ from typing import Any
 
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import starting_point
+from recipec.backends.models import added_by, starting_point
 from recipec.catalog.stack import stack
 from recipec.recipe.schema import STATUSES
 from recipec.render.artifact import Artifact
@@ -19,7 +19,7 @@ from recipec.render.mapping import Leaf
 # What makes a run another run, where the plan has it.
 HYPERPARAMETERS = (
     *("learning_rate", "schedule", "decay_share", "warmup", "global_batch_size", "max_length"),
-    *("attention", "packing"),
+    *("attention", "packing", "sampling"),
     *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
 )
@@ -95,7 +95,7 @@ def _adapter(stage: StageJob) -> dict[str, Any]:
     if stage.adapts.trains_all:
         return {}
     merged = {"merged_path": f"outputs/{stage.name}/merged"} if stage.adapts.merges else {}
-    return {"adapter_base": Leaf(starting_point(stage), stage.ids("model", "stage")), **merged}
+    return {"adapter_base": Leaf(starting_point(stage), stage.ids("model", "stage", *added_by(stage))), **merged}
 
 
 def _method(stage: StageJob) -> str:

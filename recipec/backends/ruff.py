@@ -7,6 +7,7 @@ from typing import Any
 from recipec.backends.companions import own_modules
 from recipec.backends.job import Job
 from recipec.backends.methods.online import FUNCTIONS
+from recipec.backends.models import added_by
 from recipec.render.artifact import Artifact
 
 
@@ -19,6 +20,6 @@ def _settings(job: Job) -> dict[str, Any]:
     """What tools must know of the bundle: its own modules, and the folder with files of the user's."""
     given = FUNCTIONS if any(stage.method.generates for stage in job.stages) else ""
     return {
-        "modules": job.because(own_modules(job), "stage", "sampling", "attention"),
+        "modules": job.because(own_modules(job), "stage", "sampling", "attention", *added_by(job.last)),
         "given": job.because(given, "stage"),
     }

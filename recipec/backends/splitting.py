@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.backends.job import Job, StageJob
-from recipec.backends.prepared_rows import of_conversations, weighs
+from recipec.backends.prepared_rows import answers_begin, of_conversations, weighs
 from recipec.backends.reading import split_column
 from recipec.facts.splitting import FEWEST_ROWS, OWN_CLASSES
 from recipec.render.traced import Raw
@@ -29,12 +29,13 @@ def _has(stage: StageJob, part: str) -> bool:
     return bool(stage.value(f"has_{part}_file") or stage.value(f"{part}_fraction"))
 
 
-def _comparing(job: Job) -> dict[str, bool]:
+def _comparing(job: Job) -> dict[str, Any]:
     """Whether rows for evaluation may be those of the test: where a file brings one of them."""
     data = job.loaded.recipe.data
     both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
     brought = data.eval is not None or data.test is not None
-    return {"all_compare": brought and all(both), "compares_parts": brought and any(both)}
+    asked = 'HeldOut().add(splits["test"])' if answers_begin(job.stages) else 'set(splits["test"]["question"][:])'
+    return {"all_compare": brought and all(both), "compares_parts": brought and any(both), "asked_of_test": Raw(asked)}
 
 
 def splitting(job: Job) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def requiring(job: Job) -> dict[str, Any]:
         "empty": True,
         "duplicates": True,
         "equal": any(len(kind.taught) > 1 for kind in kinds),
-        "contradictory": any(kind.flag for kind in kinds),
+        "contradictory": any(kind.flag or len(kind.taught) > 1 for kind in kinds),
         "leaks": True,
         "too_long": any(stage.value("overflow") == "drop" for stage in job.stages),
         "unanswered": any(map(cuts_answers, job.stages)),

@@ -8,14 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recipec import __version__
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, order_part
 from recipec.backends.intervals import best_part, saves_apart
-from recipec.backends.job import StageJob
+from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import launcher_of, start_of, start_text
 from recipec.backends.machine import gpu_names, output_gib, peak_part
 from recipec.backends.methods import BACKENDS
@@ -34,6 +33,7 @@ from recipec.backends.parts import Import, Part, import_blocks, import_lines, jo
 from recipec.backends.routing import compares_losses, router_part
 from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
+from recipec.backends.vocabulary import new_tokens_part
 from recipec.planner.document import stage_digest
 from recipec.recipe.schema import PROJECT_VARIABLES
 from recipec.recipe.trainer_arguments import arguments_of
@@ -97,8 +97,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     return {
         "summary": summary(stage),
         "start": start_text(job, f"{stage.folder}train.py"),
-        "version": __version__,
-        "recipe_file": job.loaded.path.name,
+        "compiled": compiled(job),
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "project_variables": _project_variables(stage),
@@ -163,6 +162,7 @@ def _brought(stage: StageJob) -> Part:
             continued.source_part(stage),
             _tokenizer_part(stage),
             random_weights_part(stage),
+            new_tokens_part(stage),
             names_part(stage),
             attention_part(stage),
             result_part(stage),
@@ -345,14 +345,16 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         **_device_names(stage),
         "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
         "tries_longest": stage.because(tries_longest, "sampling"),
+        "trained_rows": stage.traced("trained_rows") if "trained_rows" in stage.plan.decisions else 0,
         "mismatches": stage.because(
             _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"
         ),
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
+        "earns": stage.because(stage.method.earns, "stage"),
         "routes": stage.because(compares_losses(stage), "model", "stage"),
-        "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.name].trainer is None, "stage"),
+        "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.name].library_order, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
 

@@ -15,10 +15,10 @@ from recipec.bundle.folder import (
     check_paths,
     damaged,
     foreign,
+    not_written,
     of_another_recipe,
     strangers,
     unusable,
-    unwritable,
 )
 from recipec.bundle.lock import LockInputs, lock_text
 from recipec.bundle.source_map import source_map_text
@@ -31,6 +31,7 @@ from recipec.bundle.state import (
     Found,
     LastBuild,
     fingerprint,
+    has_damaged_lock,
     read_file,
     read_last,
 )
@@ -96,7 +97,7 @@ def write_bundle(
         return _refused(damaged(job.shown, found.path, found.why))
     except OSError as error:
         outcome = "the next build recovers" if is_interrupted(job.out) else "nothing was written"
-        return _refused(unwritable(job.shown, (error.strerror or str(error)).lower(), outcome))
+        return _refused(not_written(job.out, job.shown, error, outcome))
     return replace(result, exit_code=FOUND) if check and result.stale and not result.exit_code else result
 
 
@@ -117,6 +118,8 @@ def _run(job: _Job) -> WriteResult:
 def _compare_and_write(job: _Job) -> WriteResult:
     built = read_last(job.out)
     last = built or LastBuild()
+    if has_damaged_lock(job.out) and not job.force:
+        return _refused(damaged(job.shown, LOCK, "cannot be read, and it names the recipe that the bundle is of"))
     if linked := behind_link(job.out, job.shown, last.texts):
         return _refused(linked)
     if last.name not in ("", job.lock_inputs.name) and not job.force:

@@ -9,11 +9,13 @@ from itertools import chain, count
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.bundle.merge import has_markers, merge_json, merge_text
 from recipec.bundle.state import Found, LastBuild, read_file, read_text
 from recipec.render.artifact import Rendered
 
+_SAME = "you and the new build changed the same {}: yours are kept"
 _MADE_RUNNABLE = "Windows line ends removed, with which bash cannot run it"
 
 
@@ -121,31 +123,30 @@ def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnC
         return [FileChange(file.path, Action.KEEP_EDIT)]
     if file.path.endswith(".json"):
         return _edited_json(out, file, disk, built, on_conflict)
-    merged = merge_text(built, disk.text, file.text)
+    merged = merge_text(built, disk.text, file.text, keep=on_conflict is not OnConflict.MARKERS)
     if not merged.conflicts:
         return [_write(file, Action.MERGE, disk, text=merged.text)]
-    if on_conflict is not OnConflict.MARKERS:
-        return [
-            FileChange(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version is kept")
-        ]
-    places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''}"
-    return [_write(file, Action.CONFLICT, disk, f"markers in {places}", merged.text)]
+    places = f"{merged.conflicts} place{'s' * (merged.conflicts > 1)}"
+    note = f"markers in {places}" if on_conflict is OnConflict.MARKERS else f"{_SAME.format('lines')} in {places}"
+    return [_write(file, Action.CONFLICT, disk, note, merged.text)]
 
 
 def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[FileChange]:
     """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
-    why = "you and the new build changed the same value"
     try:
         merged = merge_json(built, disk.text, file.text)
     except ValueError as error:
-        merged, why = None, f"your version is not JSON that can be merged ({error})"
-    if merged is not None:
-        return [_write(file, Action.MERGE, disk, text=_as_lines_merge(file, disk.text, built, merged))]
+        why, text = f"your version is not JSON that can be merged ({error}), and is kept", None
+    else:
+        why, text = _SAME.format("values"), _as_lines_merge(file, disk.text, built, merged.text)
+        if not merged.conflicts:
+            return [_write(file, Action.MERGE, disk, text=text)]
+    change = FileChange(file.path, Action.CONFLICT, why, text, file.executable, found=disk)
     if on_conflict is not OnConflict.MARKERS:
-        return [FileChange(file.path, Action.CONFLICT, f"{why}; your version is kept")]
+        return [change]
     beside, found = _beside(out, file, built)
     return [
-        FileChange(file.path, Action.CONFLICT, f"{why}; your version is kept, the new build is in {beside}"),
+        replace(change, note=f"{why}, the new build is in {beside}"),
         FileChange(beside, Action.OVERWRITE if found else Action.CREATE, text=file.text, found=found),
     ]
 
@@ -168,7 +169,7 @@ def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
     """The merge by lines where it says the same as the merge by keys, because it keeps the user's layout."""
     import json
 
-    lines = merge_text(built, disk, file.text)
+    lines = merge_text(built, disk, file.text, keep=True)
     try:
         return lines.text if json.loads(lines.text) == json.loads(merged) else merged
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from errno import EFBIG
 from pathlib import Path, PurePosixPath
 
 from recipec.bundle.paths import is_behind_link, stays_inside
@@ -112,6 +113,32 @@ def unwritable(
 ) -> Diagnostic:
     """The report that the folder could not be written."""
     return Diagnostic("E0702", f"cannot write {shown}", notes=(f"{why}; {outcome}",), help=(help,))
+
+
+def not_written(out: Path, shown: str, error: OSError, outcome: str) -> Diagnostic:
+    """The report of an error of the system, with the file that it is about where that lies in the folder."""
+    said = error.strerror or str(error)
+    why, path = said[:1].lower() + said[1:], _path_of(out, error)
+    if not path:
+        return unwritable(shown, why, outcome)
+    if error.errno != EFBIG:
+        return unwritable(shown, f"{shown}/{path}: {why}", outcome)
+    return unwritable(shown, f"{shown}/{path}: {why}", outcome, _smaller(out, shown, path))
+
+
+def _path_of(out: Path, error: OSError) -> str:
+    """The file of an error, relative to the folder; "" where there is none, or it lies elsewhere."""
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else out
+    return path.relative_to(out).as_posix() if out in path.parents else ""
+
+
+def _smaller(out: Path, shown: str, path: str) -> str:
+    """What to do about a file that is too large to be compared with its new text."""
+    if path.startswith(f"{STATE}/"):
+        return f"restore {shown}/{STATE} from version control"
+    if (out / LAST / path).is_file():
+        return f"shorten {shown}/{path}, or copy {shown}/{LAST}/{path} over it: that is the file as it was built"
+    return f"move {shown}/{path} out of the folder"
 
 
 def check_paths(paths: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from recipec.bundle.lines import lines_of, stretches
 
 MINE, LAST, NEW = "<<<<<<< your edit", "||||||| last build", ">>>>>>> new build"
+BETWEEN = "======="
 _ABSENT = object()
 
 
@@ -20,17 +21,20 @@ class Merged(Struct, frozen=True):
     conflicts: int
 
 
-def merge_text(last: str, mine: str, new: str) -> Merged:
+def merge_text(last: str, mine: str, new: str, keep: bool = False) -> Merged:
     """Merge line by line; a conflict becomes markers around your edit, the last build and the new build.
 
     Lines that all three share divide the files into chunks; a chunk that one side left as it was takes the other side.
+    With `keep` there are no markers: the lines that you changed stay yours.
     """
     merged: list[str] = []
     conflicts = 0
     for chunk_last, chunk_mine, chunk_new, shared in _chunks(*map(lines_of, (last, mine, new))):
         settled = _settle(chunk_last, chunk_mine, chunk_new)
         conflicts += settled is None
-        merged += settled if settled is not None else _marked(chunk_last, chunk_mine, chunk_new)
+        if settled is None:
+            settled = (_kept if keep else _marked)(chunk_last, chunk_mine, chunk_new)
+        merged += settled
         merged += shared
     return Merged("".join(merged), conflicts)
 
@@ -40,16 +44,30 @@ def has_markers(text: str) -> bool:
     return any(line.startswith((MINE, NEW)) for line in lines_of(text))
 
 
-def merge_json(last: str, mine: str, new: str) -> str | None:
-    """Merge JSON documents key by key; None when both sides changed one value differently.
+_SIDES = {MINE: "your edit", LAST: "the last build", BETWEEN: "the new build", NEW: ""}  # what follows each marker
+
+
+def conflict_at(text: str, number: int) -> str:
+    """Which side of a conflict that is not resolved has line `number` (from 1), "a marker"; "" outside of conflicts."""
+    side = ""
+    for line in lines_of(text)[:number]:
+        marker = next((each for each in _SIDES if line.rstrip("\n") == each), None)
+        opened = marker is not None and (bool(side) or marker == MINE)
+        side, found = (_SIDES[marker], "a marker") if opened else (side, side)
+    return found
+
+
+def merge_json(last: str, mine: str, new: str) -> Merged:
+    """Merge JSON documents key by key; a value that both sides changed differently stays yours.
 
     Raises ValueError where one is not JSON that can be written as it was read.
     """
     from recipec.render.mapping import render_mapping
 
     try:
-        merged = _merge_values(*map(_read_json, (last, mine, new)))
-        return None if merged is None else render_mapping(merged[0], "json")
+        conflicts: list[Any] = []
+        merged = _merge_values(*map(_read_json, (last, mine, new)), conflicts)
+        return Merged(render_mapping(merged, "json"), len(conflicts))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -60,7 +78,7 @@ def _read_json(text: str) -> Any:
 
     from recipec.render.characters import is_allowed
 
-    document = json.loads(text)
+    document = json.loads(text.removeprefix("\ufeff"))
     json.dumps(document, allow_nan=False)  # Python reads NaN, Infinity and 1e999, which JSON does not have
     if not all(map(is_allowed, "".join(_texts(document)))):
         raise ValueError("it holds control characters or half of a character")
@@ -108,34 +126,41 @@ def _settle(last: Any, mine: Any, new: Any) -> Any:
 
 def _marked(last: Sequence[str], mine: Sequence[str], new: Sequence[str]) -> list[str]:
     mine, last, new = _ended(mine), _ended(last), _ended(new)
-    return [f"{MINE}\n", *mine, f"{LAST}\n", *last, "=======\n", *new, f"{NEW}\n"]
+    return [f"{MINE}\n", *mine, f"{LAST}\n", *last, f"{BETWEEN}\n", *new, f"{NEW}\n"]
+
+
+def _kept(last: Sequence[str], mine: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Your lines; where all sides have as many, those that you left as they were take the new build's."""
+    if not len(last) == len(mine) == len(new):
+        return [*mine]
+    return [theirs if own == before else own for before, own, theirs in zip(last, mine, new, strict=True)]
 
 
 def _ended(lines: Sequence[str]) -> list[str]:
     return [line if line.endswith("\n") else line + "\n" for line in lines]
 
 
-def _merge_values(last: Any, mine: Any, new: Any) -> tuple[Any] | None:
-    """The merged value in a tuple, which may hold `_ABSENT`; None for a conflict."""
+def _merge_values(last: Any, mine: Any, new: Any, conflicts: list[Any]) -> Any:
+    """The merged value, or `_ABSENT`; where both sides changed it, the user's, which is added to `conflicts`."""
     if _same(mine, new) or _same(new, last):
-        return (mine,)
+        return mine
     if _same(mine, last):
-        return (new,)
-    if all(isinstance(side, Mapping) for side in (mine, new)):
-        return _merge_keys(last if isinstance(last, Mapping) else {}, mine, new)
-    return None
+        return new
+    if isinstance(mine, Mapping) and isinstance(new, Mapping):
+        return _merge_keys(last if isinstance(last, Mapping) else {}, mine, new, conflicts)
+    conflicts.append(mine)
+    return mine
 
 
-def _merge_keys(last: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Any] | None:
+def _merge_keys(
+    last: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any], conflicts: list[Any]
+) -> dict[str, Any]:
     """Keys in the order of the new build, the user's own after them."""
-    merged = {}
-    for key in dict.fromkeys([*new, *mine]):
-        value = _merge_values(*(side.get(key, _ABSENT) for side in (last, mine, new)))
-        if value is None:
-            return None
-        if value[0] is not _ABSENT:
-            merged[key] = value[0]
-    return (merged,)
+    merged = {
+        key: _merge_values(*(side.get(key, _ABSENT) for side in (last, mine, new)), conflicts)
+        for key in dict.fromkeys([*new, *mine])
+    }
+    return {key: value for key, value in merged.items() if value is not _ABSENT}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ Lines = Mapping[str, Mapping[int, tuple[str, ...]]]  # path -> line of the last 
 class _SourceMap(Struct, frozen=True):
     schema_version: int
     files: Lines
+    copies: Mapping[str, str] = {}  # path -> the user's file that it is a copy of
 
 
 class Origin(Struct, frozen=True):
@@ -32,19 +33,31 @@ class Origin(Struct, frozen=True):
     edited: bool = False  # the user changed this line
 
 
-def source_map_text(files: Iterable[Rendered]) -> str:
+def source_map_text(files: Collection[Rendered]) -> str:
     """The map of a build, with lines as keys."""
     maps = {file.path: {str(line): list(ids) for line, ids in sorted(file.lines.items())} for file in files}
-    return dump_json({"schema_version": SCHEMA_VERSION, "files": maps})
+    copies = {file.path: file.copy_of for file in files if file.copy_of}
+    return dump_json({"schema_version": SCHEMA_VERSION, "files": maps} | ({"copies": copies} if copies else {}))
 
 
 def load(out: Path) -> Lines | None:
     """The source map of the bundle in `out`, None when there is none that we can read."""
+    found = _load(out)
+    return found and found.files
+
+
+def copied_from(out: Path, path: str) -> str:
+    """The user's file that a file of the bundle is a copy of; "" where it is none."""
+    found = _load(out)
+    return found.copies.get(path, "") if found else ""
+
+
+def _load(out: Path) -> _SourceMap | None:
     try:
         found = decode(read_regular(out / SOURCE_MAP, MOST_BYTES), type=_SourceMap)
     except (OSError, ValueError, RecursionError):
         return None
-    return found.files if found.schema_version == SCHEMA_VERSION else None
+    return found if found.schema_version == SCHEMA_VERSION else None
 
 
 def ids_at(out: Path, path: str, line: int) -> Origin | None:

@@ -89,6 +89,11 @@ def dump_json(data: object) -> str:
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def has_damaged_lock(out: Path) -> bool:
+    """Whether there is a lock that cannot be read: then nothing says of which recipe the bundle is."""
+    return (out / LOCK).exists() and read_lock(out) is None
+
+
 def read_lock(out: Path) -> Lock | None:
     """The last lock; None where there is none that can be read, or one with paths outside the bundle."""
     try:

@@ -13,6 +13,9 @@ LinearShape = tuple[str, int, int]  # module name inside its block, input featur
 ExpertShape = tuple[str, int, int, int]  # parameter path in its block, experts, input features, output features
 
 
+HEAD = "lm_head"  # what implementations call the matrix from states to the vocabulary
+
+
 class Modules(Struct, frozen=True):
     """What an implementation calls its linear modules; one name where projections are fused."""
 
@@ -20,6 +23,7 @@ class Modules(Struct, frozen=True):
     output: str = "o_proj"
     mlp_in: tuple[str, ...] = ("gate_proj", "up_proj")
     mlp_out: str = "down_proj"
+    embedding: str = "embed_tokens"  # the matrix of the vocabulary; where the output has another, that is HEAD
 
 
 class Experts(Struct, frozen=True):
@@ -36,6 +40,8 @@ class Experts(Struct, frozen=True):
     dense_layers: int = 0  # layers with a plain MLP instead of experts
     bias: bool = False  # on expert projections and router
     balanced: bool = True  # a loss can keep the load of the experts balanced
+    norms: int = 0  # over the hidden size, beside those of a layer without experts
+    router: str = ""  # a linear module with scales before and behind it; empty: a parameter of its own
 
 
 class WholeAttention(Struct, frozen=True):
@@ -165,7 +171,8 @@ class Architecture(Struct, frozen=True):
             return mixing + self._mlp_shapes(self.intermediate_size)
         shared = self.moe.shared_intermediate_size
         gate = (("shared_expert_gate", self.hidden_size, 1),) if self.moe.shared_gate else ()
-        return mixing + (self._mlp_shapes(shared) + gate if shared else ())
+        router = ((self.moe.router, self.hidden_size, self.moe.count),) if self.moe.router else ()
+        return mixing + (self._mlp_shapes(shared) + gate if shared else ()) + router
 
     @property
     def linear_groups(self) -> tuple[tuple[int, tuple[LinearShape, ...]], ...]:
@@ -187,9 +194,28 @@ class Architecture(Struct, frozen=True):
 
     @property
     def attention_modules(self) -> tuple[str, ...]:
-        """The linear modules of attention, and of what stands in its place."""
+        """The linear modules of attention, and of what stands in its place, that take an adapter."""
         mixing = self.mixer.linear_shapes(self.hidden_size) if self.mixer else ()
-        return tuple(dict.fromkeys((*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing))))
+        names = dict.fromkeys((*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing)))
+        return tuple(name for name in names if name not in self.unadapted)
+
+    @property
+    def unadapted(self) -> tuple[str, ...]:
+        """The linear modules that take no adapter."""
+        return self.mixer.unadapted if self.mixer else ()
+
+    @property
+    def adaptable(self) -> tuple[str, ...]:
+        """The linear modules that may have an adapter: of a mixture of experts those of attention alone."""
+        if self.moe:
+            return self.attention_modules
+        names = dict.fromkeys(name for _, shapes in self.linear_groups for name, _, _ in shapes)
+        return tuple(name for name in names if name not in self.unadapted)
+
+    @property
+    def named_linear(self) -> tuple[str, ...]:
+        """Those of a dense model by name, where PEFT's word for all of them takes one that has no adapter."""
+        return self.adaptable if self.unadapted else ()
 
     @property
     def expert_parameters(self) -> tuple[str, ...]:
@@ -264,6 +290,9 @@ class Architecture(Struct, frozen=True):
         if self.moe is None:
             return 0
         router = self.moe.count * (self.hidden_size + self.moe.bias)
+        if self.moe.router:  # its weight is one of the linear modules; its scales, of what it takes and of each expert
+            router = self.hidden_size + self.moe.count
+        router += self.moe.norms * self._norm_params
         one = sum((inputs + self.moe.bias) * outputs for _, _, inputs, outputs in self.expert_shapes())
         return router + counted * one
 

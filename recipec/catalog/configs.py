@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts, WholeAttention
-from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType, MoeType, WholeType
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.refused import why_no_type
+from recipec.catalog.type_row import Key, MixerType, ModelType, MoeType, WholeType
 
 _SIZES = {
     "hidden_size": "hidden_size",
@@ -45,7 +46,6 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     if row.moe and row.moe.count not in config and row.moe.count_saved in config:
         config = {**config, row.moe.count: config[row.moe.count_saved]}
     _refuse_missing(model_type, config, row)
-    _refuse_other_mixers(model_type, config, row)
     config = _as_written_today(config, row)
     sizes = {field: _integer(config, key) for field, key in _sizes(row).items()}
     sizes["intermediate_size"] = _width(config, row, sizes["intermediate_size"])
@@ -76,31 +76,22 @@ def _sizes(row: ModelType) -> dict[str, str]:
     return _SIZES | {"intermediate_size": row.intermediate}
 
 
-def _required(row: ModelType) -> tuple[str, ...]:
+def _required(config: Mapping[str, Any], row: ModelType) -> tuple[str, ...]:
     keys = list(_sizes(row).values())
     if not row.kv_heads_optional:
         keys.append("num_key_value_heads")
-    if row.moe:
-        keys += [row.moe.count, "num_experts_per_tok", row.moe.intermediate]
+    if row.moe and not row.moe.switch:
+        keys.append(row.moe.count)
+    if row.moe and _has_experts(config, row.moe):
+        keys += [row.moe.count, row.moe.per_token, row.moe.intermediate]
         keys += [key for key in (row.moe.shared, row.moe.shared_count, row.moe.dense_first) if key]
     return tuple(dict.fromkeys(keys))
 
 
 def _refuse_missing(model_type: str, config: Mapping[str, Any], row: ModelType) -> None:
-    missing = tuple(key for key in _required(row) if key not in config)
+    missing = tuple(key for key in _required(config, row) if key not in config)
     if missing:
         raise UnsupportedConfig(f"the {model_type} configuration lacks {', '.join(missing)}", missing)
-
-
-def _refuse_other_mixers(model_type: str, config: Mapping[str, Any], row: ModelType) -> None:
-    """Granite 4 has models of attention alone under the type of its hybrids."""
-    if not row.attention_alone:
-        return
-    kinds = set(config.get("layer_types") or ())
-    if kinds - {"attention", "full_attention"} or not kinds:
-        raise UnsupportedConfig(f"the {model_type} configuration has Mamba layers, whose memory is not modeled")
-    if config.get("num_local_experts", 8):
-        raise UnsupportedConfig(f"the {model_type} configuration has experts, which are built for other types only")
 
 
 def _heads(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
@@ -177,11 +168,36 @@ def _saved_heads(by_layer: Any, key: str, whole: list[int]) -> Mapping[str, Any]
 
 
 def _mixers(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
-    """The mixer of a hybrid, and which layers have attention instead."""
-    if row.unbuilt and config.get(row.unbuilt):
-        raise UnsupportedConfig(f"{row.unbuilt} is on, which is not built")
-    fields = {field: _integer({key.name: key.default, **config}, key.name) for field, key in row.fields.items()}
+    """The mixer of a hybrid, and which layers have attention instead; nothing where all of them have."""
+    config = _kinds_renamed(config, row)
+    if row.optional and set(config.get("layer_types") or ()) == {_WHOLE}:
+        return {}
+    for key in row.built:
+        if _flag(config, key) != key.default:
+            raise UnsupportedConfig(f"{key.name} is {'off' if key.default else 'on'}, which is not built")
+    sizes = {**{key.name: key.default for key in row.fields.values()}, **config, **_head(config, row)}
+    fields = {field: _integer(sizes, key.name) for field, key in row.fields.items()}
     return {"mixer": row.shape(**fields), **_attending(config, row)}
+
+
+def _kinds_renamed(config: Mapping[str, Any], row: MixerType) -> Mapping[str, Any]:
+    """With the kinds of layers as transformers 5 has them."""
+    if not isinstance(kinds := config.get("layer_types"), list):
+        return config
+    return {**config, "layer_types": [row.older.get(kind, kind) for kind in kinds]}
+
+
+def _head(config: Mapping[str, Any], row: MixerType) -> dict[str, int]:
+    """The features of a head of the mixer, where the inner width over the hidden size gives them."""
+    if row.expand is None:
+        return {}
+    width = _integer({row.expand.name: row.expand.default, **config}, row.expand.name) * config["hidden_size"]
+    heads, head = (row.fields[field] for field in ("heads", "head_dim"))
+    count = _integer({heads.name: heads.default, **config}, heads.name)
+    stated = config.get(head.name, "auto")
+    if width % count or stated not in ("auto", width // count):
+        raise UnsupportedConfig(f"{heads.name} times {head.name} is not {row.expand.name} times hidden_size")
+    return {head.name: width // count}
 
 
 def _attending(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
@@ -191,7 +207,7 @@ def _attending(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
         return _places(_whole_layers(config["layer_types"], layers, row.layer_type), layers)
     if row.every:
         return {"full_attention_every": _integer({row.every.name: row.every.default, **config}, row.every.name)}
-    if not config.get(row.listed):
+    if not row.listed or not config.get(row.listed):
         raise UnsupportedConfig("layer_types does not say which layers have attention", ("layer_types",))
     return _places(list(config[row.listed]), layers)
 
@@ -206,16 +222,24 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
     """The keys of a config.json that tell these layers apart, with their windows or mixers; the way back of
     `architecture_from_config`."""
     row = MODEL_TYPES[architecture.model_type]
-    if row.attention_alone:
-        return {"layer_types": _layer_types(architecture), "num_local_experts": 0}
     if row.mixer:
-        shape = {key.name: getattr(architecture.mixer, field) for field, key in row.mixer.fields.items()}
-        return {"layer_types": _layer_types(architecture, row.mixer.layer_type), **shape}
+        types = {"layer_types": _layer_types(architecture, row.mixer.layer_type)}
+        return types | _mixer_keys(architecture, row.mixer)
     if not row.windowed:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
     types = {"layer_types": _layer_types(architecture)} if row.layers_differ else {}
     return {"sliding_window": architecture.sliding_window, **switch, **types, **_whole_keys(architecture, row.whole)}
+
+
+def _mixer_keys(architecture: Architecture, row: MixerType) -> dict[str, int]:
+    """The keys that give the shape of the mixer; where there is none, heads that any hidden size has."""
+    mixer = architecture.mixer
+    if mixer is None:
+        return {row.fields["heads"].name: 1}
+    shape = {key.name: getattr(mixer, field) for field, key in row.fields.items()}
+    expand = {row.expand.name: mixer.inner // architecture.hidden_size} if row.expand else {}
+    return shape | expand
 
 
 def _whole_keys(architecture: Architecture, row: WholeType | None) -> dict[str, Any]:
@@ -248,12 +272,14 @@ def expert_keys(architecture: Architecture) -> dict[str, Any]:
     """The keys of a config.json that give these experts; the first layers are the plain ones."""
     experts, row = architecture.moe, MODEL_TYPES[architecture.model_type].moe
     if experts is None or row is None:
-        return {}
+        return _without_experts(row) if row else {}
     keys: dict[str, Any] = {
         row.count: experts.count,
-        "num_experts_per_tok": experts.per_token,
+        row.per_token: experts.per_token,
         row.intermediate: experts.intermediate_size,
     }
+    if row.switch:
+        keys[row.switch.name] = True
     if row.shared:
         keys[row.shared] = experts.shared_intermediate_size
     if row.shared_count:
@@ -263,6 +289,11 @@ def expert_keys(architecture: Architecture) -> dict[str, Any]:
     if row.sparse_steps:
         keys |= {"decoder_sparse_step": 1, "mlp_only_layers": list(range(experts.dense_layers))}
     return keys
+
+
+def _without_experts(row: MoeType) -> dict[str, Any]:
+    """The key of a type that may have experts for a model that has none."""
+    return {row.switch.name: False} if row.switch else {row.count: 0}
 
 
 def _layer_types(architecture: Architecture, other: str = _WINDOWED) -> list[str]:
@@ -307,27 +338,38 @@ def _distance(whole: list[int], layers: int) -> int | None:
 
 
 def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
-    if row.moe is None:
+    if row.moe is None or not _has_experts(config, row.moe):
         return None
     return Experts(
         count=_integer(config, row.moe.count),
-        per_token=_integer(config, "num_experts_per_tok"),
+        per_token=_integer(config, row.moe.per_token),
         intermediate_size=_integer(config, row.moe.intermediate),
         block=row.moe.block,
-        shared_intermediate_size=_shared(config, row.moe),
+        shared_intermediate_size=_shared(config, row.moe, _integer(config, row.intermediate)),
         shared_gate=bool(row.moe.shared),
         dense_layers=_dense_layers(config, row.moe),
         bias=row.moe.bias,
         balanced=row.moe.balanced,
+        norms=row.moe.norms,
+        router=row.moe.router,
         gate_up=row.moe.gate_up,
         down=row.moe.down,
     )
 
 
-def _shared(config: Mapping[str, Any], row: MoeType) -> int:
+def _has_experts(config: Mapping[str, Any], row: MoeType) -> bool:
+    """Whether a model of a type that may have experts has them."""
+    if row.switch:
+        return _flag(config, row.switch)
+    return not (row.optional and config.get(row.count) == 0)
+
+
+def _shared(config: Mapping[str, Any], row: MoeType, plain: int) -> int:
     """Width of the MLP that every token passes beside the experts; 0 where there is none."""
     if row.shared_count:
         return _count(config, row.shared_count) * _integer(config, row.intermediate)
+    if row.beside:
+        return plain
     return _integer(config, row.shared) if row.shared else 0
 
 

@@ -42,6 +42,11 @@ class Gpu(Struct, frozen=True):
     measured: Measured | None = None  # where the recipe names a file of `recipec probe`
 
     @property
+    def int8(self) -> bool:
+        """Whether it may have 8-bit matrix units: NVIDIA GPUs from 7.5 on (bitsandbytes 0.50, installation)."""
+        return self.capability is None or self.capability >= 7.5
+
+    @property
     def varlen(self) -> bool:
         """Whether it has PyTorch's variable-length kernel, which is shown for NVIDIA's from an A100 on."""
         return self.vendor == "nvidia" and self.flash_attention
@@ -67,6 +72,16 @@ def others_meant(name: str, taken: Gpu) -> tuple[str, ...]:
         return ()
     entries = [entry for entry in entries_with(_FOLDER, _ANY) if entry["name"] != taken.name]
     return tuple(entry["name"] for entry in entries if any(part.startswith(f"{wanted}-") for part in _called(entry)))
+
+
+_COUNTED = re.compile(r"\s*(?:(\d+)\s*x\s*(.+)|(.+?)\s*x\s*(\d+))\s*", re.IGNORECASE)  # "4x A100", "A100 x 4"
+
+
+def several(name: str) -> tuple[int, Gpu] | None:
+    """How many of which GPU a name such as "4x A100 80GB" means; None for other names."""
+    found = _COUNTED.fullmatch(name)
+    one = gpu(found[2] or found[3]) if found else None
+    return (int(found[1] or found[4]), one) if found and one else None
 
 
 def nearest_gpus(name: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
 from recipec.catalog.models import Model
 from recipec.catalog.templates import template_with
-from recipec.files import read_regular
+from recipec.files import read_lines, read_regular
 
 _MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
 _MOST_OF_TOKENIZER = 256 * 2**20  # tokenizer.json: 250,000 tokens and their merges take 33 MB
@@ -59,11 +59,22 @@ def has_token(folder: Path, token: str) -> bool | None:
     return None if token in _vocabulary(tokenizer) else False  # words are not always what text is cut into
 
 
+def tokens_of(folder: Path) -> set[str]:
+    """The tokens of the tokenizer saved in `folder`, as it writes them; none where its files do not show them."""
+    try:
+        tokenizer = read_config(folder / "tokenizer.json", _MOST_OF_TOKENIZER)
+        return _added_tokens(folder) | {*map(_content, _listed(tokenizer.get("added_tokens")))} | _vocabulary(tokenizer)
+    except UnsupportedConfig:
+        return set()
+
+
 def _vocabulary(tokenizer: dict[str, Any]) -> set[str]:
     """The words of the model in tokenizer.json: a table, or a list with a score for each."""
     model = tokenizer.get("model")
     words = model.get("vocab") if isinstance(model, dict) else ()
-    return set(words) if isinstance(words, dict) else {str(pair[0]) for pair in words or () if isinstance(pair, list)}
+    if isinstance(words, dict):
+        return set(words)
+    return {str(pair[0]) for pair in _listed(words) if isinstance(pair, list) and pair}
 
 
 def _added_tokens(folder: Path) -> set[str]:
@@ -76,8 +87,8 @@ def _added_tokens(folder: Path) -> set[str]:
 
 
 def _listed(values: Any) -> list[Any]:
-    """What may be a list, a table of values or nothing."""
-    return list(values.values()) if isinstance(values, dict) else list(values or ())
+    """What may be a list or a table of values; nothing where it is neither."""
+    return list(values.values()) if isinstance(values, dict) else values if isinstance(values, list) else []
 
 
 def read_config(path: Path, most: int = _MOST_BYTES) -> dict[str, Any]:
@@ -105,8 +116,7 @@ def _template(folder: Path, tokenizer: dict[str, Any]) -> str | None:
     file, listed = folder / "chat_template.jinja", tokenizer.get("chat_template")
     if file.is_file():
         try:
-            text = read_regular(file, _MOST_BYTES).decode("utf-8")
-            return text.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads text
+            return read_lines(file, _MOST_BYTES)
         except (OSError, ValueError) as error:
             raise UnsupportedConfig(f"{file.name} cannot be read: {error}") from error
     return (listed if isinstance(listed, str) else "") if listed else None
@@ -116,6 +126,8 @@ def _stop_tokens(folder: Path, tokenizer: dict[str, Any]) -> tuple[str, ...]:
     """The tokens that generation stops at; else the tokenizer's own end token; else none."""
     ids = _optional(folder / "generation_config.json").get("eos_token_id")
     known = tokenizer.get("added_tokens_decoder") or {}
+    if not isinstance(known, dict):
+        raise UnsupportedConfig("`added_tokens_decoder` in tokenizer_config.json is no table")
     listed = ids if isinstance(ids, list) else [ids]
     stops = tuple(_content(known[str(id)]) for id in listed if str(id) in known)
     return stops or tuple(filter(None, [_content(tokenizer.get("eos_token"))]))

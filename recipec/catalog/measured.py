@@ -85,6 +85,24 @@ TABLES = {
     ),
 }
 HEAD = ("format", "date")  # above the tables
+# What a key can hold on any machine, far around what machines have: our decision. Rates have peaks as well.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "cores": (1, 4_096),
+    "host_memory_gib": (0.1, 65_536),
+    "started_gib": (0.001, 65_536),
+    "start_seconds": (0.01, 3_600),
+    "total_gib": (0.1, 1_024),
+    "free_gib": (0.001, 1_024),
+    **dict.fromkeys(("gb_s", "to_device_gb_s", "to_host_gb_s", "write_gb_s", "read_gb_s"), (0.001, 1e5)),
+    "bus_gb_s": (1e-6, 1e5),
+    "tflops": (1e-6, 1e5),
+    **dict.fromkeys(("seconds", "passes_seconds", "optimizer_seconds"), (1e-7, 3_600)),
+    **dict.fromkeys(("tokens", "width", "heads", "head_size", "sequences"), (1, 2**30)),
+    "ranks": (1, 65_536),
+    "mib": (1, 2**20),
+    "parameters": (1, 1e13),
+}
+SPREAD_BOUNDS = (0, 1_000)  # of every spread, which is a share
 
 
 class Probed(Struct, frozen=True):

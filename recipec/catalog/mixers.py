@@ -46,6 +46,11 @@ class GatedDeltaNet(Struct, frozen=True):
         """The convolution, two numbers for the decay of each head, and the norm of a head's output."""
         return self.convolved * self.kernel + 2 * self.value_heads + self.value_dim
 
+    @property
+    def unadapted(self) -> tuple[str, ...]:
+        """Linear modules that take no adapter."""
+        return ()
+
     def shrunk(self) -> GatedDeltaNet:
         """A tiny one of the same kind, with as many value heads to a key head."""
         heads = 2 * self.value_heads // self.key_heads
@@ -65,9 +70,53 @@ class ShortConvolution(Struct, frozen=True):
         """The convolution, one filter for each feature."""
         return hidden * self.kernel
 
+    @property
+    def unadapted(self) -> tuple[str, ...]:
+        """Linear modules that take no adapter."""
+        return ()
+
     def shrunk(self) -> ShortConvolution:
         """A tiny one of the same kind."""
         return self
 
 
-Mixer = GatedDeltaNet | ShortConvolution
+class StateSpace(Struct, frozen=True):
+    """Mamba 2, a selective state space behind a short convolution (`GraniteMoeHybridMambaLayer`), whose convolution has
+    biases and whose projections have none."""
+
+    heads: int
+    head_dim: int  # features of a head
+    state: int  # numbers that each feature of a head remembers
+    groups: int  # of heads that are read and written with the same projections
+    kernel: int  # tokens that the convolution sees
+    chunk: int  # tokens that are solved at once
+
+    @property
+    def inner(self) -> int:
+        """Features of all heads together."""
+        return self.heads * self.head_dim
+
+    @property
+    def convolved(self) -> int:
+        """Channels of the convolution: what is remembered, and for each group how it is written and read."""
+        return self.inner + 2 * self.groups * self.state
+
+    @property
+    def unadapted(self) -> tuple[str, ...]:
+        """mamba_ssm takes the weight of this module itself, past an adapter on it (PEFT issue 2274)."""
+        return ("out_proj",)
+
+    def linear_shapes(self, hidden: int) -> tuple[tuple[str, int, int], ...]:
+        """Its linear modules as (name, in, out): the gate, what is convolved and the steps of the heads; and output."""
+        return ("in_proj", hidden, self.inner + self.convolved + self.heads), ("out_proj", self.inner, hidden)
+
+    def other_params(self, hidden: int) -> int:
+        """The convolution with its biases, three numbers for each head, and the norm of the output."""
+        return self.convolved * (self.kernel + 1) + 3 * self.heads + self.inner
+
+    def shrunk(self) -> StateSpace:
+        """A tiny one of the same kind, twice as wide as the stand-in's 64 features."""
+        return StateSpace(4, head_dim=32, state=16, groups=min(2, self.groups), kernel=self.kernel, chunk=32)
+
+
+Mixer = GatedDeltaNet | ShortConvolution | StateSpace

@@ -5,106 +5,9 @@ Checked 2026-11-20 against the modelling and configuration sources of transforme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from msgspec import Struct
-
 from recipec.catalog.architecture import Modules
-from recipec.catalog.mixers import GatedDeltaNet, Mixer, ShortConvolution
-
-_SPLIT = Modules()
-
-
-class Key(NamedTuple):
-    """A boolean that config.json decides, and the class default for when it does not say."""
-
-    name: str
-    default: bool
-
-
-class MoeType(Struct, frozen=True):
-    """How a mixture-of-experts config names its parts."""
-
-    block: str
-    count: str = "num_experts"
-    count_saved: str = ""  # what save_pretrained of transformers 5 calls it, where that is another name
-    intermediate: str = "moe_intermediate_size"
-    shared: str = ""  # key of the shared expert's size, behind a gate of its own
-    shared_count: str = ""  # key of how many experts' width all tokens pass, without a gate
-    dense_first: str = ""  # key of how many first layers have a plain MLP
-    balanced: bool = True  # transformers has a loss that keeps the load of its experts balanced
-    sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
-    bias: bool = False
-    gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
-    down: str = "experts.down_proj"
-
-
-class Number(NamedTuple):
-    """A number that config.json states, and the class default for when it does not."""
-
-    name: str
-    default: int
-
-
-class MixerType(Struct, frozen=True):
-    """How the config of a hybrid names its layers without attention, and the shape of what they have instead."""
-
-    shape: type[Mixer]
-    layer_type: str  # what layer_types calls these layers
-    fields: Mapping[str, Number]  # field of the shape -> its key
-    every: Number | None = None  # key of the n of which every n-th layer has attention, where layer_types does not say
-    listed: str = ""  # an older key: the places of the layers with attention
-    unbuilt: str = ""  # a switch whose parts are not built: it is refused
-
-
-class WholeType(Struct, frozen=True):
-    """How the config of a model names the heads of its layers without a window, where they differ from the others."""
-
-    head_dim: Number
-    kv_heads: str  # key; it holds where `shares_values` is on
-    shares_values: Key  # keys and values come from one projection
-    by_layer: str  # key of what transformers 5 saves instead of them: layer -> its own sizes
-    unbuilt: tuple[Number | Key, ...]  # switches and sizes whose parts are not built: they are refused
-
-
-class ModelType(Struct, frozen=True):
-    """One row: class names, module names, and the defaults that transformers fills in."""
-
-    decoder_layer: str
-    ties: bool = False  # class default of tie_word_embeddings
-    kv_heads_optional: bool = True  # absent num_key_value_heads means one per attention head
-    head_dim: int | None = None  # class default; None: hidden_size / num_attention_heads
-    qkv_bias: bool | Key = False
-    output_bias: bool | Key = False
-    mlp_bias: bool | Key = False
-    norm_bias: bool = False
-    qk_norm: str | None = None
-    qk_norm_switch: Key | None = None  # None: it has these norms wherever the row names them
-    sinks: bool = False
-    output_gate: bool = False  # the query projection also gives a gate for attention's output
-    norms_in_fp32: bool = False  # its norms multiply with their weight before they round to the compute type
-    softcap: bool = False  # attention scores are soft-capped
-    leaks: bool = False  # its mask is built without position ids: examples that share a row attend to each other
-    values_normed: bool = False  # a norm without a weight over each value head
-    gated: bool = True
-    norms: int = 2
-    windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
-    window: int | None = None  # class default of sliding_window
-    layers_differ: bool = False  # the class reads layer_types
-    full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
-    pattern_key: str = ""  # an older key for the same
-    whole: WholeType | None = None
-    attention_alone: bool = False  # the class may have other mixers, which are not built: layer_types is required
-    intermediate: str = "intermediate_size"  # key of the feed-forward block's width
-    adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off
-    modules: Modules = _SPLIT
-    mixer: MixerType | None = None
-    moe: MoeType | None = None
-    scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
-    buffers: bool = False  # its checkpoint holds buffers beside its parameters
-    renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
-
+from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution, StateSpace
+from recipec.catalog.type_row import Key, MixerType, ModelType, MoeType, Number, WholeType
 
 _BIAS = Key("attention_bias", False)
 _BIAS_ON = Key("attention_bias", True)
@@ -115,7 +18,13 @@ _GLM4 = Modules(mlp_in=("gate_up_proj",))
 _GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
 _LFM2 = Modules(output="out_proj", mlp_in=("w1", "w3"), mlp_out="w2")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
-_NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
+_NEOX = Modules(
+    qkv=("query_key_value",),
+    output="dense",
+    mlp_in=("dense_h_to_4h",),
+    mlp_out="dense_4h_to_h",
+    embedding="embed_in",
+)
 _DELTA_NET = MixerType(
     GatedDeltaNet,
     layer_type="linear_attention",
@@ -133,7 +42,23 @@ _SHORT_CONVOLUTION = MixerType(
     layer_type="conv",
     fields={"kernel": Number("conv_L_cache", 3)},
     listed="full_attn_idxs",
-    unbuilt="conv_bias",
+    built=(Key("conv_bias", False),),
+)
+_STATE_SPACE = MixerType(
+    StateSpace,
+    layer_type="linear_attention",
+    fields={
+        "heads": Number("mamba_n_heads", 128),
+        "head_dim": Number("mamba_d_head", 0),
+        "state": Number("mamba_d_state", 256),
+        "groups": Number("mamba_n_groups", 1),
+        "kernel": Number("mamba_d_conv", 4),
+        "chunk": Number("mamba_chunk_size", 256),
+    },
+    older={"mamba": "linear_attention", "attention": "full_attention"},
+    optional=True,
+    expand=Number("mamba_expand", 2),
+    built=(Key("mamba_conv_bias", True), Key("mamba_proj_bias", False)),
 )
 _GEMMA4_WHOLE = WholeType(
     head_dim=Number("global_head_dim", 512),
@@ -143,7 +68,6 @@ _GEMMA4_WHOLE = WholeType(
     unbuilt=(
         Number("num_kv_shared_layers", 0),
         Number("hidden_size_per_layer_input", 256),
-        Key("enable_moe_block", False),
     ),
 )
 _GEMMA4_UNIFIED_WHOLE = WholeType(
@@ -155,6 +79,25 @@ _GEMMA4_UNIFIED_WHOLE = WholeType(
 )
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
+_GRANITE4_MOE = MoeType(
+    "GraniteMoeHybridMoE",
+    count="num_local_experts",
+    intermediate="intermediate_size",
+    beside=True,
+    optional=True,
+    spread=False,
+    balanced=False,  # TRL 1.16's loss asks its configuration for num_experts, which it has not got (AttributeError)
+)
+_GEMMA4_MOE = MoeType(
+    "Gemma4TextExperts",
+    per_token="top_k_experts",
+    beside=True,
+    switch=Key("enable_moe_block", False),
+    norms=3,
+    router="proj",
+    spread=False,
+    balanced=False,
+)
 _GLM4_MOE = MoeType(
     "Glm4MoeMoE",
     count="n_routed_experts",
@@ -280,7 +223,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         full_attention_every=6,
         pattern_key="sliding_window_pattern",
     ),
-    "gemma4_text": ModelType("Gemma4TextDecoderLayer", window=512, whole=_GEMMA4_WHOLE, **_GEMMA4),
+    "gemma4_text": ModelType("Gemma4TextDecoderLayer", window=512, whole=_GEMMA4_WHOLE, moe=_GEMMA4_MOE, **_GEMMA4),
     "gemma4_unified_text": ModelType(
         "Gemma4UnifiedTextDecoderLayer", window=1024, whole=_GEMMA4_UNIFIED_WHOLE, **_GEMMA4
     ),
@@ -302,9 +245,12 @@ MODEL_TYPES: dict[str, ModelType] = {
         leaks=True,
         qkv_bias=_BIAS,
         output_bias=_BIAS,
-        attention_alone=True,
         intermediate="shared_intermediate_size",
         modules=_GRANITE4,
+        mixer=_STATE_SPACE,
+        moe=_GRANITE4_MOE,
+        sounds_balanced=True,
+        renamed_on_save=True,
         scores=False,
     ),
     "glm4": ModelType(

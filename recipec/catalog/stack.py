@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _FILE = Path(__file__).parent / "stack.toml"
 
@@ -13,7 +14,18 @@ _FILE = Path(__file__).parent / "stack.toml"
 @cache
 def stack() -> dict[str, str]:
     """Package name to exact version, in the file's order."""
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))["pins"]
+    return _read()["pins"]
+
+
+@cache
+def modules() -> frozenset[str]:
+    """The names by which Python imports the pinned packages and what they install themselves."""
+    return frozenset((*stack(), *_read()["modules"]["brought"]))
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def requirements(packages: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,17 @@ from pathlib import Path
 
 import click
 
-from recipec.axes import NAMED_MODELS, Method, families, meant_by, methods_of, stages_of, tasks
+from recipec.axes import (
+    ADAPTATIONS,
+    NAMED_MODELS,
+    ROW_FORMATS,
+    Method,
+    families,
+    meant_by,
+    methods_of,
+    stages_of,
+    tasks,
+)
 from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, look, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
@@ -77,6 +87,7 @@ class TaskName(click.Choice[str]):
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
 @click.option("--data", metavar="DATA", help="Training data: a path or glob, or owner/name on the Hugging Face Hub.")
 @click.option("--format", help="Format of the rows of a data set on the Hub, for example chat.")
+@click.option("--split", help="Split of a data set on the Hub, for example train_sft.")
 @click.option("--task", type=TaskName(list(tasks())), help="Training task.")
 @click.option("--gpu", help="GPU: a name of `recipec list gpus`, or cpu.")
 @click.option("--gpus", help="Number of GPUs per node, 1 to 8.")
@@ -127,40 +138,74 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     """The recipe for `folder`; the path of the data is written relative to it."""
     stated = answers.get("format")
     data = ProposedAnswer(_relative(answers["data"].value, folder), answers["data"].because)
-    written = f"{{ hub = {_literal(answers['data'])} }}" if stated else _literal(data)
-    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written}
+    written = _on_hub(answers) if stated else _literal(data)
+    model = ProposedAnswer(_relative_model(answers["model"].value, folder), answers["model"].because)
+    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written, "model": _literal(model)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
-    method = _method(answers["task"].value, stated.value if stated else look(answers["data"].value)[0])
-    rows = _ROWS.format(format=values["format"]) if stated else ""
+    method, read_as = _method(answers["task"].value, stated.value if stated else look(answers["data"].value)[0])
+    rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
+    rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
 
 
-def _method(task: str, format: str) -> Method:
-    """The stage of the task that takes rows of the format; a method that fulfils the task where none does."""
-    return next((row for row in stages_of(task) if format in row.formats), methods_of(task)[0])
+def _on_hub(answers: Mapping[str, ProposedAnswer]) -> str:
+    """The table of a data set of the Hub, with the reason for its split behind it."""
+    split = answers["split"]
+    return f"{{ hub = {_quoted(answers['data'].value)}, split = {_quoted(split.value)} }}{_reason(split)}"
+
+
+def _method(task: str, format: str) -> tuple[Method, ProposedAnswer | None]:
+    """The method of the task that takes rows of the format, else one that reads a part of them, with the format to
+    state, else a stage that goes before; a method that fulfils the task where none does."""
+    for method in (row for row in methods_of(task) if format in row.formats):
+        return method, None
+    held = {role.name for role in ROW_FORMATS[format].required} if format else set()
+    for method in (row for row in methods_of(task) if row.generates):
+        for name in method.formats:
+            needed = {role.name for role in ROW_FORMATS[name].required}
+            if needed < held:
+                because = f"only {' and '.join(sorted(needed))}, and what the reward names, is read"
+                return method, ProposedAnswer(name, because)
+    return next((row for row in stages_of(task) if format in row.formats), methods_of(task)[0]), None
 
 
 def _alignment(method: Method) -> str:
-    """The section that names the models which the method runs beside its own, where there are any."""
+    """The section that names the models which the method runs beside its own, and what judges answers, if anything."""
     lines = [f'{name} = "{NAMED_MODELS[name].examples[0]}"  # an example' for name in method.named_models]
+    lines += ['# reward = "rewards.py:is_right"  # needed: a function of yours that judges answers'] * method.generates
     return "\n".join(["", "[alignment]", *lines, ""]) if lines else ""
 
 
 def _adaptation(method: Method) -> str:
     """The line that fixes the adaptation, where there is something to choose."""
     values = [value for value in families() if any(row.name in method.adaptations for row in meant_by(value))]
-    return f'# adaptation = "{values[0]}"          # {" | ".join(values)}\n' if len(values) > 1 else ""
+    usual = ADAPTATIONS[method.adaptations[0]].family
+    return f'# adaptation = "{usual}"         # {" | ".join(values)}\n' if len(values) > 1 else ""
 
 
 def _relative(path: str, folder: Path) -> str:
     return path if os.path.isabs(path) else Path(os.path.relpath(path, folder)).as_posix()
 
 
+def _relative_model(name: str, folder: Path) -> str:
+    """A folder of a model as seen from the recipe's, which begins with a dot; other names as they are."""
+    from recipec.recipe.extends import is_path
+
+    if not is_path(name):
+        return name
+    path = _relative(name, folder)
+    return path if path.startswith(("/", "../")) else f"./{path}"
+
+
 def _literal(answer: ProposedAnswer) -> str:
-    """A TOML string with its reason as a comment; JSON's escapes are TOML's, but for DEL."""
-    quoted = json.dumps(answer.value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return quoted + _reason(answer)
+    """A TOML string with its reason as a comment."""
+    return _quoted(answer.value) + _reason(answer)
+
+
+def _quoted(text: str) -> str:
+    """A TOML string; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _reason(answer: ProposedAnswer) -> str:

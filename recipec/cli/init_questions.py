@@ -66,6 +66,10 @@ def _format(folder: Path, given: Flags) -> ProposedAnswer | None:
     return None
 
 
+def _split(folder: Path, given: Flags) -> ProposedAnswer:
+    return ProposedAnswer("train", "the usual split; the page of the data set on the Hub lists its own")
+
+
 def _task(folder: Path, given: Flags) -> ProposedAnswer:
     """The task of the method that rows like these are usually for."""
     format, evidence = look(given["data"]) if "data" in given else ("", "the usual task")
@@ -169,10 +173,12 @@ _GPUS = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` shows
 def _refused_gpu(answer: str) -> str:
     """A name that the catalog does not have."""
     from recipec.catalog.gpus import gpu as catalog_gpu
-    from recipec.catalog.gpus import nearest_gpus
+    from recipec.catalog.gpus import nearest_gpus, several
 
     if answer == "cpu" or catalog_gpu(answer):
         return ""
+    if counted := several(answer):
+        return f"`{answer}` is {counted[0]} GPUs: name one, {counted[1].name}, and their number with --gpus"
     near = nearest_gpus(answer)
     return f"no GPU `{answer}` in the catalog; " + (f"similar names: {', '.join(near)}" if near else _GPUS)
 
@@ -220,6 +226,7 @@ QUESTIONS = (
         "for example chat",
         applies=on_hub,
     ),
+    Question("split", "Split of the data set", _split, _refused_line, applies=on_hub),
     Question("task", f"Task ({', '.join(tasks())})", _task, _refused_task),
     Question("gpu", "GPU", _gpu, _refused_gpu, _GPUS),
     Question("gpus", "How many GPUs", _gpus, _refused_gpus),
@@ -273,7 +280,7 @@ def _is_left_out(question: Question, given: Flags) -> bool:
     if question.applies(given):
         return False
     if question.flag in given:
-        message = f"--{question.flag}: recipec reads it from the rows of files"
+        message = f"--{question.flag} is for a data set of the Hub: recipec reads the rows of files"
         raise Failure(message, "leave the flag out", exit_code=UNUSABLE)
     return True
 

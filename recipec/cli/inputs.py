@@ -146,9 +146,8 @@ def open_bundle(out: Path) -> Records:
     read: dict[str, Any] = {PLAN: plan_if_any(out), SOURCE_MAP: load(out), LAST: last, LOCK: read_lock(out)}
     for path, record in read.items():
         if record is None:
-            raise Failure(
-                f"`{out}/{path}` is damaged or was written by another version of recipec", "build the bundle again"
-            )
+            hint = f"delete `{out}/{path}` and build again" if path == LOCK else "build the bundle again"
+            raise Failure(f"`{out}/{path}` is damaged or was written by another version of recipec", hint)
     return Records(out, read[PLAN], read[SOURCE_MAP], read[LAST].texts)
 
 

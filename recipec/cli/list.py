@@ -10,6 +10,7 @@ import click
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.axes.adaptations import LORA
 from recipec.axes.lora_variants import STANDARD, LoraVariant
+from recipec.axes.models import POLICY
 from recipec.axes.strategies import SHARDED
 from recipec.axes.tasks import methods_with
 from recipec.cli.output import formats, print_json, print_table
@@ -90,7 +91,7 @@ def _methods() -> list[Row]:
             "task": row.task,
             "data": row.section,
             "formats": row.formats,
-            "other_models": tuple(part.model for part in row.passes if not part.gradient),
+            "other_models": tuple(dict.fromkeys(part.model for part in row.scorings if part.model != POLICY)),
             "adaptations": row.adaptations,
             "trainer": row.trainer,
             "learns": row.learns,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from recipec.axes.attention import ATTENTIONS
 from recipec.cli.glossary import in_bundles
 from recipec.cli.plan_words import in_plans
 from recipec.recipe.foreign import KEYS, keys_in, keys_named
@@ -12,6 +13,8 @@ from recipec.recipe.passed_on import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
 from recipec.recipe.trainer_arguments import configs_with
 from recipec.rules.row_pages import explain_row_called
+
+_NEED_A_PACKAGE = {row.name for row in ATTENTIONS.values() if row.package}  # that is not in the pinned stack (BAD-011)
 
 
 def meaning_of(word: str) -> str | None:
@@ -37,6 +40,8 @@ def variable(word: str) -> str | None:
 def _value(word: str) -> str | None:
     """The keys that take the word as a value; the page of the key where it is one."""
     found = [entry for entry in entries().values() if word.lower() in _values(entry)]
+    if word.lower() in _NEED_A_PACKAGE:
+        return f"# {word}: a value that `{found[0].path}` refuses\n\n{page(found[0])}"
     return _as_values(word, [f'{entry.path} = "{word.lower()}"' for entry in found], found)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
-from recipec.axes.adaptations import MATRICES, PROMPTS
+from recipec.axes.adaptations import MATRICES
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE
@@ -124,14 +124,23 @@ def _trained(choice: Document, values: Document) -> str:
     row = adaptation_of(choice["adaptation"], choice["quantization"])
     what = METHODS[values["stage"]].called(row)
     if not row.trains_all:
-        base = f", {BASES[row.base].bits}-bit base" if row.quantized else ""
+        bits = f"{BASES[row.base].bits}-bit"
+        base = f", {bits} base" if row.quantized and bits not in what else ""
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
         variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
         what += "" if variant is STANDARD else f" ({variant.title})"
         shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.trains == MATRICES else ""
-        shape += f", {values['virtual_tokens']} virtual tokens" if row.trains == PROMPTS else ""
+        shape += _before_rows(values)
         what = f"{what}{base}{shape}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
+
+
+def _before_rows(values: Document) -> str:
+    """The virtual tokens, and the width of the network that makes them, where there are such."""
+    tokens = values.get("virtual_tokens", values.get("prefix_tokens"))
+    encoder = values.get("encoder_hidden_size") or values.get("prefix_encoder_size")
+    made = f" from an encoder {encoder} wide" if encoder else ""
+    return f", {tokens} virtual tokens{made}" if tokens else ""
 
 
 def _on_experts(values: Document) -> str:

@@ -12,6 +12,7 @@ MEMORY_PARTS = {
     "gradients": "The gradients of the trained weights that exist at the peak.",
     "reference model": "The weights of the reference, which the loss compares the model with.",
     "teacher model": "The weights of the teacher, whose probabilities are learned.",
+    "teacher states": "The teacher's last hidden states for a micro batch, which its head reads within the loss.",
     "reward models": "The weights of the models that score the answers, whole on every GPU.",
     "activations": "What the forward pass keeps for the backward pass of all layers; with gradient checkpointing, the "
     "inputs of the recomputed layers alone.",

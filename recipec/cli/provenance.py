@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.bundle.lines import lines_of, stretches
-from recipec.bundle.source_map import Lines, Origin, ids_at
+from recipec.bundle.merge import conflict_at
+from recipec.bundle.source_map import Lines, Origin, copied_from, ids_at
 from recipec.cli.inputs import Records, files_on_disk, open_bundle, text_on_disk
 from recipec.cli.output import Failure
 from recipec.units import counted
@@ -74,7 +75,11 @@ def _grown(id: str, decisions: Mapping[str, Document], seen: set[str], depth: in
 
 
 def explain_line(out: Path, path: str, line: int) -> Document:
-    """The JSON model; `kind` is decided, fixed (text of the template) or yours (a line that the user added)."""
+    """The JSON model.
+
+    `kind` is decided, fixed (text of the template), copied (from a file of the user) or yours (a line that the user
+    added).
+    """
     bundle = open_bundle(out)
     now = text_on_disk(out / path)
     origin = ids_at(out, path, line)
@@ -82,23 +87,27 @@ def explain_line(out: Path, path: str, line: int) -> Document:
         raise _no_such_line(bundle, path, now)
     placed_by = _of_every_line(bundle, path)
     own = [id for id in origin.ids if id not in placed_by]
-    decisions = decisions_of(bundle.plan)
+    decisions, copied = decisions_of(bundle.plan), copied_from(out, path)
     return {
         "schema_version": SCHEMA_VERSION,
         "file": path,
         "line": line,
         "text": origin.text,
-        "kind": _kind(origin, own),
+        "kind": _kind(origin, own, copied),
         "edited": origin.edited,
+        "copied_from": copied,
+        "conflict": conflict_at(now or "", line),
         "built": None if origin.line is None else {"line": origin.line, "text": _built_text(bundle, path, origin.line)},
         "decisions": reasons(own or origin.ids, decisions),
         "file_decided_by": _values(placed_by, decisions),
     }
 
 
-def _kind(origin: Origin, own: list[str]) -> str:
+def _kind(origin: Origin, own: list[str], copied: str) -> str:
     if origin.line is None:
         return "yours"
+    if copied:
+        return "copied"
     return "decided" if own else "fixed"
 
 
@@ -206,7 +215,8 @@ def _names(id: str, key: str) -> set[str]:
 def _decision(id: str, decisions: Mapping[str, Document], lines: Lines) -> Document:
     stage, _, name = id.partition(".")
     mates = ((other, decision) for other, decision in decisions.items() if other.startswith(f"{stage}."))
-    leads_to = [other for other, decision in mates if name in decision["inputs"]]
+    decided = (row for row in mates if not row[0].endswith(_ESTIMATES))  # they name all that was decided
+    leads_to = [other for other, decision in decided if name in decision["inputs"]]
     return reason(id, decisions) | {"leads_to": leads_to, "lines": _reached(id, lines)}
 
 

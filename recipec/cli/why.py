@@ -112,10 +112,15 @@ def _read_on(decision: Document) -> list[str]:
 
 def _history(document: Document) -> list[str]:
     """What the user did to the line, and where its text comes from."""
+    if document["conflict"]:
+        found = f"{document['conflict']}, in a conflict that is not resolved"
+        return [f"{found}: keep the lines that should stay, and delete the others and the markers"]
     if document["kind"] == "yours":
         return ["you added this line; rebuilds keep it"]
     lines = [f"you changed this line; it was generated as: {printable(document['built']['text'].strip())}"]
     lines = lines if document["edited"] else []
+    if document["kind"] == "copied":
+        lines.append(f"copied from your file {document['copied_from']}: edit that one, and build again")
     if document["kind"] == "fixed":
         chosen = ", ".join(_assignment(decision) for decision in document["decisions"])
         lines.append(f"fixed text of the template{f', chosen by {chosen}' if chosen else ', the same in every bundle'}")

@@ -18,7 +18,7 @@ from recipec.dataset.files import ENDINGS, endings_in, files_of, may_be_on_hub, 
 from recipec.dataset.formats import DIGITS, WORDS, BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.messages import Message, RowReading
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
-from recipec.dataset.sample import Sample, first_rows, read_sample
+from recipec.dataset.sample import ReadAs, Sample, first_rows, read_sample
 from recipec.dataset.suggested import misnamed, suggested_columns
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Converted",
     "DataShape",
     "Message",
+    "ReadAs",
     "Row",
     "RowFault",
     "RowReading",

@@ -36,6 +36,7 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
         made |= {name: without_thoughts(turns) for name, turns in made.items() if isinstance(turns, list)}
     if "tools" in reading.carries:
         made["tools"] = _tools(row, reading)
+        _check_offered(made)
     return made
 
 
@@ -70,6 +71,8 @@ def _apart(row: Row, shape: DataShape, reading: RowReading) -> Converted:
     answers = {role: shape.columns[role.name] for role in format.required if role.becomes in taught}
     flags = {role.becomes: _flag(row, shape.columns[role.name]) for role in format.required if role.holds == FLAGS}
     prompt = _prompt(row, shape, reading, list(answers.values()))
+    while reading.answers_anew and not taught and len(prompt) > 1 and prompt[-1]["role"] == ASSISTANT[0]:
+        prompt = prompt[:-1]
     if not taught and prompt[-1]["role"] == ASSISTANT[0]:
         raise BadContent(f"`{shape.columns[_PROMPT]}` ends with an answer, and the model is to write the next one")
     said = {role.becomes: _answer(row, name, role, shape, reading, prompt) for role, name in answers.items()}
@@ -164,6 +167,16 @@ def _tools(row: Row, reading: RowReading) -> list[Mapping[str, Any]]:
                 raise BadContent(f"`{name}` has a tool without a name: {tool!r:.60}")
         return tools
     return []
+
+
+def _check_offered(made: Converted) -> None:
+    """No tool is called that is not among those that the row offers."""
+    offered = [tool.get("function", tool)["name"] for tool in made["tools"]]
+    turns = [turn for column, value in made.items() if column != "tools" and isinstance(value, list) for turn in value]
+    called = [call["function"]["name"] for turn in turns for call in turn.get("tool_calls", ())]
+    if offered and (lost := [name for name in called if name not in offered]):
+        among = f"the tools of the row: {', '.join(offered)}"
+        raise BadContent(f"a message calls {lost[0]!r:.40}, which is not among {among:.80}")
 
 
 def _held(row: Row, carry: str, reading: RowReading) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import Any
 
-from recipec.dataset.rows import MAX_DEPTH, once, parts_of, why
+from recipec.dataset.rows import MAX_DEPTH, once, parts_of, why, wrong_character
 
 
 class BadJson(Exception):
@@ -35,13 +35,11 @@ def with_numbers(value: Any) -> Any:
 
 
 def _check_whole(value: Any) -> None:
-    """Nothing nests deeper than rows may, and no character is half of one, which has no bytes."""
+    """Nothing nests deeper than rows may, and every character is one."""
     if len(list(_levels(value))) > MAX_DEPTH + 1:
         raise BadJson(f"lists or objects that nest more than {MAX_DEPTH} deep")
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise BadJson(f"half a character: {error.object[error.start]!a}") from error
+    if wrong := wrong_character(value):
+        raise BadJson(wrong)
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:

@@ -33,6 +33,7 @@ class RowReading(Struct, frozen=True):
     carries: tuple[str, ...] = ()  # names of CARRIED
     ignored: frozenset[str] = frozenset()  # fields that the recipe passes over
     takes_out: bool = False  # thoughts are left out
+    answers_anew: bool = False  # answers at the end of a prompt are left out
 
 
 def messages_of(value: Any, name: str, content: str, reading: RowReading) -> list[Message]:
@@ -41,7 +42,23 @@ def messages_of(value: Any, name: str, content: str, reading: RowReading) -> lis
         raise BadContent(f"`{name}` holds {value!r:.40}, which is no list of messages")
     if not value:
         raise BadContent(f"`{name}` is an empty list")
-    return [message_of(turn, name, content, reading) for turn in value]
+    messages = [message_of(turn, name, content, reading) for turn in value]
+    _check_results(messages, name)
+    return messages
+
+
+def _check_results(messages: Sequence[Message], name: str) -> None:
+    """Results stand in the order of their calls: most chat templates write no ids."""
+    called: list[Any] = []
+    last = -1
+    for message in messages:
+        if "tool_calls" in message:
+            called, last = [call.get("id") for call in message["tool_calls"]], -1
+        elif (answered := message.get("tool_call_id")) and any(called):
+            if answered not in called[last + 1 :]:
+                wanted = "results follow their calls, in the same order"
+                raise BadContent(f"`{name}` has a result for the call {answered!r:.40} that is out of place: {wanted}")
+            last = called.index(answered)
 
 
 def message_of(turn: Mapping[str, Any], name: str, content: str, reading: RowReading) -> Message:

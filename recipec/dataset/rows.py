@@ -17,16 +17,18 @@ MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
 MOST_TWICE = 12  # names that a message lists
 MAX_FIELD_CHARACTERS = 4 * 2**20  # of a CSV field; Python's own limit of 128 KiB is shorter than some documents
 
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}  # of files that are called CSV as well
+
 Row = dict[str, Any]
 Numbered = Iterator[tuple[int, Row]]
 
 
 class Unreadable(Exception):
-    """A data file cannot be read as rows: `reason` says why, `where` names the file and line."""
+    """A data file cannot be read as rows: `reason` says why, `where` names the file and line, `help` what to do."""
 
-    def __init__(self, where: str, reason: str) -> None:
+    def __init__(self, where: str, reason: str, help: tuple[str, ...] = ()) -> None:
         super().__init__(f"{where}: {reason}")
-        self.where, self.reason = where, reason
+        self.where, self.reason, self.help = where, reason, help
 
 
 def once(pairs: list[tuple[str, Any]]) -> Row:
@@ -40,6 +42,11 @@ def once(pairs: list[tuple[str, Any]]) -> Row:
 def _twice(names: Iterable[str]) -> list[str]:
     """Those that stand among the names more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+def listed_twice(names: Iterable[str]) -> str:
+    """Those that stand among the names more than once, in the words of a message; "" where none does."""
+    return ", ".join(f"`{name}`" for name in sorted(_twice(names))[:MOST_TWICE])
 
 
 _TOO_LONG = "it holds a whole number of more than 4,300 digits, which Python does not read: write it as a text"
@@ -67,10 +74,16 @@ def json_array(text: str, shown: str) -> Numbered:
         rows = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise Unreadable(shown, f"it is not JSON: {why(error)}") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(shown, "it is not a list of objects")
     for number, row in enumerate(rows, 1):
-        yield number, _shallow(row, shown)
+        yield number, _element(row, number, shown)
+
+
+def _element(row: Any, number: int, shown: str) -> Row:
+    """The row, if this element of a JSON list is one."""
+    if not isinstance(row, dict):
+        said = f"it is not a list of objects: element {number} is {json.dumps(row):.40}"
+        raise Unreadable(f"{shown}, row {number}", said)
+    return row
 
 
 def json_beginning(text: str, shown: str) -> tuple[list[tuple[int, Row]], str]:
@@ -87,9 +100,8 @@ def json_beginning(text: str, shown: str) -> tuple[list[tuple[int, Row]], str]:
             raise Unreadable(shown, f"it is not JSON: {error}") from error
         except (ValueError, RecursionError) as error:
             raise Unreadable(shown, f"it is not JSON: {why(error)}") from error
-        if not isinstance(row, dict):
-            raise Unreadable(shown, "it is not a list of objects")
-        rows.append((len(rows) + 1, _shallow(row, shown)))
+        number = len(rows) + 1
+        rows.append((number, _element(row, number, shown)))
         comma = _COMMA.match(text, end)
         place = comma.end() if comma else len(text)
     return rows, text[:end]
@@ -106,9 +118,11 @@ def csv_rows(text: str, shown: str) -> Numbered:
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
         names = list(reader.fieldnames or ())
-        if twice := _twice(names):
-            listed = ", ".join(f"`{name}`" for name in sorted(twice)[:MOST_TWICE])
-            raise Unreadable(f"{shown}:1", f"its header names {listed} twice")
+        if twice := listed_twice(names):
+            raise Unreadable(f"{shown}:1", f"its header names {twice} twice")
+        if len(names) == 1 and (mark := next((mark for mark in SEPARATORS if mark in names[0]), "")):
+            said = f"its header is one column, with {SEPARATORS[mark]} where commas would stand between the names"
+            raise Unreadable(f"{shown}:1", said, ("save the file with commas between the fields",))
         for row in reader:
             if None in row:
                 raise Unreadable(f"{shown}:{reader.line_num}", "this line has more fields than the header")
@@ -152,7 +166,7 @@ def _object(line: str, where: str) -> Row:
         raise Unreadable(where, f"this line is not one JSON object: {why(error)}") from error
     if not isinstance(row, dict):
         raise Unreadable(where, f"this line is {type(row).__name__}, not an object")
-    return _shallow(row, where)
+    return row
 
 
 def why(error: Exception) -> str:
@@ -162,14 +176,31 @@ def why(error: Exception) -> str:
     return _TOO_LONG if "int_max_str_digits" in str(error) else str(error)
 
 
-def _shallow(row: Row, where: str) -> Row:
-    """Return the row if it nests no deeper than MAX_DEPTH: what walks it later may recurse."""
+def check_row(row: Row, where: str) -> None:
+    """Raise Unreadable where a row nests too deep for what walks it later, or holds what is no character."""
+    if _is_deep(row):
+        raise Unreadable(where, f"it nests lists or objects more than {MAX_DEPTH} deep")
+    if wrong := wrong_character(row):
+        raise Unreadable(where, f"it holds {wrong}")
+
+
+def _is_deep(row: Row) -> bool:
     level: list[Any] = [row]
     for _ in range(MAX_DEPTH):
         level = [part for value in level for part in parts_of(value)]
         if not level:
-            return row
-    raise Unreadable(where, f"it nests lists or objects more than {MAX_DEPTH} deep")
+            return False
+    return True
+
+
+def wrong_character(value: Any) -> str:
+    """What the texts of a value hold that no text should, though JSON can write it: half a character, or NUL; or ""."""
+    said = json.dumps(value, ensure_ascii=False)
+    try:
+        said.encode()
+    except UnicodeEncodeError as error:
+        return f"half a character: {error.object[error.start]!a}"
+    return r"a NUL character (\u0000)" if r"\u0000" in said.replace(r"\\", "") else ""
 
 
 def parts_of(value: Any) -> list[Any]:

@@ -3,120 +3,149 @@
 from __future__ import annotations
 
 import codecs
-import json
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.dataset.files import ENDINGS
-from recipec.dataset.rows import READERS, Row, Unreadable, csv_beginning, json_beginning, written_as
+from recipec.dataset.rows import READERS, Row, Unreadable, check_row, csv_beginning, json_beginning, written_as
+from recipec.dataset.typed_columns import parquet_length, parquet_rows
 
-SAMPLE_ROWS = 200
-SAMPLE_BYTES = 4 * 2**20  # of the first file; a row longer than this is not data but a mistake
+SAMPLE_ROWS = 200  # of all files together
+SAMPLE_BYTES = 4 * 2**20  # of all files together; a row longer than this is not data but a mistake
+MOST_FILES = 20  # that are looked into, from the first to the last: each may have other columns
 _LIMIT = f"{SAMPLE_BYTES // 2**20} MiB"
 
 
 class Sample(Struct, frozen=True):
-    """The first rows of a source, and how many it has in all."""
+    """The first rows of the files of a source, and how many it has in all."""
 
-    file: str  # the first of the source, as the recipe would write it, for messages
-    kind: str  # the ending that says how its files are written
     rows: tuple[Row, ...]
-    lines: tuple[int, ...]  # 1-based line of each row in its file; of JSON lists and Parquet, the number of the row
-    total_rows: int | None  # estimated from the sizes of all files; None when the sample cannot tell (a .txt document)
+    places: tuple[str, ...]  # "train.jsonl:3" for every row, or "train.json, row 3"
+    total_rows: int  # estimated from the sizes of all files, or counted
     total_bytes: int
-    files: int
-
-    @property
-    def counted(self) -> bool:
-        """Whether the number of rows is exact."""
-        return self.kind == ".parquet" or (self.files == 1 and self.total_bytes <= SAMPLE_BYTES)
-
-    @property
-    def places(self) -> list[str]:
-        """ "train.jsonl:3" for every row, or "train.json, row 3"."""
-        between = ", row " if self.kind in (".json", ".parquet") else ":"
-        return [f"{self.file}{between}{line}" for line in self.lines]
+    counted: bool  # whether the number of rows is exact
+    bytes_each: float | None = None  # the mean of all rows, where the sizes of the files tell it: a text file is a row
 
     @property
     def whole(self) -> bool:
         """Whether these are all rows."""
-        return self.files == 1 and self.total_rows == len(self.rows)
+        return self.counted and self.total_rows == len(self.rows)
 
 
-def read_sample(files: list[Path], shown: str, folder: Path | None = None) -> Sample | None:
-    """Sample the first file; None for Parquet where pyarrow is not installed. Raises Unreadable.
+class _Beginning(Struct, frozen=True):
+    """What the beginning of a file holds."""
+
+    rows: list[tuple[str, Row]]  # each after its place
+    read_bytes: int  # that hold the rows
+    whole: bool  # whether this is all of the file
+
+
+class ReadAs(Struct, frozen=True):
+    """How the files of a source are read."""
+
+    ignored: Collection[str] | None = None  # names that the recipe passes over; None passes over any
+    times: Collection[str] = ()  # columns of which dates are read
+    first_alone: bool = False  # whether only the first file is looked into: the first rows are taken
+
+
+def read_sample(
+    files: list[Path], shown: str, folder: Path | None = None, reading: ReadAs | None = None
+) -> Sample | None:
+    """Sample the beginning of the files; None for Parquet where pyarrow is not installed. Raises Unreadable.
 
     `shown` is the path or glob that names the files, relative to `folder`.
     """
+    reading = reading or ReadAs()
     kind = _kind(files, shown)
-    if folder is not None and files[0].is_relative_to(folder):
-        shown = files[0].relative_to(folder).as_posix()
+    if kind == ".parquet" and not find_spec("pyarrow"):
+        return None
+    looked = files[:1] if reading.first_alone else _spread(files)
+    names = [_shown(file, shown, folder, alone=len(files) == 1) for file in looked]
+    rows = -(-SAMPLE_ROWS // len(looked))
     if kind == ".parquet":
-        return parquet_sample(files, shown) if find_spec("pyarrow") else None
-    kind, found, read_bytes = _beginning(files[0], kind, shown)
-    lines, rows = zip(*found[:SAMPLE_ROWS], strict=True)
-    _check_characters(lines, rows, shown)
-    total_bytes = sum(file.stat().st_size for file in files)
-    total = None if kind == ".txt" else round(len(found) * total_bytes / read_bytes)
-    return Sample(shown, kind, rows, lines, total, total_bytes, len(files))
+        return _parquet_sample(files, [*zip(looked, names, strict=True)], rows, reading)
+    share = SAMPLE_BYTES // len(looked)
+    found = [_beginning(file, kind, name, share) for file, name in zip(looked, names, strict=True)]
+    sampled = [row for beginning in found for row in beginning.rows[:rows]]
+    if not sampled:
+        raise Unreadable(names[0], "it holds no rows")
+    for place, row in sampled:
+        check_row(row, place)
+    sizes = {file: file.stat().st_size for file in files}
+    read_bytes, read_rows = sum(one.read_bytes for one in found), sum(len(one.rows) for one in found)
+    places, values = zip(*sampled, strict=True)
+    total_bytes = sum(sizes.values())
+    if kind == ".txt":
+        texts = read_rows + sum(bool(sizes[file]) for file in files if file not in looked)
+        return Sample(values, places, texts, total_bytes, counted=True, bytes_each=total_bytes / texts)
+    counted = len(looked) == len(files) and all(beginning.whole for beginning in found)
+    return Sample(values, places, round(read_rows * total_bytes / read_bytes), total_bytes, counted)
 
 
 def first_rows(file: Path, shown: str) -> list[Row]:
     """The rows in the first SAMPLE_BYTES of a file, or the first SAMPLE_ROWS of Parquet. Raises Unreadable."""
     kind = _kind([file], shown)
     if kind == ".parquet":
-        return list(parquet_sample([file], shown).rows)
-    return [row for _, row in _beginning(file, kind, shown)[1]]
+        return parquet_rows(file, shown, SAMPLE_ROWS, None)[0]
+    return [row for _, row in _beginning(file, kind, shown, SAMPLE_BYTES).rows]
 
 
-def _beginning(file: Path, kind: str, shown: str) -> tuple[str, list[tuple[int, Row]], int]:
-    """How a file is written, the rows in its first SAMPLE_BYTES, and how many bytes hold them. Raises Unreadable."""
-    try:
-        head = _head(file)
-    except OSError as error:
-        raise Unreadable(shown, error.strerror or "it cannot be read") from error
-    text, whole = _text(head, kind, shown), len(head) <= SAMPLE_BYTES
-    kind = written_as(kind, text)
-    if kind == ".json" and not whole:
-        found, text = json_beginning(text, shown)
-    else:
-        text = text if whole else _cut(text, kind, shown)
-        cut_csv = kind == ".csv" and not whole
-        found = csv_beginning(text, shown) if cut_csv else list(READERS[kind](text, shown))
-    if not found:
-        raise Unreadable(shown, "it holds no rows" if whole else f"its first row is longer than {_LIMIT}")
-    return kind, found, len(head) if whole else len(text.encode())
+def _spread(files: list[Path]) -> list[Path]:
+    """At most MOST_FILES of them, from the first to the last."""
+    last = len(files) - 1
+    if last < MOST_FILES:
+        return files
+    return [files[index * last // (MOST_FILES - 1)] for index in range(MOST_FILES)]
 
 
-def parquet_sample(files: list[Path], shown: str) -> Sample:
+def _shown(file: Path, shown: str, folder: Path | None, *, alone: bool) -> str:
+    """A file as the recipe would write it."""
+    if folder is not None and file.is_relative_to(folder):
+        return file.relative_to(folder).as_posix()
+    return shown if alone else str(file)
+
+
+def _parquet_sample(files: list[Path], looked: list[tuple[Path, str]], limit: int, reading: ReadAs) -> Sample:
     """The first rows of Parquet files, which say themselves how many they have. Raises Unreadable."""
-    from pyarrow import ArrowException, parquet
+    read = {file: parquet_rows(file, name, limit, reading.ignored, reading.times) for file, name in looked}
+    found = [(f"{name}, row {number}", row) for file, name in looked for number, row in enumerate(read[file][0], 1)]
+    if not found:
+        raise Unreadable(looked[0][1], "it holds no rows")
+    for place, row in found:
+        check_row(row, place)
+    total = sum(read[file][1] if file in read else parquet_length(file, str(file)) for file in files)
+    places, rows = zip(*found, strict=True)
+    return Sample(rows, places, total, sum(file.stat().st_size for file in files), counted=True)
 
+
+def _beginning(file: Path, kind: str, shown: str, limit: int) -> _Beginning:
+    """What the first `limit` bytes of a file hold, or where its first row is longer, more. Raises Unreadable."""
     try:
-        batch = next(parquet.ParquetFile(files[0]).iter_batches(batch_size=SAMPLE_ROWS), None)
-        total = sum(parquet.read_metadata(file).num_rows for file in files)
-    except ArrowException as error:
-        raise Unreadable(shown, f"it is not Parquet: {str(error).splitlines()[0]}") from error
+        head = _head(file, limit)
     except OSError as error:
         raise Unreadable(shown, error.strerror or "it cannot be read") from error
-    rows = tuple(batch.to_pylist()) if batch is not None else ()
-    if not rows:
-        raise Unreadable(shown, "it holds no rows")
-    size = sum(file.stat().st_size for file in files)
-    numbers = tuple(range(1, len(rows) + 1))
-    return Sample(shown, ".parquet", rows, numbers, total, size, len(files))
+    text, whole = _text(head, limit, kind, shown), len(head) <= limit
+    kind = written_as(kind, text)
+    found, text = (list(READERS[kind](text, shown)), text) if whole else _cut_rows(text, kind, shown)
+    if not found and not whole and limit < SAMPLE_BYTES:
+        return _beginning(file, kind, shown, SAMPLE_BYTES)
+    if not found and not whole:
+        lines = ": it must have one row per line" if kind == ".jsonl" else ""
+        raise Unreadable(shown, f"its first row is longer than {_LIMIT}{lines}")
+    between = ", row " if kind == ".json" else ":"
+    rows = [(f"{shown}{between}{number}", row) for number, row in found]
+    return _Beginning(rows, len(head) if whole else len(text.encode()), whole)
 
 
-def _check_characters(lines: tuple[int, ...], rows: tuple[Row, ...], shown: str) -> None:
-    """Half a character, which JSON can write, has no bytes."""
-    for line, row in zip(lines, rows, strict=True):
-        try:
-            json.dumps(row, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            half = ascii(error.object[error.start])
-            raise Unreadable(f"{shown}:{line}", f"it holds half a character: {half}") from error
+def _cut_rows(text: str, kind: str, shown: str) -> tuple[list[tuple[int, Row]], str]:
+    """The whole rows of a file that goes on, and the text that holds them."""
+    if kind == ".json":
+        return json_beginning(text, shown)
+    text = text if kind == ".txt" else text[: text.rfind("\n") + 1]
+    return (csv_beginning(text, shown) if kind == ".csv" else list(READERS[kind](text, shown))), text
 
 
 def _kind(files: list[Path], shown: str) -> str:
@@ -129,28 +158,19 @@ def _kind(files: list[Path], shown: str) -> str:
     return endings[0]
 
 
-def _head(file: Path) -> bytes:
-    """At most one byte more than SAMPLE_BYTES, which tells that there are more."""
+def _head(file: Path, limit: int) -> bytes:
+    """At most one byte more than the limit, which tells that there are more."""
     with file.open("rb") as stream:
-        return stream.read(SAMPLE_BYTES + 1)
+        return stream.read(limit + 1)
 
 
-def _text(head: bytes, kind: str, shown: str) -> str:
+def _text(head: bytes, limit: int, kind: str, shown: str) -> str:
     """The head as text: without a byte order mark and a character cut at the end."""
     try:
-        text, _ = codecs.utf_8_decode(head[:SAMPLE_BYTES], "strict", len(head) <= SAMPLE_BYTES)
+        text, _ = codecs.utf_8_decode(head[:limit], "strict", len(head) <= limit)
     except UnicodeDecodeError as error:
         line = head.count(b"\n", 0, error.start) + 1
         reason = f"it is not UTF-8 (byte 0x{head[error.start]:02x}): save the file as UTF-8"
         raise Unreadable(f"{shown}:{line}", reason) from error
     text = text.removeprefix("\ufeff")
     return text.replace("\r\n", "\n").replace("\r", "\n") if kind == ".csv" else text
-
-
-def _cut(text: str, kind: str, shown: str) -> str:
-    """The whole lines of a file that goes on."""
-    if kind == ".txt":
-        return text
-    if "\n" not in text:
-        raise Unreadable(shown, f"its first line is longer than {_LIMIT}: it must have one row per line")
-    return text[: text.rfind("\n") + 1]

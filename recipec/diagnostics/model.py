@@ -59,9 +59,13 @@ class Report:
 
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
+        self._alike: dict[tuple[str, str, Span | None], list[Diagnostic]] = {}  # what is compared with a new one
 
     def add(self, diagnostic: Diagnostic) -> None:
-        if diagnostic not in self.diagnostics:
+        first = diagnostic.labels[0].place.span if diagnostic.labels else None
+        alike = self._alike.setdefault((diagnostic.code, diagnostic.title, first), [])
+        if diagnostic not in alike:
+            alike.append(diagnostic)
             self.diagnostics.append(diagnostic)
 
     @property

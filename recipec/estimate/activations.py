@@ -17,6 +17,7 @@ from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
 from recipec.estimate.mixers import mixing
 from recipec.estimate.modules import adapted_modules, dropped, keeps_output, kept_inputs, ranks_kept
+from recipec.estimate.rounding import SCALED_WIDTHS, inner_scaled, one_projection
 from recipec.estimate.scales import inputs_scaled, kept_outputs_scaled
 from recipec.estimate.workload import LoraShape
 
@@ -93,7 +94,8 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, m
     normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
     qk = qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
     qk += architecture.values_normed * 4 * (architecture.kv_size + architecture.num_kv_heads)
-    return architecture.norms_per_layer * (per_feature * architecture.hidden_size + 4) + qk * (not mixed)
+    count = architecture.norms_per_layer + (architecture.moe.norms if architecture.moe else 0)
+    return count * (per_feature * architecture.hidden_size + 4) + qk * (not mixed)
 
 
 def _normalised(architecture: Architecture, path: CodePath) -> int:
@@ -112,8 +114,9 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     kv = q if path.repeated_kv else architecture.kv_size
     kept = path.compute * (2 * q + 2 * kv + path.placed_features) + 4 * architecture.num_heads
     expanded = kv > architecture.kv_size
+    prefixed = lora is not None and lora.prefix_tokens
     if (
-        len(modules.qkv) == 1 and not expanded and path.outputs == path.compute
+        len(modules.qkv) == 1 and not expanded and not prefixed and path.outputs == path.compute
     ):  # values are a view: the projection stays beside rotated queries, keys
         kept += path.compute * (q + architecture.kv_size)
     if architecture.attention_gate:  # the sigmoid, and the product, which is what the output projection takes
@@ -149,7 +152,7 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     saved += kept_inputs(hidden, modules.mlp_in, lora, path)
     saved += kept_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path, path.outputs)
     saved += inputs_scaled(architecture, inner, lora, path).kept
-    transient = 3 * width - (width if product else 0)
+    transient = 3 * width - (width if product and not path.rounds_inputs else 0)  # integers hold theirs until then
     if adapted:
         saved += path.adapter_copy * inner + dropped(inner, 1, lora, path) + ranks_kept(1, lora, path)
         if path.adapter_copy:  # the cast back to fp32 in the down projection's backward
@@ -159,13 +162,17 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     if added := added_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path):
         transient = path.outputs * (inner + 5 * hidden)
         transient += added * 5 // 6 if path.adapter_copy == path.outputs else 0
-    forward = _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora))) * path.outputs * inner
+    if path.rounds_inputs:
+        transient = max(transient + path.compute * hidden, inner_scaled(architecture, inner, lora, path) - saved)
+    forward = _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora)), path) * path.outputs * inner
     scaling = inputs_scaled(architecture, inner, lora, path)
     return saved, max(transient, scaling.backward), max(forward, scaling.forward)
 
 
-def _mlp_forward(architecture: Architecture, adapted: bool) -> int:
+def _mlp_forward(architecture: Architecture, adapted: bool, path: CodePath) -> int:
     """Widths that are live at once: the activation and two products; adapters add theirs before they are summed."""
+    if path.rounds_inputs:
+        return SCALED_WIDTHS[one_projection(architecture)]
     if len(architecture.modules.mlp_in) == 1 and architecture.gated_mlp:  # gate and up are one projection
         return 6 if adapted else 4
     return 4 if adapted else 3
@@ -184,9 +191,16 @@ def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath)
     saved += width if lora is None or experts.down in adapted else 0
     saved += routed if lora is None or experts.gate_up in adapted else 0
     saved += 3 * width * experts.bias  # gpt-oss clamps gate and up, and adds one to it
+    if experts.router:  # the norm before it; where its scale trains, the normalised input, and its own input
+        saved += (path.residual + path.compute if lora is None else 4) * architecture.hidden_size + 4
     saved += 4 * 3 * experts.count  # router logits, probabilities and their gradient path, fp32
-    scattered = 3 * routed + 2 * path.compute * architecture.hidden_size  # gradients on their way back to the experts
-    return saved, max(3 * width + routed, scattered), 3 * (width + routed)
+    # What experts give is weighted and put in order, in fp32 where a router's weights are; beside it what the plain
+    # block gave waits there.
+    weighted = max(held, 4 if experts.router else 0) * experts.per_token * architecture.hidden_size
+    beside = 2 * path.compute * architecture.hidden_size
+    waiting = beside if experts.router else 0
+    scattered = routed + 2 * weighted + beside + waiting  # gradients on their way back to the experts
+    return saved, max(3 * width + routed, scattered), 3 * width + routed + 2 * weighted + waiting
 
 
 def _routed_inner(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:

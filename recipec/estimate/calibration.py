@@ -17,7 +17,7 @@ from recipec.axes.strategies import ON_DEVICE
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.measured import PROBED, Measured, MicroStep
 from recipec.estimate.flops import StepFlops, step_flops
-from recipec.estimate.kernels import LAUNCH_SECONDS, Card, kernel_seconds, launches
+from recipec.estimate.kernels import LAUNCH_SECONDS, Card, kernel_seconds, launches, side_by_side
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout, Mesh
@@ -52,7 +52,7 @@ def calibrated_seconds(
     found = calibration_of(card, layout.precision)
     kernels = found.kernel_factor * kernel_seconds(architecture, layout, work, step, flops, card)
     issued = found.launch_seconds * launches(architecture, layout, work, step)
-    return kernels + issued if _on_cpu(card) else max(kernels, issued)
+    return side_by_side(kernels, issued, card, step.fixed.path)
 
 
 def calibration_of(card: Card, precision: str) -> Calibration:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.axes import BASES
+from recipec.axes.bases import BLOCK as BY_BLOCK
+from recipec.axes.bases import ROW as BY_ROW
 from recipec.axes.optimizers import PAGED
-from recipec.estimate.optimizers import state_bytes
+from recipec.estimate.optimizers import FP32_BYTES, state_bytes
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
@@ -26,6 +28,8 @@ class CodePath(Struct, frozen=True):
     residual: int  # the stream between layers; 4 where fp32 weights or norms promote it
     frozen: int  # weights that do not train and are not quantised
     quantized: float  # bytes per quantised weight, 0 where nothing is quantised
+    row_scale: int  # bytes per row of a quantised matrix, 0 where blocks have the scales
+    rounds_inputs: bool  # products of integers: their inputs are rounded, their results scaled
     trained: int  # weights that train (full) or adapters
     master: int  # the engine's fp32 copy, 0 where the weights are their own master
     gradient: int
@@ -41,7 +45,7 @@ class CodePath(Struct, frozen=True):
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
     dropout_mask: int  # bytes per element
     whole_tiles: bool  # TRL's head folds its tiles with operations of torch, which make tiles of their own
-    saves_frozen_inputs: int  # micro steps for which 4-bit products keep theirs
+    saves_frozen_inputs: int  # micro steps for which products with quantised weights keep theirs
     fused_norms: bool
     placed_features: int
     repeated_kv: bool
@@ -52,7 +56,7 @@ class CodePath(Struct, frozen=True):
 def code_path(layout: Layout, work: Workload) -> CodePath:
     """Resolve the code path that `layout` and `work` take."""
     low = 4 if layout.precision == "fp32" else 2
-    spreads, full = layout.spreads, layout.adapts.trains_all
+    spreads, full, base = layout.spreads, layout.adapts.trains_all, BASES[layout.adapts.base]
     trained = _trained_bytes(layout, work, low)
     master = 4 if spreads.keeps_master and trained == 2 else 0
     autocast = work.autocast and low == 2 and not spreads.shards_weights and not spreads.keeps_master
@@ -64,6 +68,8 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         residual=4 if (full and autocast and trained == 4) or work.kbit_fp32_residual or widened else low,
         frozen=0 if full else low,
         quantized=_quantized_bytes(layout, work),
+        row_scale=FP32_BYTES if base.scaled_by == BY_ROW else 0,
+        rounds_inputs=base.rounds_inputs,
         trained=trained,
         master=master,
         gradient=2 if spreads.keeps_master else trained,
@@ -79,7 +85,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         adapter_copy=adapter_copy,
         dropout_mask=(4 if adapter_copy else low) if work.on_cpu else 1,
         whole_tiles=work.on_cpu,
-        saves_frozen_inputs=work.saves_4bit_inputs if layout.adapts.quantized else 0,
+        saves_frozen_inputs=_saving_steps(layout, work),
         fused_norms=work.fused_kernels and full,
         placed_features=work.placed_features,
         repeated_kv=work.repeated_kv,
@@ -98,10 +104,18 @@ def _trained_bytes(layout: Layout, work: Workload, low: int) -> int:
 
 def _quantized_bytes(layout: Layout, work: Workload) -> float:
     """bitsandbytes: packed weights, and for each block an fp32 absmax, or one of a byte with a scale of its own."""
-    bits = BASES[layout.adapts.base].bits
-    if bits is None:
-        return 0.0
-    return bits / 8 + (1 / BLOCK + 4 / (BLOCK * NESTED_BLOCK) if work.double_quant else 4 / BLOCK)
+    base = BASES[layout.adapts.base]
+    packed = (base.bits or 0) / 8
+    if base.scaled_by != BY_BLOCK:
+        return packed
+    return packed + (1 / BLOCK + 4 / (BLOCK * NESTED_BLOCK) if work.double_quant else 4 / BLOCK)
+
+
+def _saving_steps(layout: Layout, work: Workload) -> int:
+    """bitsandbytes 0.50 `MatMul8bitLt` hangs its input on the node of the graph, which lives until the graph goes."""
+    if BASES[layout.adapts.base].rounds_inputs:
+        return 1
+    return work.saves_4bit_inputs if layout.adapts.quantized else 0
 
 
 def _adapter_copy(layout: Layout, work: Workload, trained: int, low: int) -> int:

@@ -6,8 +6,9 @@ from msgspec import Struct
 
 
 class Cost(Struct, frozen=True):
-    """Price of a run; None where no price is known."""
+    """Time of a run and its price; None where no price is known."""
 
+    seconds: float
     usd: float | None
     because: str
 
@@ -15,10 +16,10 @@ class Cost(Struct, frozen=True):
 def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: str, device: str = "GPU") -> Cost:
     """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
     hours = seconds / 3600 * gpus
-    used = f"{_amount(hours, device)} of the whole run"
+    used = f"{_amount(round(seconds) / 3600 * gpus, device)} of the whole run"  # as the time itself is rounded
     if usd_per_gpu_hour is None:
-        return Cost(None, f"{used}; {basis}")
-    return Cost(hours * usd_per_gpu_hour, f"{used} at ${usd_per_gpu_hour:g} an hour ({basis})")
+        return Cost(seconds, None, f"{used}; {basis}")
+    return Cost(seconds, hours * usd_per_gpu_hour, f"{used} at ${usd_per_gpu_hour:g} an hour ({basis})")
 
 
 def _amount(hours: float, device: str) -> str:

@@ -11,6 +11,7 @@ from recipec.estimate.head import loss_code
 from recipec.estimate.judges import judge_bytes
 from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
+from recipec.estimate.scores import prefix_tokens
 from recipec.estimate.sizes import sizes
 from recipec.estimate.workload import Workload
 from recipec.layout import EVALUATED, Layout
@@ -94,6 +95,7 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
     eager = architecture.num_heads * tokens * work.seq_len_tokens * (FP32_BYTES + path.compute)
     scored = layer + logits * (2 if work.teacher else 1) + (eager if layout.attends.keeps_scores else 0)
+    scored += tokens * path.compute * architecture.cached_features if prefix_tokens(work) else 0  # in its cache
     return max(scored, _answer(architecture, layout, work) if work.method.writes else 0)
 
 
@@ -112,7 +114,8 @@ def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload,
 def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """Keys and values of a question as long as the longest row, and what its mixers remember."""
     path = code_path(layout, work)
-    return work.seq_len_tokens * path.compute * architecture.cached_features + state_bytes(architecture, path)
+    tokens = work.seq_len_tokens + prefix_tokens(work)
+    return tokens * path.compute * architecture.cached_features + state_bytes(architecture, path)
 
 
 def _inner(architecture: Architecture) -> int:
@@ -131,7 +134,8 @@ def _tokens_at_once(architecture: Architecture, layout: Layout, work: Workload, 
 def _weights(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """In the type that is computed in; the linear layers of a quantized base in theirs, an adapter in fp32."""
     count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
-    packed = round(count.linear * (path.compute - path.quantized)) if path.quantized else 0
+    unpacked = count.linear * (path.compute - path.quantized) if path.quantized else 0.0
+    packed = round(unpacked - count.linear_rows * path.row_scale)
     return _unquantized(architecture, layout, work) - packed + count.adapters * FP32_BYTES
 
 

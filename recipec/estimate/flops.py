@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.experts import built_gradient_flops
-from recipec.estimate.scores import masked, row_tokens
+from recipec.estimate.scores import masked, prefix_tokens, row_tokens
 from recipec.estimate.step import Fixed
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -99,6 +99,6 @@ def _computed_attention(architecture: Architecture, layout: Layout, work: Worklo
     products, sequences = 0.0, layout.micro_batch * fixed.sequences
     for window, layers in architecture.layers_by_window.items():
         whole = layout.attends.keeps_scores or masked(window, layout, work, sequences)
-        keys = row_tokens(layout, work) if whole else attended_tokens(seen_tokens(work), window)
+        keys = row_tokens(layout, work) + prefix_tokens(work) if whole else attended_tokens(seen_tokens(work), window)
         products += layers * keys * architecture.attending(window).query_size
     return 4.0 * products

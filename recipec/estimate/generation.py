@@ -12,8 +12,9 @@ from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibration_of
 from recipec.estimate.flops import forward_flops
-from recipec.estimate.kernels import DEQUANTIZE_BYTES, Card, memory_rate, pass_launches, product_rate
+from recipec.estimate.kernels import DEQUANTIZE_BYTES, Card, memory_rate, pass_launches, product_rate, side_by_side
 from recipec.estimate.links import Group, Link, transfer_seconds
+from recipec.estimate.rounding import rounding_launches
 from recipec.estimate.step import Step
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -80,12 +81,13 @@ def writing_seconds(
     """
     prompt = work.seq_len_tokens - work.written_tokens
     found = calibration_of(card, layout.precision)
-    issued = found.launch_seconds * pass_launches(architecture, work)
+    operations = pass_launches(architecture, work) + rounding_launches(architecture, step.fixed.path)
+    issued = found.launch_seconds * operations
     cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
     moved = _weight_bytes(step) + CACHE_MOVES * cached
     products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
-    each = kernels + issued if card.measured and card.measured.device == "cpu" else max(kernels, issued)
+    each = side_by_side(kernels, issued, card, step.fixed.path)
     seconds = work.written_tokens * (each + _gathering(layout, step, link))
     seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
     for judge in work.judges:
@@ -94,10 +96,11 @@ def writing_seconds(
 
 
 def _weight_bytes(step: Step) -> float:
-    """Of a pass over the weights; those in fp32 are read, cast and read again, 4-bit ones dequantized."""
+    """Of a pass over the weights; fp32 ones are read, cast and read again, 4-bit ones dequantized, 8-bit ones read."""
     sizes, path = step.fixed.sizes, step.fixed.path
     if path.quantized:
-        return DEQUANTIZE_BYTES * sizes.linear + path.compute * (sizes.params - sizes.linear)
+        each = path.quantized if path.rounds_inputs else DEQUANTIZE_BYTES
+        return each * sizes.linear + path.compute * (sizes.params - sizes.linear)
     stored = path.frozen or path.trained
     return sizes.params * (stored + 2 * path.compute if path.autocast_copies and stored == 4 else stored)
 

@@ -107,7 +107,14 @@ def _divergence(tokens: int, architecture: Architecture, trains: int, path: Code
     The gradient of a tile is cast while that of the tile before it is still there. The teacher's states are no part of
     this: they wait from its pass on.
     """
-    labels, hidden, vocabulary = _chunked(tokens, architecture, trains, path), architecture.hidden_size, TRL_TILE
+    labels, head = _chunked(tokens, architecture, trains, path), _divergence_tiles(tokens, architecture, trains, path)
+    head = _whole_tiles(head, tokens, architecture, DIVERGENCE_TILES) if path.whole_tiles else head
+    return replace(head, forward=max(labels.forward, head.forward), evaluation=max(labels.evaluation, head.evaluation))
+
+
+def _divergence_tiles(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """Tiles of both logits in fp32 and what is cast for them."""
+    hidden, vocabulary = architecture.hidden_size, TRL_TILE
     rows, columns = min(tokens, TRL_TOKEN_CHUNK), min(architecture.vocab_size, vocabulary)
     another = min(columns, architecture.vocab_size - columns) or (columns if tokens > rows else 0)
     cast_states = path.compute * hidden * rows * (path.residual > path.compute)
@@ -118,9 +125,13 @@ def _divergence(tokens: int, architecture: Architecture, trains: int, path: Code
     cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
     forward = tiles + cast_states + cast_weight + 3 * saved
     backward = tiles + saved + sums + max(gradient + cast_states + max(before, cast_weight), cast_back)
-    head = Head(forward, backward, forward, saved, 0, 3 * backward)
-    head = _whole_tiles(head, tokens, architecture, DIVERGENCE_TILES) if path.whole_tiles else head
-    return replace(head, forward=max(labels.forward, head.forward), evaluation=max(labels.evaluation, head.evaluation))
+    return Head(forward, backward, forward, saved, 0, 3 * backward)
+
+
+def _written_divergence(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """The same without log-probabilities of labels: what on_policy.py of a bundle computes."""
+    tiles = _divergence_tiles(tokens, architecture, trains, path)
+    return _whole_tiles(tiles, tokens, architecture, DIVERGENCE_TILES) if path.whole_tiles else tiles
 
 
 def _weight_bytes(trains: int, path: CodePath) -> int:
@@ -179,6 +190,9 @@ CODES = {
         _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=1),
         _code("valued", _valued, "the same, and one row on the hidden states in fp32: critic.py", repeats=1),
         _code("divergence", _divergence, "the same, and TRL 1.16 ChunkedDivergenceFunction by tiles", repeats=2),
+        _code(
+            "written_divergence", _written_divergence, "TRL 1.16 DistillationTrainer._compute_loss by tiles", repeats=1
+        ),
         _code("scalar", _scalar, "transformers 5.23 GenericForSequenceClassification", to_vocabulary=False),
         _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),
         _code("hf-fp32-copy", _per_logit(12, 14), "older transformers: the same with the bf16 logits still alive"),

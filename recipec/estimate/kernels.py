@@ -12,9 +12,18 @@ from typing import Protocol
 from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.catalog.measured import Measured, rate_at
+from recipec.estimate.codepath import CodePath
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.magnitudes import LAUNCHES, UNIT_TRAFFIC, WEIGHT_TRAFFIC, measured_modules
-from recipec.estimate.recurrence import launched_backward, launched_forward, moved_backward, recurrent_flops
+from recipec.estimate.recurrence import (
+    launched_backward,
+    launched_forward,
+    moved_backward,
+    moved_forward,
+    recurrent_flops,
+)
+from recipec.estimate.rounding import WEIGHT_TRAFFIC as ROUNDED_TRAFFIC
+from recipec.estimate.rounding import rounding_launches, rounding_traffic
 from recipec.estimate.step import Step
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -118,10 +127,14 @@ def kernel_seconds(
     passes = _weight_passes(architecture, layout, step)
     weights = (passes * step.fixed.sizes.params + (work.teacher.params if work.teacher else 0)) * 2 / bandwidth
     products += _recurrence(architecture, layout, step, card)
-    kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
-    if step.fixed.path.quantized:
-        kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear / bandwidth
-    return kernels
+    moved = _elementwise(architecture, layout, work, step) + _dequantized(step, passes) * step.fixed.sizes.linear
+    return max(products, weights) + moved / bandwidth
+
+
+def _dequantized(step: Step, passes: float) -> float:
+    """Bytes moved for each quantized weight: in every pass, or backward alone where integers are multiplied."""
+    path = step.fixed.path
+    return ROUNDED_TRAFFIC if path.rounds_inputs else passes * DEQUANTIZE_BYTES * (path.quantized > 0)
 
 
 def _recurrence(architecture: Architecture, layout: Layout, step: Step, card: Card) -> float:
@@ -151,7 +164,9 @@ def _elementwise(architecture: Architecture, layout: Layout, work: Workload, ste
     built = step.fixed.built.weights * (BUILT_FORWARD * (forwards + by_policy) + BUILT_BACKWARD)
     measured = _measured_traffic(architecture, work) * (forwards + by_policy) * architecture.num_layers
     chunks = moved_backward(architecture, work.seq_len_tokens) * step.tokens
-    layers = moved + adapters + measured + chunks + built * architecture.sparse_layers
+    chunks += moved_forward(architecture) * (forwards + by_policy) * step.tokens
+    rounded = rounding_traffic(architecture, step.fixed.path) * (forwards + step.fixed.scored) * step.tokens
+    layers = moved + adapters + measured + chunks + rounded + built * architecture.sparse_layers
     return layers + _teacher_traffic(step) + step.head.moved
 
 
@@ -191,7 +206,16 @@ def launches(architecture: Architecture, layout: Layout, work: Workload, step: S
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     passes = _weight_passes(architecture, layout, step)
     teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
-    return pass_launches(architecture, work) * passes + teacher + launched_backward(architecture, work.seq_len_tokens)
+    rounding = rounding_launches(architecture, step.fixed.path) * (passes - 1)  # backward has none
+    issued = pass_launches(architecture, work) * passes + rounding + teacher
+    return issued + launched_backward(architecture, work.seq_len_tokens)
+
+
+def side_by_side(kernels: float, issued: float, card: Card, path: CodePath) -> float:
+    """Seconds of kernels and of issuing them: on a CPU one follows the other; so it is where each product waits for
+    what its search for outliers found."""
+    waits = path.rounds_inputs or (card.measured is not None and card.measured.device == "cpu")
+    return kernels + issued if waits else max(kernels, issued)
 
 
 def pass_launches(architecture: Architecture, work: Workload) -> float:

@@ -1,8 +1,9 @@
 """What the layers of a hybrid without attention save and need, in bytes per token: one law for each kind of mixer.
 
-The terms follow transformers 5.23's own operations one by one, as they run where neither flash-linear-attention nor
-causal_conv1d is installed, and were counted on the real modules with hooks on what they save (2026-11-24). The kernels
-of those packages keep less; nobody measured how much for recipec, and the pinned requirements do not have them.
+The terms follow transformers 5.23's own operations one by one, as they run where flash-linear-attention, causal_conv1d
+and mamba_ssm are not installed, and were counted on the real modules with hooks on what they save (2026-11-24; those of
+Mamba 2 2026-11-27). The kernels of those packages keep less; nobody measured how much for recipec, and the pinned
+requirements do not have them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution
+from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution, StateSpace
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.modules import kept_inputs
 from recipec.estimate.workload import LoraShape
@@ -36,6 +37,8 @@ def mixing(architecture: Architecture, lora: LoraShape | None, path: CodePath) -
     inputs += kept_inputs(inner, ("out_proj",), lora, path)
     if isinstance(mixer, ShortConvolution):
         return _short_convolution(architecture.hidden_size, inputs, path)
+    if isinstance(mixer, StateSpace):
+        return _state_space(mixer, inputs, lora is None, path)
     return _gated_delta(mixer, inputs, lora is None, path)
 
 
@@ -46,6 +49,9 @@ def state_bytes(architecture: Architecture, path: CodePath) -> int:
         return 0
     if isinstance(mixer, ShortConvolution):
         return architecture.mixed_layers * path.compute * architecture.hidden_size * mixer.kernel
+    if isinstance(mixer, StateSpace):
+        remembered = FP32_BYTES * mixer.inner * mixer.state + path.compute * mixer.convolved * mixer.kernel
+        return architecture.mixed_layers * remembered
     state = FP32_BYTES * mixer.value_size * mixer.key_dim + path.compute * mixer.convolved * mixer.kernel
     return architecture.mixed_layers * state
 
@@ -80,4 +86,25 @@ def _short_convolution(hidden: int, inputs: int, path: CodePath) -> Mixing:
         saved=inputs + path.compute * 5 * hidden,
         backward=0,
         forward=path.compute * 6 * hidden,
+    )
+
+
+def _state_space(mixer: StateSpace, inputs: int, trains: bool, path: CodePath) -> Mixing:
+    """The scan in fp32: pairs of a chunk's tokens for every head, and what writes and reads a state repeated for it.
+
+    Autocast casts the operands of each product, and keeps those copies; without it they are copied in fp32.
+    """
+    inner, pairs, states = mixer.inner, mixer.heads * mixer.chunk, mixer.heads * mixer.state
+    operand = path.compute if path.autocast else FP32_BYTES
+    cast = trains and path.autocast_copies  # of the convolution's input for its weights in fp32: the gate is let go
+    projected = path.compute * (mixer.convolved if cast else inner + mixer.convolved + mixer.heads)
+    remembered = 2 * operand * inner * mixer.state // mixer.chunk
+    scan = (6 * FP32_BYTES - 2 + 3 * operand) * inner + (FP32_BYTES + 2 * operand) * pairs
+    scan += (FP32_BYTES + 4 * operand) * states + 16 * mixer.heads + FP32_BYTES + remembered
+    norm = trains * FP32_BYTES * (2 * inner + mixer.heads)  # its weight, and what skips the scan
+    saved = inputs + projected + path.compute * (mixer.convolved + mixer.heads) + scan - 2 * inner + norm
+    return Mixing(
+        saved=saved,
+        backward=(12 - operand) * pairs,
+        forward=4 * FP32_BYTES * pairs + 2 * (FP32_BYTES + operand) * states + 13 * inner,
     )

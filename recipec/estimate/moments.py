@@ -43,7 +43,7 @@ def _resident(step: Step) -> Terms:
 
 
 def _load(step: Step) -> Terms:
-    """The model is on the device, nothing else; 4-bit loading holds one weight in the compute type beside it."""
+    """The model is on the device, nothing else; quantized loading holds one weight in the compute type beside it."""
     kept = ("weights", "adapters", "reference_model", "teacher_model", "reward_models")
     terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
     fixed = step.fixed
@@ -66,7 +66,11 @@ def _forward(step: Step) -> Terms:
     begun = max(1, depth.layers - depth.above)
     inputs = 1 if depth.offloads else max(1, depth.recomputed)
     checkpoint = step.tokens * step.fixed.layers.checkpoint
-    embedding = {"activations": checkpoint, "communication_buffers": buffers.first}
+    embedding = {
+        "activations": checkpoint,
+        "working_set": step.fixed.copied,
+        "communication_buffers": buffers.first,
+    }
     kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * step.kept
     layer = {
         "activations": kept,
@@ -95,9 +99,14 @@ def _scored_before(step: Step) -> Terms:
     return {f"{part.model}_states": part.leaves for part in step.scorings if part.before and part.leaves}
 
 
-def _running(layer: float, head: float, gathered: Gathered) -> Terms:
+def _left_for_loss(step: Step) -> Terms:
+    """What all passes without a gradient have left for the loss."""
+    return {f"{part.model}_states": part.leaves for part in step.scorings if part.leaves}
+
+
+def _running(layer: float, head: float, gathered: Gathered, embedding: float = 0.0) -> Terms:
     """What a forward that saves nothing needs: at the embedding, in a layer or at the head."""
-    places = ((0.0, gathered.first), (layer, gathered.layers), (head, gathered.head))
+    places = ((embedding, gathered.first), (layer, gathered.layers), (head, gathered.head))
     working, sharding = max(places, key=sum)
     return {"working_set": working, "communication_buffers": sharding}
 
@@ -109,8 +118,8 @@ def _forward_end(step: Step, saved: float) -> Terms:
     earlier = step.tokens * step.depth.layers * step.fixed.layers.earlier
     return {
         **_resident(step),
-        **_scored_before(step),
-        "activations": saved + earlier,
+        **_left_for_loss(step),
+        "activations": saved + earlier + step.scores.waiting,
         "logits": step.head.forward,
         "autocast_cache": path.compute * cast if path.autocast_copies else 0,
         "communication_buffers": step.fixed.buffers.loss + _other_head(step),
@@ -123,7 +132,7 @@ def _scored(step: Step, saved: float) -> dict[str, Terms]:
     for part in step.scorings:
         waiting = 0.0 if part.before else saved + step.head.saved
         running = _running(part.layer, part.head, part.gathered)
-        terms = {**_resident(step), **running, "activations": waiting + part.masks}
+        terms = {**_resident(step), **running, "activations": waiting + part.masks, "autocast_cache": part.cast}
         found[part.model] = max(terms, found.get(part.model, {}), key=_total)
     return found
 
@@ -138,7 +147,7 @@ def _loss(step: Step, saved: float) -> Terms:
     held = sizes.cast_by_layers * step.depth.kept / step.depth.layers
     return {
         **_resident(step),
-        **_scored_before(step),
+        **_left_for_loss(step),
         "activations": saved,
         "logits": step.head.backward,
         "autocast_cache": path.compute * (held + step.head.held_weight) if path.autocast_copies else 0,
@@ -231,10 +240,11 @@ def _end_of_backward(step: Step) -> Terms:
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
     shared = not sizes.adapters and (sizes.tied or step.accumulates)
     copies = (2 if sizes.tied else 0) + step.accumulates
+    summed = copies * path.gradient * sizes.embedding if shared and path.gradient_shards == 1 else 0
     return {
         **states.terms,
         "gradients": states.gradients,
-        "working_set": copies * path.gradient * sizes.embedding if shared and path.gradient_shards == 1 else 0,
+        "working_set": summed + step.fixed.copied,
         "communication_buffers": step.fixed.buffers.end,
     }
 
@@ -252,10 +262,11 @@ def _optimizer_step(step: Step) -> Terms:
 def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place, or another of the passes."""
     layer = policy_layer(step.batch, step.fixed)
-    running = _running(layer, step.head.evaluation, step.fixed.buffers.forward)
-    passes = [{**running, **_scored_before(step), "activations": step.scores.masks}]
+    running = _running(layer, step.head.evaluation, step.fixed.buffers.forward, step.fixed.copied)
+    passes = [{**running, **_scored_before(step), "activations": step.scores.masks + step.scores.cached}]
     for part in step.scorings:
-        passes.append({**_running(part.layer, part.head, part.in_evaluation), "activations": part.masks})
+        running = _running(part.layer, part.head, part.in_evaluation)
+        passes.append({**running, "activations": part.masks, "autocast_cache": part.cast})
     return {**step.fixed.states.terms, **max(passes, key=_total)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import Architecture
@@ -22,6 +23,8 @@ class Scores(Struct, frozen=True):
     second: int  # of a layer of the second kind
     kept: float  # the mean of the layers that keep everything for the backward pass
     masks: int  # one for each kind of layer, shared by its layers
+    cached: int  # keys and values of all layers, which a cache holds until the loss is there: where it holds a prefix
+    waiting: int  # of these, those that the backward pass does not hold anyway
     forward: int  # while a layer that saves nothing runs its attention
     backward: int  # while a layer runs its attention backward, on top of what it saved
 
@@ -29,13 +32,18 @@ class Scores(Struct, frozen=True):
 def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: CodePath, sequences: int) -> Scores:
     """The bytes of a pass over `sequences`, those of a micro batch."""
     tokens = sequences * work.seq_len_tokens
-    pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
+    prefix = prefix_tokens(work)
+    pairs = tokens * (row_tokens(layout, work) + prefix)  # queries times the keys of their row
     attending = first_share(architecture, layout.recompute_interval) if architecture.mixer else 1
+    cached = _cached(architecture, path, tokens + sequences * prefix) if prefix else 0
+    waiting = cached if 1 < architecture.num_kv_heads < architecture.num_heads else 0
     if layout.attends.keeps_scores:
-        return _eager(architecture, path, pairs, attending)
+        return replace(_eager(architecture, path, pairs, attending), cached=cached, waiting=waiting)
     kinds = {window: masked(window, layout, work, sequences) for window in architecture.layers_by_window}
     saved = [
-        _with_mask(shape, path, tokens, pairs) if kinds[window] else _without_mask(shape, work, path, tokens)
+        _with_mask(shape, path, tokens, sequences * prefix, pairs)
+        if kinds[window]
+        else _without_mask(shape, work, path, tokens)
         for window, shape in ((window, architecture.attending(window)) for window in kinds)
     ]
     kept = attending * saved[0]
@@ -44,7 +52,7 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
         kept = windowed * saved[0] + (1 - windowed) * saved[1]
     masks = pairs * sum(kinds.values())  # booleans
     layer, second = (saved[0], saved[-1]) if architecture.whole else (max(saved), 0)
-    return Scores(layer, second, kept, masks, forward=max(saved) + masks, backward=0)
+    return Scores(layer, second, kept, masks, cached, waiting, forward=max(saved) + masks, backward=0)
 
 
 @lru_cache(maxsize=1024)
@@ -80,13 +88,29 @@ def _eager(architecture: Architecture, path: CodePath, pairs: int, attending: fl
         saved, forward, backward = compute, 3 * compute, 2 * compute
     masks = compute * pairs * len(architecture.layers_by_window)
     second = saved * numbers * (architecture.whole is not None)
-    return Scores(saved * numbers, second, attending * saved * numbers, masks, forward * numbers, backward * numbers)
+    kept = attending * saved * numbers
+    return Scores(saved * numbers, second, kept, masks, 0, 0, forward * numbers, backward * numbers)
 
 
-def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: int) -> int:
-    """What SDPA saves on top: the mask as numbers, and keys and values repeated for all heads; one head is a view."""
-    repeated = architecture.query_size - architecture.kv_size if architecture.num_kv_heads > 1 else 0
-    return path.compute * (2 * repeated * tokens + pairs)
+def _with_mask(architecture: Architecture, path: CodePath, tokens: int, before: int, pairs: int) -> int:
+    """What SDPA saves on top: the mask as numbers, and keys and values repeated for all heads; one head is a view.
+
+    `before`: tokens of the prefixes of all rows, which have keys and values alone.
+    """
+    repeats = architecture.num_kv_heads > 1
+    repeated = architecture.query_size - architecture.kv_size if repeats else 0
+    each = architecture.query_size if repeats else architecture.kv_size
+    return path.compute * (2 * repeated * tokens + 2 * each * before + pairs)
+
+
+def _cached(architecture: Architecture, path: CodePath, tokens: int) -> int:
+    """Keys and values of all layers."""
+    return path.compute * tokens * architecture.cached_features
+
+
+def prefix_tokens(work: Workload) -> int:
+    """Tokens of the prefix before every row."""
+    return work.lora.prefix_tokens if work.lora else 0
 
 
 def _without_mask(architecture: Architecture, work: Workload, path: CodePath, tokens: int) -> int:
@@ -106,11 +130,14 @@ def row_tokens(layout: Layout, work: Workload) -> int:
 
 
 def masked(window: int | None, layout: Layout, work: Workload, sequences: int) -> bool:
-    """Whether SDPA gets a mask: packed examples in a row, rows of different length, more tokens than the window.
+    """Whether SDPA gets a mask: packed examples in a row, rows of different length, more tokens than the window, a
+    prefix before them.
 
     Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.
     """
     if layout.attends.apart == BOUNDARIES or layout.attends.keeps_scores or layout.mesh.context > 1:
         return False
+    if prefix_tokens(work):
+        return True
     told_apart = work.compiled or one_row(layout, work) or (work.padded and sequences > 1 and not layout.packing)
     return told_apart or (window is not None and window <= row_tokens(layout, work))

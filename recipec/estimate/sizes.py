@@ -9,7 +9,9 @@ from msgspec import Struct
 from recipec.axes import Method
 from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
+from recipec.estimate.new_rows import new_rows
 from recipec.estimate.scales import scale_params
+from recipec.estimate.virtual import encoder_weights, virtual_matrices, virtual_params
 from recipec.estimate.workload import LoraShape
 
 _Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
@@ -21,7 +23,9 @@ class Sizes(Struct, frozen=True):
     params: int
     trainable: int
     adapters: int
-    linear: int  # weights that 4-bit loading quantises: the layers' linear modules, not experts, head or embedding
+    originals: int  # rows of the embedding as they were before they trained, which PEFT keeps beside the adapters
+    linear: int  # weights that are quantised: the layers' linear modules, not experts, head or embedding
+    linear_rows: int  # rows of their matrices
     layer: int  # the largest decoder layer (of those with experts) with its adapters
     layer_linear: int  # the quantisable part of it
     embedding: int  # one vocabulary matrix
@@ -41,8 +45,10 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     groups, on_experts = architecture.linear_groups, expert_adapter_params(architecture, lora)
     in_products = sum(layers * _adapter_params(shapes, lora) for layers, shapes in groups)
     vectors = scale_params(architecture.linear_shapes(), architecture.modules.mlp_out, lora)
-    prompt = lora.virtual_tokens * architecture.hidden_size if lora else 0
-    adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers + prompt
+    virtual = virtual_params(architecture, lora)
+    adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers + virtual
+    rows_trained = sum(matrices * rows * columns for matrices, rows, columns in new_rows(architecture, lora))
+    adapters += rows_trained
     layer, layer_linear = max(_layers(architecture, lora))
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
@@ -54,14 +60,16 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         params=params,
         trainable=trainable,
         adapters=adapters,
+        originals=rows_trained,
         linear=sum(layers * _weights(shapes) for layers, shapes in groups),
+        linear_rows=sum(layers * outputs for layers, shapes in groups for _, _, outputs in shapes),
         layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
         embedding=embedding,
         head=head,
         tied=tied,
         largest_linear=max(_weights((shape,)) for _, shapes in groups for shape in shapes),
-        cast_by_layers=_cast(architecture) if lora is None else in_products,
+        cast_by_layers=_cast(architecture) if lora is None else in_products + encoder_weights(architecture, lora),
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )
@@ -96,13 +104,13 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
     for _, count, inputs, outputs in adapted_experts(architecture, lora):
         rank = count * (lora.expert_rank if lora else 0)  # of all experts side by side
         yield from ((sparse, 1, rank, inputs), (sparse, 1, outputs, rank))
-    if lora and lora.virtual_tokens:
-        yield 1, 1, lora.virtual_tokens, hidden
+    yield from ((1, 1, rows, columns) for rows, columns in virtual_matrices(architecture, lora))
+    yield from ((matrices, 1, rows, columns) for matrices, rows, columns in new_rows(architecture, lora))
     if lora is None:
         yield of_vocabulary, 1, architecture.vocab_size, hidden
         yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())
-        if moe:
-            yield sparse, 1, moe.count, hidden  # the router
+        if moe and not moe.router:  # one that is a linear module is among them
+            yield sparse, 1, moe.count, hidden
 
 
 def _cast(architecture: Architecture) -> int:

@@ -37,7 +37,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
     terms = {
         "weights": weights,
-        "adapters": 0.0 if full else sizes.adapters * path.trained / path.weight_shards,
+        "adapters": 0.0 if full else (sizes.adapters + sizes.originals) * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
         "reference_model": weights if _keeps_reference(layout, work) else 0.0,
@@ -69,7 +69,8 @@ def _frozen(sizes: Sizes, path: CodePath, work: Workload) -> float:
     if not path.quantized:
         return sizes.params * path.frozen / path.weight_shards
     rest = (sizes.params - sizes.linear) * path.frozen / path.weight_shards
-    return sizes.linear * path.quantized / (path.weight_shards if work.fsdp == 1 else 1) + rest
+    packed = sizes.linear * path.quantized + sizes.linear_rows * path.row_scale
+    return packed / (path.weight_shards if work.fsdp == 1 else 1) + rest
 
 
 def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:

@@ -15,6 +15,7 @@ from recipec.estimate.codepath import CodePath, code_path
 from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.magnitudes import measuring
+from recipec.estimate.new_rows import copied_embedding, copied_head
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.scores import Scores, first_share, scores_of
 from recipec.estimate.sharding import Buffers, Gathered, buffers
@@ -33,6 +34,8 @@ class Fixed(Struct, frozen=True):
     kinds: tuple[Activations, ...]  # of every kind of layer, the first before the second
     built: Built
     measuring: int  # bytes while the weights of a module are built to measure them (DoRA)
+    copied: int  # bytes of the embedding's copy in which trained rows are put, and of its gradient
+    new_rows: int  # that are put into it
     states: States
     buffers: Buffers
     resident: dict[str, float]  # terms that are there at all times
@@ -92,6 +95,7 @@ class Scoring(Struct, frozen=True):
     head: float
     leaves: int  # what it hands to the loss, until that is differentiated
     masks: int
+    cast: float  # of the policy's weights, where one autocast is around both passes
     gathered: Gathered
     in_evaluation: Gathered
 
@@ -175,6 +179,8 @@ def _batch(
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
+    if fixed.copied:
+        return copied_head(fixed.code, tokens, architecture, fixed.new_rows, fixed.path)
     trains = 0 if fixed.sizes.adapters else fixed.sizes.embedding
     return fixed.code.needs(tokens, architecture, trains, fixed.path)
 
@@ -197,6 +203,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
         head=head.evaluation,
         leaves=0,
         masks=batch.scores.masks,
+        cast=0,
         gathered=alone if before and not copied else beside,
         in_evaluation=beside if copied else alone,
     )
@@ -217,6 +224,7 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
         head=2 * states,
         leaves=states,
         masks=batch.scores.masks,
+        cast=fixed.path.compute * fixed.sizes.cast_by_layers if fixed.path.autocast_copies and not before else 0,
         gathered=gathered,
         in_evaluation=gathered,
     )
@@ -251,6 +259,8 @@ def _fixed(
         kinds=kinds_of(narrowed(architecture, mesh.tensor), work.lora, path),
         built=built(architecture, work.lora, path),
         measuring=measuring(architecture, work.lora, path),
+        copied=copied_embedding(architecture, work.lora, path),
+        new_rows=work.lora.new_rows if work.lora else 0,
         states=held,
         buffers=added,
         resident=resident,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from recipec.axes.strategies import DEEPSPEED
+from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
@@ -105,7 +105,8 @@ def host_memory(
     moved = step.host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
-    reasons += [f"{copies} x {loaded / GIB:.1f} GiB of weights while they are loaded"] if copies else []
+    which = "weights, those of the reference model among them," if copies > ranks else "weights"
+    reasons += [f"{copies} x {loaded / GIB:.1f} GiB of {which} while they are loaded"] if copies else []
     room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
     reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
@@ -124,7 +125,7 @@ def _copies(layout: Layout, work: Workload, ranks: int) -> int:
     file, which the ranks of a node share (two ranks with 512 MiB of them: 522 MiB resident each, 2 MiB its own;
     transformers 5.23, 2026-11). Where they are read as fp32 every rank has its own, under FSDP too: transformers does
     not look at accelerate's `cpu_ram_efficient_loading` there. Under ZeRO-3 only the first rank reads values (its
-    modeling_utils.py). A 4-bit base goes to the device tensor by tensor (its quantizers/quantizer_bnb_4bit.py,
+    modeling_utils.py). A quantized base goes to the device tensor by tensor (its quantizers/quantizer_bnb_*.py,
     `update_device_map`).
     """
     spreads = layout.spreads
@@ -134,4 +135,20 @@ def _copies(layout: Layout, work: Workload, ranks: int) -> int:
         shards = spreads.engine == DEEPSPEED and spreads.shards_weights
         return 0 if shards or layout.mesh.ranks_per_layer > 1 else ranks
     shared = _read_bytes(layout, work) == 2 or (spreads.engine == DEEPSPEED and spreads.shards_weights)
-    return 1 if spreads.one_rank or shared else ranks
+    if spreads.one_rank or shared:
+        return 1
+    return ranks * (1 + _reads_reference_beside(layout, work))
+
+
+def _reads_reference_beside(layout: Layout, work: Workload) -> bool:
+    """Whether a copy of the start is read while the policy is in host memory still.
+
+    Under FSDP and DeepSpeed transformers 5.23 leaves the policy there until training begins (its trainer.py,
+    `place_model_on_device`), and TRL 1.16 reads the reference before that; in other runs the policy is on the device by
+    then. What a reference scores before training needs no copy under DeepSpeed; under FSDP it does (dpo_trainer.py and
+    kto_trainer.py, `is_fsdp_enabled`). A teacher goes straight to the device.
+    """
+    if not (work.method.has_reference and layout.adapts.copies_reference):
+        return False
+    engine = layout.spreads.engine
+    return engine == TORCH_FSDP or (engine == DEEPSPEED and not layout.precomputes)

@@ -71,7 +71,7 @@ class Rows(Struct, frozen=True):
     tested: int  # that evaluate.py reads at most
 
 
-TOKENIZATION = "tokenization"
+PREPARATION, TOKENIZATION = "data preparation", "tokenization"
 STEPS = GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
 WORTH_A_WORD = 60.0  # seconds
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
@@ -85,7 +85,7 @@ def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) ->
     in_one = f", {duration(alone)} of it in one" * (alone >= WORTH_A_WORD)
     several = f" in {processes} processes{in_one}" * (processes > 1)
     because = f"prepare_data.py reads {rows.count:,} rows{several}"
-    return RunPart("data preparation", rates.start_seconds * starts + alone + busy / processes, because)
+    return RunPart(PREPARATION, rates.start_seconds * starts + alone + busy / processes, because)
 
 
 def download(size_bytes: int, rates: Rates) -> RunPart:
@@ -98,6 +98,12 @@ def text_part(stored_bytes: int, weights_bytes: int, rates: Rates) -> RunPart:
     """text_part.py reads a checkpoint with a vision tower and writes its language model."""
     seconds = rates.start_seconds + _read(stored_bytes, rates) + written_seconds(weights_bytes, rates)
     return RunPart("text part", seconds, f"{gib(weights_bytes)} taken out of a checkpoint of {gib(stored_bytes)}, once")
+
+
+def extended(weights_bytes: int, rates: Rates) -> RunPart:
+    """vocabulary.py reads the model and writes it with rows for new tokens."""
+    seconds = rates.start_seconds + _read(weights_bytes, rates) + written_seconds(weights_bytes, rates)
+    return RunPart("new tokens", seconds, f"{gib(weights_bytes)} read and written with rows for new tokens, once")
 
 
 def loading(weights_bytes: int, saved_bytes: int, rates: Rates) -> RunPart:
@@ -132,7 +138,7 @@ def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
 
 def evaluations(times: int, rows: Rows, seconds_each: float) -> RunPart:
     """The evaluations during training; one of them is before the first step."""
-    because = f"{times:,} of {rows.evaluated:,} rows, {duration(seconds_each)} each"
+    because = f"{counted(times, 'evaluation')} of {counted(rows.evaluated, 'row')}, {duration(seconds_each)} each"
     return RunPart("evaluations", times * seconds_each, because)
 
 
@@ -140,7 +146,11 @@ def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     """Checkpoints are written while the devices wait."""
     each = written_seconds(each_bytes, rates)
     at = rates.told("written_bytes_per_second")
-    return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
+    return RunPart(
+        "checkpoints",
+        times * each,
+        f"{counted(times, 'checkpoint')} of {gib(each_bytes)}, {duration(each)} each at {at}",
+    )
 
 
 def failures(expected: float, interval_seconds: float, gpus: int, weights_bytes: int, rates: Rates) -> RunPart:
@@ -151,10 +161,10 @@ def failures(expected: float, interval_seconds: float, gpus: int, weights_bytes:
 
 
 def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
-    """The best checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
+    """The kept checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
     merging = rates.start_seconds + _moved(merged_bytes, rates) if merged_bytes else 0.0
     merged = f", and merged into {gib(merged_bytes)}" if merged_bytes else ""
-    because = f"{gib(reloaded_bytes)} of the best checkpoint read, {gib(export_bytes)} saved{merged}"
+    because = f"{gib(reloaded_bytes)} of the checkpoint loaded at the end, {gib(export_bytes)} saved{merged}"
     seconds = _read(reloaded_bytes, rates) + written_seconds(export_bytes, rates) + merging
     return RunPart("the result", seconds, because)
 
@@ -162,7 +172,9 @@ def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rat
 def scoring(times: int, rows: Rows, seconds_each: float, weights_bytes: int, rates: Rates) -> RunPart:
     """evaluate.py before and after training, and of the merged model where there is one."""
     each = rates.start_seconds + _read(weights_bytes, rates) + seconds_each
-    return RunPart("scoring", times * each, f"evaluate.py, {counted(times, 'time')}: {rows.tested:,} rows")
+    return RunPart(
+        "scoring", times * each, f"evaluate.py, {counted(times, 'time')}: {counted(rows.tested, 'row')} each time"
+    )
 
 
 def forward_share(architecture: Architecture, layout: Layout, work: Workload) -> float:

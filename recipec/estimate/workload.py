@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Method
-from recipec.axes.adaptations import ALL_LINEAR, MATRICES, PROMPTS, SCALES, scaled, targeted
+from recipec.axes.adaptations import ALL_LINEAR, MATRICES, PREFIXES, PROMPTS, SCALES, scaled, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 
 
 class LoraShape(Struct, frozen=True):
-    """The adapters of one run: low-rank ones; or vectors or a soft prompt, which have the memory law of low-rank
-    ones on no module, and what they keep."""
+    """The adapters of one run: low-rank ones; or vectors, a soft prompt or a prefix, which have the memory law of
+    low-rank ones on no module, and what they keep."""
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
@@ -25,6 +25,9 @@ class LoraShape(Struct, frozen=True):
     magnitudes: bool = False  # a trained number for each output, and W + BA built in each forward to measure it (DoRA)
     scaled: tuple[str, ...] = ()  # modules whose outputs, of the last of a feed-forward block inputs, a vector scales
     virtual_tokens: int = 0  # embeddings before every row, which all layers compute with it
+    prefix_tokens: int = 0  # keys and values before every row, in each layer
+    encoder: int = 0  # width of the network that makes either; 0: they are trained themselves
+    new_rows: int = 0  # of the embedding, and of the head where that is another matrix, that train for new tokens
 
     def adapts(self, module: str) -> bool:
         """Whether a linear module carries an adapter."""
@@ -33,10 +36,11 @@ class LoraShape(Struct, frozen=True):
 
 def lora_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
     """The adapters that the decisions of a stage give a model."""
-    modules, experts = targeted(value["lora_targets"], architecture.attention_modules, architecture.expert_parameters)
+    has = architecture.attention_modules, architecture.expert_parameters, architecture.named_linear
+    modules, experts = targeted(value["lora_targets"], *has)
     rank = value["lora_expert_rank"] if experts else 0
-    magnitudes = LORA_VARIANTS[value["lora_variant"]].magnitudes
-    return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank, magnitudes)
+    magnitudes, rows = LORA_VARIANTS[value["lora_variant"]].magnitudes, value.get("trained_rows", 0)
+    return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank, magnitudes, new_rows=rows)
 
 
 def _scales(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
@@ -47,10 +51,15 @@ def _scales(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
 
 def _prompt(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
     """The soft prompt that the decisions of a stage give a model."""
-    return LoraShape(0, (), virtual_tokens=value["virtual_tokens"])
+    return LoraShape(0, (), virtual_tokens=value["virtual_tokens"], encoder=value.get("encoder_hidden_size", 0))
 
 
-_SHAPES = {MATRICES: lora_shape, SCALES: _scales, PROMPTS: _prompt}
+def _prefix(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The prefix that the decisions of a stage give a model."""
+    return LoraShape(0, (), prefix_tokens=value["prefix_tokens"], encoder=value["prefix_encoder_size"])
+
+
+_SHAPES = {MATRICES: lora_shape, SCALES: _scales, PROMPTS: _prompt, PREFIXES: _prefix}
 
 
 def adapter_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import LORA_VARIANTS, METHODS, LoraVariant, stages_of
-from recipec.axes.adaptations import AS_IS, LORA
+from recipec.axes import LORA_VARIANTS, METHODS, LoraVariant, meant_by, stages_of
+from recipec.axes.adaptations import LORA
+from recipec.axes.bases import AS_IS
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.local import read_config
@@ -46,7 +47,6 @@ class StartingAdapter(Struct, frozen=True):
         """Keys of the recipe that it decides, and their values."""
         return {
             "train.adaptation": LORA.family,
-            "train.quantization": AS_IS,
             "train.lora.rank": self.rank,
             "train.lora.alpha": self.alpha,
             "train.lora.dropout": self.dropout,
@@ -55,10 +55,12 @@ class StartingAdapter(Struct, frozen=True):
         }
 
     def wishes(self, recipes: Mapping[str, Wish]) -> dict[str, Wish]:
-        """What it decides of a stage, beside what the recipe writes itself."""
-        where = f"{self.path}/{CONFIG}"
-        found = {key: Wish(value, where) for key, value in self.decided.items()} | dict(recipes)
-        return found
+        """What it decides of a stage, beside what the recipe writes itself.
+
+        Its file does not say how the base below it was stored: as it is, where the recipe does not say either.
+        """
+        decided = self.decided | {"train.quantization": AS_IS}
+        return {key: Wish(value, f"{self.path}/{CONFIG}") for key, value in decided.items()} | dict(recipes)
 
     def fact(self, loaded: LoadedRecipe) -> Decision:
         """That a stage goes on from it."""
@@ -172,6 +174,8 @@ def _contradictions(loaded: LoadedRecipe, adapter: StartingAdapter) -> Iterator[
 
 
 def _agrees(key: str, written: Any, value: Any) -> bool:
+    if key == "train.adaptation" and value in [row.family for row in meant_by(written)]:  # on whichever base
+        return True
     if isinstance(value, list):
         return isinstance(written, list) and sorted(written) == value
     return written in (value, "auto") or (key.endswith("variant") and _same_file(written, value))

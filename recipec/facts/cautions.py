@@ -7,17 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import Template
-from recipec.dataset import ASSISTANT, DataShape, Message, thoughts
+from recipec.dataset import ASSISTANT, Converted, DataShape, Message, thoughts
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 from recipec.units import counted
 
+SHORTEST_REPEATED = 16  # characters of a prompt; answers may begin with a shorter one, such as a name, by chance
+
 
 def cautions(
     loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
 ) -> Iterator[Diagnostic]:
-    """Yield messages behind answers (W0532), thoughts in prompts (W0533), and texts that end a turn (W0534).
+    """Yield what is said of sampled rows that can be used, but not as a user may mean it.
+
+    Messages behind answers (W0532), thoughts in prompts (W0533), texts that end a turn (W0534) and answers that repeat
+    their prompt (W0537).
 
     `template` is what is known of the chat template of the training.
     """
@@ -26,6 +31,7 @@ def cautions(
         yield from _ending_turns(loaded, section, sources, template.end)
     if loaded.recipe.data.reasoning is None:
         yield from _thoughts_in_prompts(loaded, section, sources)
+    yield from _repeated_prompts(loaded, section, sources)
 
 
 def not_compared(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Iterator[Diagnostic]:
@@ -107,6 +113,34 @@ def _ending_turns(
         help = ("write it with a space in it, or remove these rows",)
         note = "prepare_data.py refuses such rows where it is a special token of the tokenizer"
         yield Diagnostic("W0534", title, (Label(loaded.place("data", section), seen),), help, (note,))
+
+
+def _repeated_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Answers that begin with the whole of what is asked, in half of the rows or more."""
+    made = [
+        (place, row, KINDS[ROW_FORMATS[source.shape.format].kind].taught)
+        for source in sources
+        for place, row in zip(source.places, source.made, strict=True)
+    ]
+    found = [place for place, row, taught in made if _repeats(row, taught)]
+    if found and 2 * len(found) >= len(made):
+        title = f"answers of data.{section} begin with their prompt, word for word"
+        seen = f"{_rows(found, sources)}, the first {found[0]}"
+        help = (
+            "take the prompt off the answers, if they were written as one text",
+            "if answers are to begin by saying again what was asked, allow this warning",
+        )
+        note = "the model learns to repeat what it is asked before it answers"
+        yield Diagnostic("W0537", title, (Label(loaded.place("data", section), seen),), help, (note,))
+
+
+def _repeats(made: Converted, taught: Sequence[str]) -> bool:
+    """Whether every answer begins with the text before it, if that is long enough not to do so by chance."""
+    if not taught or not made.get("prompt"):
+        return False
+    asked = made["prompt"][-1]["content"].strip()
+    said = [made[column][0]["content"] for column in taught if made[column]]
+    return len(asked) >= SHORTEST_REPEATED and bool(said) and all(text.lstrip().startswith(asked) for text in said)
 
 
 def _thinks(message: Message) -> bool:

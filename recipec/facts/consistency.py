@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
 from recipec.axes.adaptations import ALL_LINEAR, targeted
@@ -47,15 +47,14 @@ def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[
 
 def _adaptable(architecture: Architecture) -> tuple[str, ...]:
     """The names that train.lora.targets may hold."""
-    if architecture.moe:
-        return architecture.attention_modules + architecture.expert_parameters
-    return tuple(name for name, _, _ in architecture.linear_shapes())
+    return architecture.adaptable + architecture.expert_parameters
 
 
 def _no_target(loaded: LoadedRecipe, path: tuple[str | int, ...], name: str, architecture: Architecture) -> Diagnostic:
     """PEFT 0.21 takes the names of a shared expert or of a plain layer for those of the fused experts."""
     beside = {name for dense in (False, True) for name, _, _ in architecture.linear_shapes(dense)}
     why = "PEFT takes this name for the experts" if name in beside else "no linear module of this model"
+    why = "the kernels of its layer take the weight itself, past an adapter" if name in architecture.unadapted else why
     names = ", ".join(_adaptable(architecture))
     labels = (Label(loaded.place(*path), why), Label(loaded.place("model", "name"), f"has {names}"))
     title = f"the model has no module `{name}` for an adapter"
@@ -66,7 +65,7 @@ def _idle_expert_rank(loaded: LoadedRecipe, table: tuple[str, ...], architecture
     """The rank of adapters on experts says nothing where no expert has one."""
     said = next((path for path in ((*table, "targets"), ("train", table[-1], "targets")) if loaded.is_set(*path)), ())
     targets = loaded.value(*said) if said else ALL_LINEAR
-    if targeted(targets, architecture.attention_modules, architecture.expert_parameters)[1]:
+    if targeted(targets, architecture.attention_modules, architecture.expert_parameters, architecture.named_linear)[1]:
         return
     why = "names no expert parameter" if architecture.moe else "a dense model"
     place = loaded.place(*said) if architecture.moe else loaded.place("model", "name")
@@ -100,10 +99,23 @@ def _other_rows(
     choices = [name for name in fitting if name not in ("", loaded.value(*key))]
     why = f"takes {either(taken, '')} rows" if taken else "has no stage that reads them"
     named = "method" if key == KL_CONTROL else key[1]
-    ways = [f"use {named} = {either(choices)}"] if choices else []
+    ways = [f"use {named} = {either(choices)}"] if choices else [*_read_as(facts, taken)]
     ways += ["remove the method" if key == METHOD else f"remove {key[1]}"] if key != TASK and not choices else []
     ways += [_rows_to_give(taken, section)] if taken else [f"remove data.{section}"]
     return _clash(loaded, *key, why, section, held, *_flag_to_name(facts, taken), ", or ".join(ways))
+
+
+def _read_as(facts: DataFacts, formats: tuple[str, ...]) -> Iterator[str]:
+    """The key that has the rows read as those of a format that needs less of them."""
+    for format in _needing_less(facts, formats):
+        read = ", ".join(f"`{facts.shape.columns[role.name]}`" for role in format.required)
+        yield f'set `format = "{format.name}"` under [data], which reads {read}, and columns that a reward names'
+
+
+def _needing_less(facts: DataFacts, formats: Iterable[str]) -> Iterator[RowFormat]:
+    """Those of the formats for which the rows have all that is required, and more that is read in another one."""
+    rows = map(ROW_FORMATS.__getitem__, formats)
+    return (row for row in rows if {role.name for role in row.required} < facts.shape.columns.keys())
 
 
 def _flag_to_name(facts: DataFacts, formats: tuple[str, ...]) -> Iterator[str]:
@@ -243,6 +255,15 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
     return Diagnostic("E0401", title, labels, help)
 
 
+def _as_prompts(able: Sequence[Method], facts: DataFacts) -> Iterator[str]:
+    """How the first method that rewards judge learns from rows that also answer its prompts."""
+    for row in (row for row in able if row.earns):
+        for format in _needing_less(facts, row.formats):
+            lines = f'name the rows in `data.{row.section}`, with `format = "{format.name}"` under [data]'
+            yield f"{lines}, and a function of yours in `alignment.{REWARDS}`: {row.name} learns from its rewards"
+            return
+
+
 def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A task that only methods with rows of their own fulfil, where no section holds such rows."""
     task, running = loaded.recipe.goal.task, _stages_that_run(loaded, data)
@@ -258,9 +279,30 @@ def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     alone = METHODS[running[-1]].task
     help = (
         f"add data.{section} with {either(formats, '')} rows",
+        *_as_prompts(able, data[held]),
         f'set `goal.task = "{alone}"`, or `alignment.method = "{goal.NO_ALIGNMENT}"`',
     )
     yield Diagnostic("E0401", f"task `{task}` without {either(formats, '')} rows", labels, help)
+
+
+def _rows_for_earlier_stages_alone(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A task whose one method has rows of its own, where all rows are for the stages before it."""
+    task = loaded.recipe.goal.task
+    row = next((row for row in methods_of(task) if row.after and not row.alignment), None)
+    held = {section for section, facts in data.items() if row and not {*facts.formats} & {*row.formats}}
+    if row is None or _stages_that_run(loaded, data) or held != {*data}:
+        return
+    section = next(iter(data))
+    labels = (
+        Label(loaded.place(*TASK), f"learns from {either(row.formats, '')} rows"),
+        Label(loaded.place("data", section), f"holds {data[section].shape.format} rows, for a stage before it"),
+    )
+    help = [f"add data.{row.section} with {either(row.formats, '')} rows: {ROW_FORMATS[row.formats[0]].recognized}"]
+    if row.answers_anew:
+        column = "" if any(_needing_less(data[section], row.formats)) else ", the conversations as `columns.prompt`"
+        told = f'`format = "{row.formats[0]}"`{column}: the answers at the ends are left out'
+        help.append(f"or name the same rows in `data.{row.section}` with {told}")
+    yield Diagnostic("E0401", f"task `{task}` without {either(row.formats, '')} rows", labels, tuple(help))
 
 
 def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
@@ -350,6 +392,7 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _columns_of_no_rows,
     _source_columns_of_no_rows,
     _nothing_to_align,
+    _rows_for_earlier_stages_alone,
     _tables_of_idle_stages,
     _text_to_split,
     _something_held_out,

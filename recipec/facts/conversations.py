@@ -31,9 +31,14 @@ def carries(loaded: LoadedRecipe, source: SampledSource) -> tuple[str, ...]:
     return tuple(name for name in row.carries if name in found)
 
 
-def read_names(shape: DataShape) -> set[str]:
-    """The columns, and the fields of messages, that are read beside those of the format."""
-    return {name for carry in shape.carries for name in (*CARRIED[carry].columns, *CARRIED[carry].fields)}
+def read_columns(shape: DataShape) -> set[str]:
+    """The columns that are read beside those of the format."""
+    return {name for carry in shape.carries for name in CARRIED[carry].columns}
+
+
+def read_fields(shape: DataShape) -> set[str]:
+    """The fields of messages that are read beside those that say who speaks, and what."""
+    return {name for carry in shape.carries for name in CARRIED[carry].fields}
 
 
 def conversation_facts(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from recipec.axes import KINDS, ROW_FORMATS
+from recipec.axes import KINDS, ROW_FORMATS, methods_of
 from recipec.dataset import BadContent, Converted, DataShape, RowFault, RowReading, converted
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
@@ -20,7 +20,8 @@ WITHOUT = (STRIP, OFF)  # those that take thoughts out
 def reading_of(loaded: LoadedRecipe, carries: Sequence[str]) -> RowReading:
     """How the messages of rows that carry this are read."""
     data = loaded.recipe.data
-    return RowReading(tuple(carries), frozenset(data.ignore or ()), data.reasoning in WITHOUT)
+    anew = any(row.answers_anew for row in methods_of(loaded.recipe.goal.task))
+    return RowReading(tuple(carries), frozenset(data.ignore or ()), data.reasoning in WITHOUT, anew)
 
 
 def with_converted(

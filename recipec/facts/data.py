@@ -13,7 +13,7 @@ from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_of
 from recipec.diagnostics.model import Report
 from recipec.facts.cautions import cautions
-from recipec.facts.conversations import carries, conversation_facts, read_names
+from recipec.facts.conversations import carries, conversation_facts, read_columns, read_fields
 from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
@@ -41,7 +41,7 @@ class DataFacts(Struct, frozen=True):
 
     shape: DataShape  # what the rows of all sources become, and what any of them carries
     shapes: tuple[DataShape, ...]  # of each source
-    columns: tuple[str, ...]  # those of every sampled row; none where nothing could be looked at
+    columns: tuple[str, ...]  # that hold a value in every sampled row; none where nothing could be looked at
     some_columns: tuple[str, ...]  # those of any sampled row
     flags: tuple[str, ...]  # those that hold true or false, or 1 or 0, in every sampled row
     fields: tuple[str, ...]  # those of any message
@@ -142,12 +142,12 @@ def unread(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[str,
 
 def _unread(loaded: LoadedRecipe, source: SampledSource) -> Iterator[str]:
     columns = source.shape.columns.values()
-    read = {*columns, *(loaded.value("data", "split") or {}).values(), *read_names(source.shape), *source.shape.handed}
-    read |= _hardness(loaded, source.part)
+    read = {*columns, *(loaded.value("data", "split") or {}).values(), *source.shape.handed}
+    read |= read_columns(source.shape) | _hardness(loaded, source.part)
     held = (name for row in source.rows for name, value in row.items() if value not in NOTHING)
     yield from (name for name in held if name not in read)
     fields = (name for row in source.rows for column in columns for name in fields_of(row.get(column)))
-    yield from (name for name in fields if name not in read)
+    yield from (name for name in fields if name not in read_fields(source.shape))
 
 
 def _hardness(loaded: LoadedRecipe, part: str) -> set[str]:
@@ -165,11 +165,13 @@ def read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
     """The rows as the method's trainer reads them: where it reads single answers, every answer is a row.
 
     So it is with conversations whose template is not `marked` (`marks_answers`), and with those that ask for it.
+    `data_rows` still counts the rows of the data: more answers in a conversation are more steps, not more data.
     """
     found = _answers_read_by(facts, method, marked)
     if not KINDS[ROW_FORMATS[facts.shape.format].kind].masked:
         return found
-    sizes = {id: replace(found.decisions[id], inputs=(*found.decisions[id].inputs, *_APART)) for id in _SIZES}
+    inputs = {id: dict.fromkeys((*found.decisions[id].inputs, "data_rows", *_APART)) for id in _SIZES}
+    sizes = {id: replace(found.decisions[id], inputs=(*inputs[id],)) for id in _SIZES}
     return replace(found, decisions={**found.decisions, **sizes})
 
 
@@ -213,4 +215,4 @@ def preference_format(data: Mapping[str, DataFacts]) -> Decision:
 
 def _columns(sources: Sequence[SampledSource]) -> tuple[str, ...]:
     rows = rows_of(sources)
-    return tuple(name for name in rows[0] if all(name in row for row in rows)) if rows else ()
+    return tuple(name for name in rows[0] if all(row.get(name) is not None for row in rows)) if rows else ()

@@ -24,10 +24,12 @@ from recipec.facts.hardware import hardware_facts, look_up_gpu, without_effect
 from recipec.facts.held_out import with_held_out
 from recipec.facts.measured import measured_gpu
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.new_tokens import look_up_tokens, with_token_facts, with_tokens
 from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
-from recipec.facts.overlap import learned_and_held_out
+from recipec.facts.overlap import learned_and_held_out, named_twice
 from recipec.facts.price import own_prices, price_fact
+from recipec.facts.reward_imports import against_stack
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
 from recipec.facts.template import template_of, template_text
@@ -54,6 +56,7 @@ class Given(Struct, frozen=True):
     others: Mapping[str, OtherModel]
     rewards: Rewards
     adapter: StartingAdapter | None
+    new_tokens: tuple[str, ...]
 
 
 class Facts(Struct, frozen=True):
@@ -68,6 +71,7 @@ class Facts(Struct, frozen=True):
     others: Mapping[str, OtherModel] = field(default_factory=dict)  # role -> a model beside the one that is trained
     rewards: Rewards = Rewards()  # what judges the answers that a model writes
     adapter: StartingAdapter | None = None  # that the first stage goes on from
+    new_tokens: tuple[str, ...] = ()  # that the model's vocabulary gets
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
@@ -82,8 +86,9 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
     data = _data(loaded, template_of(loaded, model), rewards, report, details)
     adapter = look_up_adapter(loaded, model, report)
+    tokens = look_up_tokens(loaded, report)
     prices = own_prices(loaded, report)
-    for finding in unknown_network(loaded, gpu) if gpu else ():
+    for finding in (*against_stack(rewards), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
     sound = gpu is not None and not report.has_errors
     for finding in (*details.diagnostics, *without_effect(loaded)):
@@ -93,7 +98,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards, adapter)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards, adapter, tokens)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -121,10 +126,12 @@ def look_up_names(draft: Draft, report: Report) -> None:
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     """What is given, with `model` as the one to start from."""
     others = [other.model for other in given.others.values()]
-    ends = turn_end_facts(loaded, model, given.template_text)
-    facts = [*given.goal, *model_facts(loaded, model, others), *ends, *given.hardware]
+    tokens, model = given.new_tokens, with_tokens(model, given.new_tokens)
+    ends = turn_end_facts(loaded, model, given.template_text, tokens)
+    of_model = with_token_facts(loaded, model_facts(loaded, model, others), tokens)
+    facts = [*given.goal, *of_model, *ends, *given.hardware]
     decisions = {fact.id: fact for fact in facts}
-    rest = (given.data, given.template_text, given.others, given.rewards, given.adapter)
+    rest = (given.data, given.template_text, given.others, given.rewards, given.adapter, tokens)
     return Facts(model, given.gpu, given.machines, decisions, *rest)
 
 
@@ -138,11 +145,14 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
+_UNREAD = "W0516"  # not said where a reward asks for a column that no row has: it may be another name of one of these
+
+
 def _data(
     loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report, details: Report
 ) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
-    for finding in learned_and_held_out(loaded):
+    for finding in (*named_twice(loaded), *learned_and_held_out(loaded)):
         report.add(finding)
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
     looked: dict[str, DataFacts | None] = {}
@@ -158,10 +168,12 @@ def _data(
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
         shapes = [shape for facts in data.values() for shape in facts.shapes]
-        for finding in (*against_data(loaded, data), *against_rows(rewards, data)):
+        lacking = [*against_rows(rewards, data)]
+        for finding in (*against_data(loaded, data), *lacking):
             report.add(finding)
+        unread = against_unread(loaded, data)
         of_details = (
-            against_unread(loaded, data),
+            unread if not lacking else (finding for finding in unread if finding.code != _UNREAD),
             against_conversations(loaded, shapes),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant
+from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant, several
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
 from recipec.facts.node import node_facts
@@ -26,13 +26,20 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
         return _cpu((hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB) / (hardware.gpus_per_node or 1))
     found = gpu(hardware.gpu)
     if found is None:
-        close = nearest_gpus(hardware.gpu)
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
-        help = (f"similar names in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
-        report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), help))
+        report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), _known_gpus(hardware.gpu)))
     elif others := others_meant(hardware.gpu, found):
         report.add(short_name(loaded, ("hardware", "gpu"), found.name, others))
     return found
+
+
+def _known_gpus(name: str) -> tuple[str, ...]:
+    """What to write for a GPU that the catalog does not have, or that is named with its number."""
+    if counted_gpu := several(name):
+        number, one = counted_gpu
+        return (f'set `gpu = "{one.name}"` and `gpus_per_node = {number}`',)
+    similar = f"similar names in the catalog: {', '.join(nearest_gpus(name))}"
+    return similar, "any other GPU: `vram_gib = N` instead of `gpu`"
 
 
 def _cpu(memory_gib: float) -> Gpu:
@@ -87,6 +94,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         _device_memory(loaded, gpu, source),
         known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
+        known("gpu_int8", gpu.int8, f"{gpu.name} {_INT8[gpu.int8]}", "gpu", source=source),
         known("gpu_varlen", gpu.varlen, f"{gpu.name} {_VARLEN[gpu.varlen]}", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
@@ -94,6 +102,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     ]
 
 
+_INT8 = {True: "is not known to lack 8-bit matrix units", False: "has no 8-bit matrix units"}
 _VARLEN = {True: "has PyTorch's variable-length kernel", False: "is not known to have PyTorch's variable-length kernel"}
 
 

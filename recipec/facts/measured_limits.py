@@ -43,7 +43,7 @@ def impossible(loaded: LoadedRecipe, card: Gpu, document: Document, today: date)
     day = document.data["date"]
     if day > today + timedelta(days=1):  # the day has begun elsewhere
         yield _refused(document, ("date",), "the measurements are of a day to come", f"today is {today}")
-    yield from _more_free_than_there_is(document)
+    yield from _more_than_there_is(document)
     for found in chain(_rates(document.data), _of_micro_steps(document.data)):
         limit, unit = _peak(found, loaded, card, document.data)
         if found.value > TOLERATED * limit:
@@ -56,8 +56,11 @@ def _refused(document: Document, path: Path, title: str, message: str) -> Diagno
     return Diagnostic("E0413", title, (Label(document.places[path].value, message),), (PROBE_ANEW,))
 
 
-def _more_free_than_there_is(document: Document) -> Iterator[Diagnostic]:
-    memory = document.data.get("gpu_memory")
+def _more_than_there_is(document: Document) -> Iterator[Diagnostic]:
+    memory, host = document.data.get("gpu_memory"), document.data["machine"]["host_memory_gib"]
+    if document.data.get("process", {}).get("started_gib", 0) > host:
+        title, message = "`process.started_gib` is more than the host has", f"of {host:g} GiB in all"
+        yield _refused(document, ("process", "started_gib"), title, message)
     if memory and memory["free_gib"] > memory["total_gib"]:
         title, message = "`gpu_memory.free_gib` is more than the GPU has", f"of {memory['total_gib']:g} GiB in all"
         yield _refused(document, ("gpu_memory", "free_gib"), title, message)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from math import isfinite
 from typing import Any
 
-from recipec.catalog.measured import FORMAT, HEAD, SPREAD, TABLES, Table
+from recipec.catalog.measured import BOUNDS, FORMAT, HEAD, SPREAD, SPREAD_BOUNDS, TABLES, Table
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.recipe.document import Document, nearest
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.validate import shown
 
 _WRITTEN = ("`recipec probe` writes these files; run it again",)
-MOST = 1e15  # a number above that is none of a machine's
 
 
 def findings(document: Document) -> Iterator[Diagnostic]:
@@ -66,10 +64,9 @@ def _value(document: Document, path: KeyPath, table: Table, value: Any) -> Itera
     elif key in table.choices and value not in table.choices[key]:
         yield _refused(document, path, "E0204", f"one of {', '.join(table.choices[key])}")
     elif isinstance(value, int | float):
-        least = 0 if key.endswith(SPREAD) else None
-        positive = value > 0 or value == least
-        if not (positive and isfinite(value) and value <= MOST):
-            yield _refused(document, path, "E0205", "no machine has that: expected a positive number")
+        least, most = SPREAD_BOUNDS if key.endswith(SPREAD) else BOUNDS[key]
+        if not least <= value <= most:  # nor is nan
+            yield _refused(document, path, "E0205", f"no machine has that: expected {least:g} to {most:,.15g}")
 
 
 def _wrong_type(table: Table, key: str, value: Any) -> str:

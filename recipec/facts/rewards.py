@@ -21,7 +21,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.data import DataFacts
 from recipec.facts.fact import known
 from recipec.facts.model import look_up
-from recipec.files import read_regular
+from recipec.files import read_lines
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -80,6 +80,7 @@ class Rewards(Struct, frozen=True):
     functions: tuple[Reward, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # module -> text
     models: tuple[RewardModel, ...] = ()
+    whole: bool = True  # whether every reward of the recipe is among them
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,7 +88,9 @@ class Rewards(Struct, frozen=True):
         return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.columns))
 
     def handed(self, held: Sequence[str] | None) -> tuple[str, ...]:
-        """The columns that any function is handed, where rows hold these."""
+        """The columns that any function is handed, where rows hold these; all where a function could not be read."""
+        if held is not None and not self.whole:
+            return tuple(dict.fromkeys((*self.columns, *held)))
         return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.handed(held)))
 
     def decisions(self, judge: str) -> tuple[Decision, ...]:
@@ -148,7 +151,8 @@ def look_up_rewards(loaded: LoadedRecipe, report: Report) -> Rewards:
             found.append(reward)
     modules = _modules([reward.file for reward in found])
     named = _named([replace(reward, module=modules[reward.file]) for reward in found])
-    return Rewards(tuple(named), {modules[file]: texts[file] for file in modules}, tuple(judges))
+    whole = len(found) + len(judges) == len(sources)
+    return Rewards(tuple(named), {modules[file]: texts[file] for file in modules}, tuple(judges), whole)
 
 
 def _judge(
@@ -207,7 +211,7 @@ def _reward(
 def _parsed(loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str], report: Report) -> ast.Module | None:
     """The file as Python, which is not run; None with E0310."""
     try:
-        texts[file] = texts.get(file) or read_regular(loaded.folder / file, _MOST_BYTES).decode("utf-8")
+        texts[file] = texts.get(file) or read_lines(loaded.folder / file, _MOST_BYTES)
         return ast.parse(texts[file], filename=file)
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
@@ -219,6 +223,9 @@ def _parsed(loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str]
         report.add(_unusable(f"`{file}` is no Python of this version", place, where, "correct the file"))
     except ValueError as error:
         report.add(_unusable(f"`{file}` is no Python", place, str(error), "correct the file"))
+    except (RecursionError, MemoryError):
+        title, help = f"`{file}` cannot be read as Python", "split its longest expression into several"
+        report.add(_unusable(title, place, "an expression nests too deep", help))
     return None
 
 
@@ -295,7 +302,7 @@ def _taken_from(function: ast.FunctionDef, kwargs: str) -> Reads:
 
 
 def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:
-    """Yield the columns that functions ask for, and that sampled rows do not have (E0310)."""
+    """Yield the columns that functions ask for, and for which sampled rows have no value (E0310)."""
     for facts in data.values():
         if not facts.shape.handed or not facts.seen:
             continue
@@ -304,8 +311,13 @@ def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Di
             if lost:
                 listed = " and ".join(f"`{column}`" for column in lost)
                 some = [column for column in lost if column in facts.some_columns]
-                label = f"not every row has {listed}" if some else f"no row has {listed}"
-                help = "add the column to the rows, or do without it: a parameter with a default, or `kwargs.get`"
+                others = [name for name in facts.some_columns if name not in facts.shape.columns.values()]
+                label = f"not every row has a value for {listed}" if some else f"no row has {listed}"
+                label += (
+                    f"; the rows have {' and '.join(f'`{name}`' for name in others)}" if others and not some else ""
+                )
+                rename = "" if some or not others else "name the parameter after a column of the rows, "
+                help = f"{rename}give every row a value, or do without it: a parameter with a default, or `kwargs.get`"
                 yield _unusable(f"`{reward.function}` asks for {listed}", reward.place, label, help)
 
 

@@ -104,7 +104,8 @@ def _expected_of(expected: _Expected, source: SampledSource) -> _Expected:
 def _alike(expected: _Expected, sources: list[SampledSource], report: Report) -> list[SampledSource]:
     """The sources with one shape that all of them have; empty with E0305 where they have none."""
     shape = _shape(expected, sources, report)
-    if shape is None or any(_reads_more(expected, source, shape) for source in sources):
+    several = len(sources) > 1
+    if shape is None or (several and any(_reads_more(expected, source, shape) for source in sources)):
         return []
     return [replace(source, shape=shape) for source in sources]
 

@@ -58,6 +58,7 @@ def sizes(
         own = rounded(data.examples * own / rows)
     return [
         examples,
+        replace(examples, id="data_rows"),
         known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
         stated(loaded, "tokens_per_example", length, "data", "tokens_per_example", absent=how_long, origin=of_lengths),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
@@ -85,7 +86,8 @@ def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Hea
 
 def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
     """The length of each sampled row, and for how many it stands."""
-    return [(_length(made, source.shape, head), weight) for source in sources for made, weight in _rows(source)]
+    stretched = [(source, _stretch(source)) for source in sources]
+    return [(by * _length(made, source.shape, head), n) for source, by in stretched for made, n in _rows(source)]
 
 
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
@@ -101,6 +103,8 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head
         return ASSUMED_TOKENS, None, "assumed, since no row is read here; data.tokens_per_example can state it"
     longest = rounded(_quantile(lengths, 0.99))
     how = f"measured on {counted(len(lengths), 'row')} at {BYTES_PER_TOKEN:g} bytes a token"
+    if any(_stretch(source) != 1 for source in sources):
+        how += ", and on the size of all files"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
         how += f" and {head.always + head.otherwise:g} before the first" * bool(head.always + head.otherwise)
@@ -144,13 +148,16 @@ def _count(source: SampledSource) -> float:
 
 
 def _total(source: SampledSource) -> float:
-    """How many rows the source has; of texts, how many like the sampled one."""
-    if source.sample is None:
-        return source.given.take or ASSUMED_ROWS
-    if source.sample.total_rows is not None:
-        return source.sample.total_rows
-    (text,) = source.rows[0].values()
-    return max(1.0, source.sample.total_bytes / len(text.encode()))
+    """How many rows the source has."""
+    return source.sample.total_rows if source.sample else source.given.take or ASSUMED_ROWS
+
+
+def _stretch(source: SampledSource) -> float:
+    """How much longer the rows are than the sampled ones, where the sizes of the files tell it: of texts."""
+    if source.sample is None or source.sample.bytes_each is None:
+        return 1.0
+    read = [len(text.encode()) for row in source.sample.rows for text in row.values()]
+    return round(source.sample.bytes_each * len(read) / sum(read), 4)
 
 
 def _mean(values: Weighted) -> float:

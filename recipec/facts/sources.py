@@ -10,6 +10,7 @@ from msgspec import Struct
 from recipec.dataset import (
     Converted,
     DataShape,
+    ReadAs,
     Row,
     Sample,
     Unreadable,
@@ -104,14 +105,21 @@ def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report
     if not files:
         report.add(_no_files(loaded, source.path, place))
         return None
+    reading = ReadAs(loaded.recipe.data.ignore or (), _times(loaded), first_alone=source.take is not None)
     try:
-        sample = read_sample(files, source.path, loaded.folder)
+        sample = read_sample(files, source.path, loaded.folder, reading)
     except Unreadable as error:
-        report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),)))
+        report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),), error.help))
         return None
     if sample and (odd := next(_forbidden_names(sample), None)):
         report.add(_forbidden(*odd, place))
     return sample
+
+
+def _times(loaded: LoadedRecipe) -> list[str]:
+    """The column that holds the times of rows, where they are split by it."""
+    time = (loaded.value("data", "split") or {}).get("time")
+    return [time] if time else []
 
 
 def _forbidden_names(sample: Sample) -> Iterator[tuple[str, str, str]]:
@@ -147,7 +155,9 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
     endings = endings_in(path, loaded.folder)
     if scheme := _REMOTE.match(path):
         label = Label(place, f"{scheme[0]} is not read, here or by prepare_data.py")
+        named = re.search(r"huggingface\.co/datasets/([\w.-]+/[\w.-]+)", path)
         help = ('copy the files to a folder, or put them on the Hugging Face Hub: { hub = "owner/name" }',)
+        help = (f'for this data set of the Hub, write {{ hub = "{named[1]}" }}',) if named else help
         return Diagnostic("E0303", f"data file `{path}` is not on this machine", (label,), help)
     if endings is None:
         label = Label(place, f"no such file in {loaded.folder}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from recipec.axes.tasks import AUTO
@@ -24,12 +24,17 @@ _CHATML_END = "<|im_end|>"
 _Known = tuple[bool | None, str, str]  # whether a tokenizer has a token, how recipec knows, and from which source
 
 
-def turn_end_facts(loaded: LoadedRecipe, model: Model, text: str | None) -> Iterator[Decision]:
+def turn_end_facts(
+    loaded: LoadedRecipe, model: Model, text: str | None, new_tokens: Collection[str]
+) -> Iterator[Decision]:
     """What ends a turn of the chosen chat template, whose text is given where a file has it."""
     end, because, source = _end(loaded, model, text)
     yield known("template_end", end, because, "model", "template", source=source)
     has, because, source = _knowledge(loaded, model, end) if end else (None, "no such token is known", "")
-    yield known("has_turn_end", has, because, "model", "template_end", source=source)
+    if end in new_tokens:
+        has, because, source = True, f"model.new_tokens adds {end}", ""
+    inputs = ("model", "template_end", *["new_tokens"] * (end in new_tokens))
+    yield known("has_turn_end", has, because, *inputs, source=source)
 
 
 def _end(loaded: LoadedRecipe, model: Model, text: str | None) -> tuple[str, str, str]:

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 
 from recipec.axes import CARRIED, ROW_FORMATS, readers
-from recipec.axes.row_formats import FLAG_NAMES, MASKS, MEANT
+from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES
+from recipec.dataset import DataShape, written_in
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
 
+OF_TURNS = (MESSAGES, FROM_VALUE, EITHER)  # what columns of messages hold
 MOST_IGNORED = 32  # names of the line to write that a message has room for
 
 
@@ -60,11 +62,12 @@ def _unread_in(
     """Yield what is to be said of the names in one part of the data; the line to write has those of every part."""
     meant = MEANT | dict.fromkeys(_forbidden(loaded, facts), "what makes a row one of another format")
     meant |= {name: "whether a row is good" for name in FLAG_NAMES if name in facts.flags}
+    meant |= dict.fromkeys((name for name in names if _richer(facts.shape, name)), "what the question is about")
     lost, others = ([name for name in names if (name in meant) is wanted] for wanted in (True, False))
     accepted = loaded.recipe.data.ignore or []
     if lost:
         refused = [*accepted, *(name for name in every if name in meant)]
-        yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _carrying(facts, lost))
+        yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _reading(loaded, facts, lost))
     if others:
         yield _passed_over(loaded, part, others, [*accepted, *every])
 
@@ -72,22 +75,40 @@ def _unread_in(
 def _carrying(facts: DataFacts, names: list[str]) -> list[str]:
     """Values of data.carry that read what rows of the format may hold; none where one of the names stays unread."""
     rows = {name: CARRIED[name] for name in ROW_FORMATS[facts.shape.format].carries}
+    columns = {name for name in names if name not in facts.fields}
     found = {
-        name: next((own for own, row in rows.items() if name in (*row.columns, *row.fields)), "") for name in names
+        name: next((own for own, row in rows.items() if name in (row.columns if name in columns else row.fields)), "")
+        for name in names
     }
     return list(dict.fromkeys(found.values())) if all(found.values()) else []
 
 
-def _lost(
-    loaded: LoadedRecipe, part: str, lost: Mapping[str, str], accepted: list[str], carry: list[str]
-) -> Diagnostic:
+def _richer(shape: DataShape, name: str) -> str:
+    """The lines that have rows read as another format, which has a role for the column; "" where none has."""
+    read = {role.becomes: role.name for role in ROW_FORMATS[shape.format].required}
+    for row in ROW_FORMATS.values():
+        same = row.kind == ROW_FORMATS[shape.format].kind and shape.content in row.required[0].holds
+        if same and any(name in role.aliases and not role.required for role in row.roles):
+            columns = {role.name: shape.columns[read[role.becomes]] for role in row.required}
+            renamed = ", ".join(f"{role} = {json.dumps(column)}" for role, column in columns.items() if role != column)
+            return f'format = "{row.name}"' + (f"` and `columns = {{ {renamed} }}" if renamed else "")
+    return ""
+
+
+def _reading(loaded: LoadedRecipe, facts: DataFacts, lost: list[str]) -> str:
+    """The lines that have the lost columns read; "" where no lines do."""
+    if carry := _carrying(facts, lost):
+        return f"carry = {json.dumps(sorted({*(loaded.recipe.data.carry or ()), *carry}))}"
+    return _richer(facts.shape, lost[0]) if len(lost) == 1 and not loaded.recipe.data.columns else ""
+
+
+def _lost(loaded: LoadedRecipe, part: str, lost: Mapping[str, str], accepted: list[str], reading: str) -> Diagnostic:
     labels = (Label(loaded.place("data", part), "; ".join(f"`{name}`: {means}" for name, means in lost.items())),)
     *first, last = (f"`{name}`" for name in lost)
     listed = f"{', '.join(first)} and {last}" if first else last
     into = "the labels" if set(lost) & {*MASKS} else "the text of the rows"
-    carrying = sorted({*(loaded.recipe.data.carry or ()), *carry})
     help = (
-        *([f"to read {listed}: `carry = {json.dumps(carrying)}` under [data]"] if carry else []),
+        *([f"to read {listed}: `{reading}` under [data]"] if reading else []),
         f"write what {'it says' if not first else 'they say'} into {into}, or remove {listed}",
         f"to train without: `{_line(accepted)}` under [data]",
     )
@@ -108,16 +129,21 @@ def _line(names: list[str]) -> str:
     return f"ignore = {shown}" if len(names) <= MOST_IGNORED else f"ignore = {shown[:-1]}, …]"
 
 
+def _of_rows(shape: DataShape) -> set[str]:
+    """The columns of the format, and what every message has."""
+    return {*shape.columns.values(), *(written_in(shape.content) if shape.content in OF_TURNS else ())}
+
+
 def _ignored_without_need(
     loaded: LoadedRecipe, data: Mapping[str, DataFacts], accepted: list[str]
 ) -> Iterator[Diagnostic]:
     whole = bool(data) and all(facts.whole for facts in data.values())
     for index, name in enumerate(accepted):
-        used = any(name in shape.columns.values() for facts in data.values() for shape in facts.shapes)
+        used = any(name in (*_of_rows(shape), *shape.handed) for facts in data.values() for shape in facts.shapes)
         read = used and not any(name in facts.all_unread for facts in data.values())
         held = any(name in (*facts.some_columns, *facts.fields, *facts.all_unread) for facts in data.values())
         if read or (whole and not held):
-            why, which = ("it is read", "training reads") if read else ("no row has it", "the rows do not have")
+            why, which = ("it is read", "the run reads") if read else ("no row has it", "the rows do not have")
             label = Label(loaded.place("data", "ignore", index), why)
             title = f"`data.ignore` names `{name}`, which {which}"
             yield Diagnostic("E0401", title, (label,), (f'remove "{name}" from `data.ignore`',))

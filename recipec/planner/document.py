@@ -13,7 +13,7 @@ from recipec.facts import Facts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import attribute
-from recipec.rules.core import Decision
+from recipec.rules.core import RULES, Decision
 
 SCHEMA_VERSION = 1
 
@@ -51,6 +51,7 @@ def stage_digest(loaded: LoadedRecipe, facts: Facts, stage: StagePlan) -> str:
             "model": (recipe.model.revision, recipe.model.trust_remote_code, stage.stage.starts_from),
             "arguments": (recipe.train.arguments, getattr(recipe.train, attribute(stage.stage.name)).arguments),
             "template": facts.template_text,
+            **({"new_tokens": facts.new_tokens} if facts.new_tokens else {}),
         }
     )
 
@@ -64,11 +65,12 @@ _NAMED = ("model", "stage", "rewards", "reward_files", "reward_models", "reward_
 
 
 def _trains(decision: Decision) -> bool:
-    """Whether training depends on a decision: rules' and models do, predictions and facts about hardware do not.
+    """Whether training depends on a decision: rules' do but where `trains` is false, and models; predictions do not.
 
     How the model was chosen does not either: a recipe that names the chosen one trains the same.
     """
-    return (bool(decision.rule) and not decision.id.startswith("model_")) or decision.id in _NAMED
+    of_rule = decision.rule and RULES[decision.rule].trains and not decision.id.startswith("model_")
+    return bool(of_rule) or decision.id in _NAMED
 
 
 def _stage(plan: StagePlan) -> dict[str, Any]:
@@ -102,6 +104,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         },
         "evaluation": to_builtins(plan.needs.evaluation),
         "decisions": [to_builtins(decision) for decision in plan.decisions.values()],
+        **({"passed_on": dict(plan.verbatim)} if plan.verbatim else {}),
         "rejected": [
             {
                 "family": rejected.family,

@@ -36,14 +36,20 @@ MEMORY_INPUTS = (
     *(*SIZES, "vram_gib", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout", "ia3_scales", "max_new_tokens"),
-    *("virtual_tokens", "updates"),
+    *("virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size", "updates"),
 )
 TIME_INPUTS = (
     *("gpus", "gpu", "measured", "max_length", "tokens_per_example", "global_batch_size"),
     *("network_gbps", "host_memory_gib", "host_cores"),
 )
-# What a reason depends on that sets another layout beside the chosen one: memory and time of both.
-COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS)
+# What a reason depends on that sets another layout beside the chosen one: memory and time of both, and which of two
+# times count as equal.
+COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS, "priority")
+# Beside those, of the layout and of a step: what the predicted time of all steps depends on, and that of a checkpoint.
+_TIMED_INPUTS = (
+    *("stage", "strategy", "micro_batch_size", "gradient_accumulation", "eval_batch_size", "weight_decay", "loop"),
+    *("precomputed_reference", "per_prompt", "answer_passes", "rewards", "passes"),
+)
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",
     "activation_offload": "train.activation_offload",
@@ -111,7 +117,7 @@ def _recomputation(ledger: Ledger, layout: Layout, against: Compared) -> Iterato
     first = ledger.decisions["priority"]
     why = "the recipe puts memory first" if first.value == "memory" else ""
     answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why, against.checkpointing)
-    yield rules.checkpointing, answer, ("checkpointing_default", "priority", "strategy", *COMPARED_INPUTS)
+    yield rules.checkpointing, answer, ("checkpointing_default", "strategy", *COMPARED_INPUTS)
 
 
 def _recomputed(layout: Layout, peak: str) -> list[Row]:
@@ -132,7 +138,8 @@ def _batch(ledger: Ledger, layout: Layout, peak: str, against: Compared) -> Iter
     yield rules.micro_batch_size, answer, needs
     example = settled_method(ledger.decisions).example
     parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel, example)
-    yield rules.gradient_accumulation, rules.gradient_accumulation(*parts), split
+    halved = layout.precision if layout.spreads.keeps_master and layout.precision != "fp32" else ""
+    yield rules.gradient_accumulation, rules.gradient_accumulation(*parts, halved), (*split, "strategy", "precision")
 
 
 def _mesh(mesh: Mesh) -> list[Row]:
@@ -155,6 +162,13 @@ _SHARED = {  # what each rank has whole, and what it means to share it
     "context": ("whole sequences", "each sequence, so each rank keeps a part of its activations"),
     "expert": ("whole layers", "the experts, so each rank gathers a part of them"),
 }
+
+
+def timed_inputs(ledger: Ledger) -> tuple[str, ...]:
+    """The decisions that the predicted times of steps and checkpoints depend on."""
+    own = (own.name for own in settled_method(ledger.decisions).own if own.changes)
+    named = dict.fromkeys((*COMPARED_INPUTS, *_TIMED_INPUTS, *own))
+    return tuple(id for id in named if id in ledger.decisions)
 
 
 def record_prediction(

@@ -11,7 +11,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.whole_run import STEPS, TOKENIZATION, RunPart
+from recipec.estimate.whole_run import PREPARATION, STEPS, TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -100,6 +100,11 @@ class StagePlan(Struct, frozen=True):
     def run_seconds(self) -> float:
         """Of all parts: data, loading, training, evaluations, saves and scoring."""
         return sum(part.seconds for part in self.parts)
+
+    @property
+    def preparation_seconds(self) -> float:
+        """Of prepare_data.py, which needs no GPU."""
+        return sum(part.seconds for part in self.parts if part.name == PREPARATION)
 
     @property
     def tokenizing_seconds(self) -> float:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.estimate.storage import checkpoint_bytes
-from recipec.estimate.whole_run import rates_of, written_seconds
+from recipec.estimate.whole_run import RunPart, rates_of, written_seconds
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
-from recipec.planner.advice.comparison import compared
+from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.idle import roomier, work_for_idle
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
@@ -32,13 +33,14 @@ from recipec.planner.advice.rejected import (
     ruled_out,
 )
 from recipec.planner.advice.waiting import shorter_waits
-from recipec.planner.outcome import record_layout, record_prediction
-from recipec.planner.plan import Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
+from recipec.planner.plan import Needs, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
-from recipec.planner.search.context import Context, settle, settle_steps, training_sequences, work_of
+from recipec.planner.search.context import Context, settle, settle_steps, training_sequences
 from recipec.planner.search.evaluating import evaluation_batch
-from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.fit import Fit, fit, own_batch
 from recipec.planner.search.known_bad import refused
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_training import of_stage
@@ -106,7 +108,7 @@ def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
-    goals = goals if method.generates else tuple(map(_watched_by_losses, goals))
+    goals = goals if method.earns else tuple(map(_watched_by_losses, goals))
     rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
     if facts.adapter is None or stage is not stages[0]:
         return Context(stage, goals, facts, rows, wishes, None)
@@ -209,17 +211,13 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     _explain_adaptation(ledger, found, facts)
+    own_batch(context, ledger, loaded)
     bounds = bounds_of(context, ledger, loaded)
-    against = compared(facts, ledger, chosen, found.tried, bounds)
-    record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
+    run, cost = _settled_run(context, found, loaded, bounds)
     assert chosen.time is not None
-    steps = _settled_steps(ledger, chosen, facts)
+    steps, needs, parts = run.steps, run.needs, run.parts
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
-    needs = needs_of(facts, ledger, chosen)
-    asked_tokens = loaded.recipe.evaluate.max_new_tokens
-    parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked_tokens))
-    cost = _cost(facts, chosen, sum(part.seconds for part in parts))
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
@@ -239,7 +237,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_because=cost.because,
         needs=needs,
         crowds_host=chosen.crowds_host,
-        work_for_idle=work_for_idle(context, found, loaded),
+        work_for_idle=work_for_idle(context, found, loaded, cost, lambda *then: _whole_run(*then, loaded)),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),
@@ -248,8 +246,35 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
-        next_micro_batch=against.micro_batch,
+        next_micro_batch=run.against.micro_batch,
     )
+
+
+class _Run(Struct, frozen=True):
+    """What follows from a layout: how it compares, its optimizer steps, what it needs of a node, and its bill."""
+
+    against: Compared
+    steps: int
+    needs: Needs
+    parts: tuple[RunPart, ...]
+
+
+def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[_Run, Cost]:
+    """The run of a layout that fits, which is written into its ledger, and what all of it costs."""
+    assert found.chosen is not None and found.ledger is not None
+    facts, ledger, chosen = context.facts, found.ledger, found.chosen
+    against = compared(facts, ledger, chosen, found.tried, bounds)
+    record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
+    steps = _settled_steps(ledger, chosen, facts)
+    needs = needs_of(facts, ledger, chosen)
+    parts = tuple(bill(facts, ledger, chosen, bounds, needs, loaded.recipe.evaluate.max_new_tokens))
+    return _Run(against, steps, needs, parts), _cost(facts, chosen, sum(part.seconds for part in parts))
+
+
+def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
+    """What the whole run of a changed recipe would take."""
+    assert found.ledger is not None
+    return _settled_run(context, found, loaded, bounds_of(context, found.ledger, loaded))[1]
 
 
 def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts) -> int:
@@ -258,7 +283,7 @@ def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts) -> int:
     steps = _total_steps(ledger.wishes, ledger.decisions, chosen.layout.global_batch)
     saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
     saving_seconds = written_seconds(saved_bytes, rates_of(facts.gpu.measured))
-    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds)
+    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds, timed_inputs(ledger))
     return steps
 
 

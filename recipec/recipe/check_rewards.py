@@ -15,7 +15,7 @@ def missing_rewards(written: Written) -> Iterator[Diagnostic]:
     """A method that writes the answers it learns from is told what judges them."""
     able = methods_of(written.get(*TASK), written.method)
     held = [row for row in able if written.has("data", row.section)] or able
-    if not held or not all(row.generates for row in held) or not written.lacks("alignment", REWARDS):
+    if not held or not all(row.earns for row in held) or not written.lacks("alignment", REWARDS):
         return
     if written.asks_method == KL_CONTROL:
         return  # what it asks for is a judge that learns from pairs

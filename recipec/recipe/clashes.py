@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +13,6 @@ from recipec.axes import (
     BASES,
     COMMON_SECTION,
     METHODS,
-    NAMED_MODELS,
     OFFLOADS,
     ROW_FORMATS,
     SECTIONS,
@@ -117,6 +117,15 @@ def _tables_of_adaptations() -> Iterator[Clash]:
             why = f"{meant_by(value)[0].title} has no {table} adapters"
             for place in (("train",), *(("train", stage) for stage in ADAPTED)):
                 yield Clash(ADAPTATION, (value,), (*place, table), ANY, why, help)
+
+
+def _own_keys_of_adaptations() -> Iterator[Clash]:
+    """A key that only one of the adaptations of a table has."""
+    for row in (row for row in ADAPTATIONS.values() if row.own_key):
+        others = [other for other in ADAPTATIONS.values() if other.table == row.table and other is not row]
+        for other, place in product(others, (("train",), *(("train", stage) for stage in ADAPTED))):
+            why, help = f"{other.title} has no {row.own_key}", f'remove it, or use adaptation = "{row.family}"'
+            yield Clash(ADAPTATION, (other.family,), (*place, row.table, row.own_key), ANY, why, help)
 
 
 def _not_on_cpu() -> Iterator[Clash]:
@@ -241,6 +250,8 @@ def _formats_of_tasks() -> Iterator[Clash]:
         yield Clash(FORMAT, (format,), choice.path, choice.values, why, help)
 
 
+_WITHOUT_TOKENS = tuple(task for task in tasks() if not any(row.learns_tokens for row in stages_of(task)))
+_OTHER_TASK = "train them in a recipe of continued pretraining or supervised fine-tuning, and name its result"
 _KEYED = [task for task in tasks() if any(row.is_set_in_alignment for row in methods_of(task))]
 
 
@@ -311,6 +322,7 @@ def _attentions() -> Iterator[Clash]:
 CLASHES: tuple[Clash, ...] = (
     *_bases_of_adaptations(),
     *_tables_of_adaptations(),
+    *_own_keys_of_adaptations(),
     *_adaptations_of_methods(),
     *_offloads(),
     *_not_on_cpu(),
@@ -325,6 +337,7 @@ CLASHES: tuple[Clash, ...] = (
     *_methods_of_tasks(),
     *_models_of_tasks(),
     *_overflows_of_methods(),
+    Clash(("model", "new_tokens"), ANY, TASK, _WITHOUT_TOKENS, "its embeddings would not be trained", _OTHER_TASK),
     *_answers_of_tasks(),
     *_stages_of_tasks(),
     *_formats_of_tasks(),
@@ -357,18 +370,7 @@ def own_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def missing_models(written: Written) -> Iterator[Diagnostic]:
-    """A method that runs another model beside its own has it named."""
-    task, named = written.get(*TASK), written.method
-    needed = [set(row.named_models) for row in methods_of(task, named)]
-    for name in (name for name in NAMED_MODELS if needed and all(name in models for models in needed)):
-        if written.lacks("alignment", name):
-            help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
-            label = written.label(TASK, f"needs `{name}`")
-            yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))
-
-
-def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:
+def foreign(key: str, value: Any, methods: Sequence[Method], at: Place, other: Label) -> Diagnostic:
     """A key of [alignment] that none of the methods can set to its value; `other` is where the methods follow from."""
     for row in methods:
         for own in row.own:
@@ -383,4 +385,6 @@ def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other:
     tasks_here = {row.task for row in methods or owners}
     choices = [row.alignment for row in owners if row.alignment and row.task in tasks_here]
     help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"
+    namesakes = {own.key for row in methods for own in row.own if own.key.rpartition(".")[2] == key}
+    help = f"set `alignment.{min(namesakes)}` of {methods[0].name}, or {help}" if namesakes else help
     return Diagnostic("E0401", title, (label, other), (help,))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from math import lcm
 from typing import Any
 
-from recipec.axes import METHODS, NAMED_MODELS, STRATEGIES
+from recipec.axes import METHODS, NAMED_MODELS, STRATEGIES, methods_of
 from recipec.axes.method import REWARDS
 from recipec.diagnostics.codes import CODES
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -22,12 +24,13 @@ from recipec.recipe.check_data import (
 )
 from recipec.recipe.check_rewards import controlled_without_pairs, judged_twice, missing_rewards
 from recipec.recipe.clashes import (
+    TASK,
     clashes,
     either,
     foreign_keys,
-    missing_models,
 )
 from recipec.recipe.document import Written
+from recipec.recipe.launch_script import taken_variables, unreadable_setup
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.loops import asked_of_loops
 from recipec.recipe.passed_on import refused_arguments, reserved_variables, secrets, unusable_arguments
@@ -37,6 +40,7 @@ from recipec.rules.schedule import DECAY_SHARE
 STRATEGY, GPU, GPUS = ("train", "strategy"), ("hardware", "gpu"), ("hardware", "gpus_per_node")
 NODES, MODEL = ("hardware", "nodes"), ("model", "name")
 DECAYS = "warmup-stable-decay"
+_FOLDER = re.compile(r"\.{0,2}/|~")
 
 
 def contradictions(written: Written, report: Report) -> None:
@@ -125,7 +129,8 @@ def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ..
 def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...]) -> Diagnostic:
     size, part = written.get(*total), written.get(*micro)
     labels = (written.label(total, f"not a multiple of {part}"), written.label(micro, "micro batch"))
-    step = part * (written.get(*GPUS) or 1) * (written.get(*NODES) or 1)  # so that every GPU trains
+    ranks = (written.get(*GPUS) or 1) * (written.get(*NODES) or 1)  # so that every GPU trains
+    step = lcm(part * ranks, written.get("alignment", "generation", "per_prompt") or 1)
     near = either((str(value) for value in (size // step * step, size // step * step + step) if value), "")
     title = f"a global batch of {size} is not a whole number of micro batches of {part}"
     return Diagnostic("E0401", title, labels, (f"use global_batch_size = {near}",))
@@ -148,6 +153,17 @@ def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:
             )
             help = (f"the decay takes {DECAY_SHARE:g} of the steps: a warmup of {1 - DECAY_SHARE:g} at most",)
             yield Diagnostic("E0401", "warmup and decay together take more than 100% of the steps", labels, help)
+
+
+def missing_models(written: Written) -> Iterator[Diagnostic]:
+    """A method that runs another model beside its own has it named."""
+    task, named = written.get(*TASK), written.method
+    needed = [set(row.named_models) for row in methods_of(task, named)]
+    for name in (name for name in NAMED_MODELS if needed and all(name in models for models in needed)):
+        if written.lacks("alignment", name):
+            help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
+            label = written.label(TASK, f"needs `{name}`")
+            yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))
 
 
 def idle_project(written: Written) -> Iterator[Diagnostic]:
@@ -180,13 +196,35 @@ def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
 
 def broken_policy(written: Written) -> Iterator[Diagnostic]:
     """The limits that the recipe's own keys show to be broken; licenses and cost are known only later."""
-    yield from _model_not_allowed(written)
+    unclosed = list(_unclosed_patterns(written))
+    yield from unclosed or _model_not_allowed(written)
     yield from _too_many_gpus(written)
     most, cost = written.get("policy", "max_usd"), written.get("budget", "max_cost_usd")
     if most is not None and cost is not None and cost > most:
         labels = _over(written, ("budget", "max_cost_usd"), "max_usd")
         title = f"`max_cost_usd = {cost:g}` breaks the policy `max_usd = {most:g}`"
         yield Diagnostic("E0404", title, labels, (f"use {most:g} or less",))
+
+
+def _is_open(pattern: str) -> bool:
+    """Whether a `[` of the pattern has no end, so that fnmatch takes it for itself; a set may begin with `]`."""
+    at = pattern.find("[")
+    while at >= 0:
+        first = at + 1 + (pattern[at + 1 : at + 2] == "!")
+        end = pattern.find("]", first + 1)
+        if end < 0:
+            return True
+        at = pattern.find("[", end)
+    return False
+
+
+def _unclosed_patterns(written: Written) -> Iterator[Diagnostic]:
+    """A set of characters without its end would match no model, and nobody would know why."""
+    for index, pattern in enumerate(written.get("policy", "models") or []):
+        if _is_open(pattern):
+            label = written.label(("policy", "models", index), "`[` begins a set of characters that no `]` ends")
+            help = "close it, as in `[ab]*`; write `[[]` for the character"
+            yield Diagnostic("E0206", f"`{pattern}` is not a pattern of names", (label,), (help,))
 
 
 def _too_many_gpus(written: Written) -> Iterator[Diagnostic]:
@@ -227,6 +265,16 @@ def _models_named(written: Written) -> Iterator[tuple[KeyPath, Any]]:
             yield ("alignment", REWARDS, index), reward.get("model")
 
 
+def _revisions_of_folders(written: Written) -> Iterator[Diagnostic]:
+    """A revision is one of a repository on the Hub; a folder is read as it is."""
+    for path, name in _models_named(written):
+        table = path[:1] if path == MODEL else path
+        if isinstance(name, str) and _FOLDER.match(name) and written.has(*table, "revision"):
+            labels = (written.label((*table, "revision"), "has no effect"), written.label(path, "a folder"))
+            help = "remove it, and let the folder hold the weights that you want"
+            yield Diagnostic("E0401", f"the folder `{name}` has no revisions", labels, (help,))
+
+
 def unknown_codes(written: Written) -> Iterator[Diagnostic]:
     """Only warnings that exist can be silenced."""
     for index, code in enumerate(written.get("recipe", "allow") or []):
@@ -262,6 +310,7 @@ CHECKS: tuple[Check, ...] = (
     clashes,
     foreign_keys,
     idle_model_keys,
+    _revisions_of_folders,
     _gpus_for_strategy,
     bad_sources,
     pointless_split,
@@ -278,6 +327,8 @@ CHECKS: tuple[Check, ...] = (
     unusable_arguments,
     secrets,
     reserved_variables,
+    taken_variables,
+    unreadable_setup,
     unknown_codes,
     misplaced_policy,
     broken_policy,

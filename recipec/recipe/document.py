@@ -248,10 +248,10 @@ def value_at(data: Any, path: KeyPath) -> Any:
 
 
 def nearest(places: Mapping[KeyPath, Located], path: KeyPath, document: Document) -> Located:
-    """Return where `path` is written, else its nearest table that is, else the end of the file."""
+    """Return where `path` is written, else its nearest table that is, else the line below the file's last one."""
     while path and path not in places:
         path = path[:-1]
     if path:
         return places[path]
-    end = document.source.end()
-    return Located(end, end)
+    below = document.source.below()
+    return Located(below, below)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 import recipec
+from recipec.axes import NAMED_MODELS
+from recipec.axes.method import REWARDS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Located, parse
 from recipec.recipe.locate import KeyPath
@@ -28,6 +30,7 @@ class Reading(Struct):
     report: Report
     sources: list[Source] = field(default_factory=list)
     whole: dict[Path, Document | None] = field(default_factory=dict)  # path -> the recipe over all that it extends
+    members: dict[str, frozenset[str]] = field(default_factory=dict)  # recipe -> itself and all that it extends
     named: int = 0
 
 
@@ -55,10 +58,13 @@ def _extended(source: Source, reading: Reading, chain: tuple[Source, ...]) -> Do
     if document is None:
         return None
     base: Document | None = None
+    counted: frozenset[str] = frozenset()
     for parent in _parents(document, reading):
         extended = _read_parent(parent, reading, (*chain, source))
         if extended:
-            base = laid_over(base, extended, reading.report, siblings=True) if base else extended
+            base = laid_over(base, extended, reading.report, siblings=True, counted=counted) if base else extended
+            counted |= reading.members[extended.source.shown]
+    reading.members[source.shown] = counted | {source.shown}
     widened = reading.report if chain else Report()  # in the recipe itself a policy is refused anyway
     return laid_over(base, document, widened) if base else document
 
@@ -168,41 +174,49 @@ def _too_many(parent: Parent, level: int) -> Diagnostic:
 _ONE_STATEMENT = {("data", name) for name in (*DATA_SOURCES, "split")}
 
 
-def laid_over(base: Document, over: Document, report: Report, siblings: bool = False) -> Document:
+def laid_over(
+    base: Document, over: Document, report: Report, siblings: bool = False, counted: Collection[str] = ()
+) -> Document:
     """Return `base` with `over`'s keys on top; each value keeps the place where it was written.
 
     A key also takes the place of those that it excludes (`epochs` that of `max_steps`), so that a recipe can choose
     the other way. [policy] may only be narrowed: E0404. Of `siblings`, which one recipe extends, the narrower limit
-    holds.
+    holds. What `over` has of files that `base` has `counted` says nothing anew: what came over it there stays.
     """
-    merged = _Merged(dict(base.places), report, siblings)
+    merged = _Merged(dict(base.places), report, siblings, counted)
     data = merged.tables(base.data, over.data, over.places, ())
-    own = {path: at for path, at in over.places.items() if path not in merged.narrower}
+    own = {path: at for path, at in over.places.items() if merged.passed_over.isdisjoint(_ways(path))}
     return Document(over.source, data, merged.kept_places() | own)
 
 
 class _Merged:
-    def __init__(self, places: dict[KeyPath, Located], report: Report, siblings: bool) -> None:
+    def __init__(
+        self, places: dict[KeyPath, Located], report: Report, siblings: bool, counted: Collection[str]
+    ) -> None:
         self.places = places
         self.report = report
         self.siblings = siblings
-        self.narrower: set[KeyPath] = set()  # limits of a sibling that the later one would widen
+        self.counted = counted
+        self.passed_over: set[KeyPath] = set()  # what is counted, and limits of a sibling that a later one would widen
         self.replaced: set[KeyPath] = set()
 
     def tables(self, base: dict[str, Any], over: dict[str, Any], above: Any, path: KeyPath) -> dict[str, Any]:
         data = dict(base)
         for key, value in over.items():
-            here = (*path, key)
+            here, old = (*path, key), data.get(key)
+            is_table = isinstance(old, dict) and isinstance(value, dict) and here not in _ONE_STATEMENT
+            if self.counted and not is_table and above[here].value.file in self.counted:
+                self.passed_over.add(here)
+                continue
             for rival in rivals(here, value):
                 if rival[:-1] == path and rival[-1] not in over:
                     data.pop(rival[-1], None)
                     self.replaced.add(rival)
-            old = data.get(key)
-            if isinstance(old, dict) and isinstance(value, dict) and here not in _ONE_STATEMENT:
+            if is_table:
                 data[key] = self.tables(old, value, above, here)
                 continue
             if path == ("policy",) and old is not None and self.siblings and narrows(value, old):
-                self.narrower.add(here)
+                self.passed_over.add(here)
                 continue
             if path == ("policy",) and old is not None and not narrows(old, value):
                 self.report.add(_widened(here, self.places[here], above[here]))
@@ -265,9 +279,14 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     for section, name in _NAME_OR_PATH:
         _apply(data, section, name, lambda value: move_if_path(value) if isinstance(value, str) else value)
     _apply(data, "budget", "prices", lambda value: move(value) if isinstance(value, str) else value)
+    _apply(data, "model", "new_tokens", lambda value: move(value) if isinstance(value, str) else value)
     _apply(data, "hardware", "measured", lambda value: move(value) if isinstance(value, str) else value)
     for name in DATA_SOURCES:
-        _apply(data, "data", name, lambda value: _moved_sources(value, move))
+        _apply(data, "data", name, lambda value: _moved(value, {"path": move}))
+    for name in NAMED_MODELS:
+        _apply(data, "alignment", name, lambda value: _moved(value, {"name": move_if_path, "like": move_if_path}))
+    rewards = {"function": lambda text: _moved_function(text, move), "model": move_if_path, "like": move_if_path}
+    _apply(data, "alignment", REWARDS, lambda value: _moved(value, rewards))
     return data
 
 
@@ -277,15 +296,21 @@ def _apply(data: dict[str, Any], section: str, name: str, change: Callable[[Any]
         table[name] = change(table[name])
 
 
-def _moved_sources(value: Any, move: Callable[[str], str]) -> Any:
-    """Move a data statement of any shape; what has none of the shapes is left for validation to refuse."""
+def _moved(value: Any, moves: Mapping[str, Callable[[str], str]]) -> Any:
+    """Move a statement of any shape: a text is its first key's. What has none is left for validation to refuse."""
     if isinstance(value, str):
-        return move(value)
+        return next(iter(moves.values()))(value)
     if isinstance(value, list):
-        return [_moved_sources(entry, move) for entry in value]
-    if isinstance(value, dict) and isinstance(value.get("path"), str):
-        return {**value, "path": move(value["path"])}
+        return [_moved(entry, moves) for entry in value]
+    if isinstance(value, dict):
+        return value | {key: move(value[key]) for key, move in moves.items() if isinstance(value.get(key), str)}
     return value
+
+
+def _moved_function(text: str, move: Callable[[str], str]) -> str:
+    """A function that is named as FILE:NAME."""
+    file, colon, name = text.rpartition(":")
+    return f"{move(file)}:{name}" if colon and file else text
 
 
 def shipped_recipes_folder() -> Path:

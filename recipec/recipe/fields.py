@@ -91,8 +91,14 @@ RECIPE_NAME = _text(
     "1 to 63 lower-case letters, digits, dots, dashes and underscores, beginning with a letter or digit",
 )
 _LINE = _text(r"^[^\n\t]*[^\s][^\n\t]*$", "one line that is not blank")
+_SPOKEN = _text(r"\S", "a text that says something")
+_COLUMN = _text(r"^([^\n\t]*[^\s][^\n\t]*)?$", 'one line that is not blank, or "" for a column without a name')
 _VARIABLE = _text(
     r"^[A-Za-z_][A-Za-z0-9_]*$", "letters, digits and underscores, not beginning with a digit, as in a shell variable"
+)
+_REVISION = _text(
+    r"^[^\s~^:?*\[\\]+$",
+    "a branch, a tag or a commit: git allows no spaces in their names, and none of ~ ^ : ? * [ \\",
 )
 _WARNING_CODE = _text(r"^W[0-9]{4}$", "the code of a warning, such as `W0503`")
 _TEMPLATE = _text(
@@ -101,7 +107,10 @@ _TEMPLATE = _text(
 )
 
 Line = Annotated[str, Field(pattern=_LINE, max_length=4096)]
+Revision = Annotated[str, Field(pattern=_REVISION, max_length=4096)]
+ColumnName = Annotated[str, Field(pattern=_COLUMN, max_length=4096)]
 Prose = Annotated[str, Field(max_length=20_000)]
+Spoken = Annotated[str, Field(pattern=_SPOKEN, max_length=20_000)]
 Variable = Annotated[str, Field(pattern=_VARIABLE, max_length=256)]
 VariableValue = Annotated[str, Field(max_length=32_768)]
 WarningCode = Annotated[str, Field(pattern=_WARNING_CODE)]
@@ -110,3 +119,6 @@ TemplateName = Annotated[str, Field(pattern=_TEMPLATE, max_length=4096)]
 OpenFraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Usd = Annotated[float, Field(gt=0, le=1e9)]
+
+MOST_NEW_TOKENS = 65_536  # recipec's choice
+NewTokens = Line | Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=MOST_NEW_TOKENS)]

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Own
-from recipec.axes.adaptations import LORA
-from recipec.axes.lora_variants import STANDARD
+from recipec.axes import METHODS, Own
 from recipec.axes.method import PRECOMPUTE, REWARDS, TOOLS
-from recipec.recipe.clashes import TABLES
+from recipec.recipe.foreign_words import WORDS
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
 
@@ -67,7 +65,13 @@ def _of_rows() -> Iterator[Names]:
 # Read in the sources of axolotl (067b021, July 2026) and LLaMA-Factory (ff6d4d1, August 2026) and in TRL 1.16.
 NAMES = (
     Names("goal.task", llama_factory="stage", typed="trainer method", note=", or `alignment.method`"),
-    Names("model.name", "model_name_or_path", "base_model", "model_name_or_path", "model_name model_id"),
+    Names(
+        "model.name",
+        "model_name_or_path",
+        "base_model",
+        "model_name_or_path",
+        "model_name model_id model.id model.path model.hub model.repo",
+    ),
     Names("model.revision", "model_revision", "", "model_revision"),
     Names(
         "model.init_from",
@@ -77,31 +81,57 @@ NAMES = (
         "init_from_adapter resume_lora_training create_new_adapter adapter_path",
         ", which names the folder of a LoRA adapter",
     ),
+    Names(
+        "model.new_tokens",
+        "trainable_token_indices resize_token_embeddings",
+        "tokens added_tokens_overrides resize_token_embeddings_to_32x",
+        "add_tokens add_special_tokens new_special_tokens resize_vocab",
+        "added_tokens special_tokens extend_vocabulary vocabulary_extension",
+        ", a list of texts or a file; decoding keeps them all",
+    ),
     Names("model.trust_remote_code", "trust_remote_code", "trust_remote_code", "trust_remote_code"),
     Names(
         "data.train",
         "dataset_name",
         "datasets",
         "dataset dataset_dir dataset_info",
-        "train_file train_data data_path data_files parquet json jsonl jsonlines csv txt local_dataset",
+        "train_file train_data data_path data_files parquet json jsonl jsonlines csv txt local_dataset data.path "
+        "data.paths data.file data.files data.source data.sources data.name data.id data.hub",
         ", the files of the rows or a data set of the Hub",
     ),
     Names("data.train.hub", typed="hf_dataset dataset_id hub_dataset load_dataset huggingface"),
     Names("data.train.split", "dataset_train_split"),
     Names("data.train.subset", "dataset_config", typed="config_name"),
-    Names("data.train.weight", "", "", "interleave_probs", "mix_strategy dataset_weights sampling_weight mixing"),
+    Names(
+        "data.train.weight",
+        "",
+        "",
+        "interleave_probs",
+        "mix_strategy dataset_weights sampling_weight mixing",
+        ": how often the rows of a source are used, not the probability of a source",
+    ),
     Names("data.carry", typed="function_calling tool_calling tool_use"),
     Names("data.columns", "", "field_messages message_property_mappings", "", "column_mapping columns_mapping fields"),
-    Names("data.eval", "", "test_datasets", "eval_dataset", "eval_file validation_file"),
+    Names("data.eval", "", "test_datasets", "eval_dataset", "eval_file validation_file validation eval_split"),
     Names("data.eval_fraction", "", "val_set_size", "val_size", "validation_split split_dataset"),
     Names("data.test_fraction", typed="test_size"),
     Names("data.format", "", "type", "formatting", "dataset_type data_format"),
-    Names("data.template", "", "chat_template chat_template_jinja", "template", "jinja jinja_template prompt_template"),
+    Names(
+        "data.template",
+        "",
+        "chat_template chat_template_jinja",
+        "template",
+        "jinja jinja_template prompt_template conversation",
+    ),
     Names("data.loss_on", "", "", "mask_history", "train_on_last_turn last_turn_only", note=' to "last-answer"'),
     Names("data.reasoning", "", "", "enable_thinking", "thinking think cot chain_of_thought"),
     Names("data.system", "", "default_system_message", "default_system", "system_prompt system_message"),
     Names(
-        "data.max_length", "", "sequence_len", "cutoff_len", "max_seq_length max_seq_len seq_length model_max_length"
+        "data.max_length",
+        "",
+        "sequence_len",
+        "cutoff_len",
+        "model_max_length max_seq_length max_seq_len seq_len seq_length block_size",
     ),
     Names("data.overflow", "truncation_mode", "excess_length_strategy", typed="truncation truncate"),
     Names(
@@ -111,7 +141,7 @@ NAMES = (
     ),
     Names("hardware.gpus_per_node", "num_processes nproc_per_node", typed="gpus num_gpus n_gpus ngpus gpu_count"),
     Names("hardware.nodes", "num_machines nnodes", typed="num_nodes"),
-    Names("hardware.vram_gib", typed="vram vram_gb gpu_memory"),
+    Names("hardware.vram_gib", typed="vram vram_gb gpu_memory gpu_memory_gib gpu_memory_gb gpu_vram gpu_ram"),
     Names("hardware.gpu_link", typed="interconnect nvswitch"),
     Names("hardware.network_gbps", typed="network bandwidth infiniband ib roce rdma efa nccl"),
     Names("hardware.cpu_cores", typed="cores cpus num_cpus"),
@@ -123,8 +153,10 @@ NAMES = (
     Names(f"alignment.{PRECOMPUTE}", "", "precompute_ref_log_probs", ""),
     Names(
         f"alignment.{REWARDS}",
-        typed="reward_model reward_models reward_model_path rm_path",
-        note=' to { model = "FOLDER" }',
+        "reward_funcs",
+        typed="reward_functions reward_function reward_fn reward_func reward_model reward_models reward_model_path "
+        "rm_path",
+        note=', for example to "rewards.py:correct" or { model = "FOLDER" }',
     ),
     Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora peft_type"),
@@ -161,10 +193,8 @@ NAMES = (
         "train.precision", "mixed_precision", "bf16 fp16", "bf16 fp16", "dtype torch_dtype amp", ', for example "bf16"'
     ),
     Names("train.curriculum", "curriculum_sampling", "curriculum_sampling", "", "curriculum_learning"),
-    Names("train.packing", "", "sample_packing", "packing neat_packing", "pack"),
-    Names(
-        "train.activation_checkpointing", "", "gradient_checkpointing", "disable_gradient_checkpointing", "recompute"
-    ),
+    Names("train.packing", "", "sample_packing", "packing neat_packing", "pack multipack"),
+    Names("train.activation_checkpointing", "", "gradient_checkpointing", "", "recompute"),
     Names("train.recompute_every", typed="selective_checkpointing recompute_num_layers"),
     Names(
         "train.attention",
@@ -191,7 +221,12 @@ NAMES = (
     Names("train.tensor_parallel", "tp_size", "tensor_parallel_size"),
     Names("train.context_parallel", "cp_size", "context_parallel_size", "hyper_parallel_cp_size"),
     Names(
-        "train.eval_every", "", "eval_steps evals_per_epoch", "eval_steps", "eval_interval", ", a share of the steps"
+        "train.eval_every",
+        "",
+        "eval_steps evals_per_epoch",
+        "eval_steps",
+        "eval_interval evaluation_strategy",
+        ", a share of the steps",
     ),
     Names(
         "train.save_every", "", "save_steps saves_per_epoch", "save_steps", "save_interval", ", a share of the steps"
@@ -221,7 +256,15 @@ NAMES = (
         "num_virtual_tokens",
         "peft_num_virtual_tokens",
         typed="prompt_tokens prompt_length prompt_tuning_config",
+        note=", or `train.prefix.virtual_tokens` for a prefix",
     ),
+    Names(
+        "train.prompt.encoder_hidden_size",
+        "encoder_hidden_size",
+        typed="prompt_encoder_config encoder_dim encoder_reparameterization_type",
+    ),
+    Names("train.prefix.virtual_tokens", typed="prefix_tokens prefix_length pre_seq_len prefix_tuning_config"),
+    Names("train.prefix.encoder_hidden_size", "prefix_projection", typed="prefix_hidden_size"),
     Names("train.lora.expert_rank", typed="moe experts mixture mixture_of_experts"),
     Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
     Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger metric_logger"),
@@ -233,74 +276,6 @@ NAMES = (
     Names("recipe.extends", typed="preset presets inherits include"),
     Names("recipe.seed", "", "seed", "seed", "shuffle_seed random_seed random_state"),
 )
-_QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row.quantized)
-_QUANTIZING = "load_in_4bit load_in_8bit quantization_bit quantization_config bnb bnb_config bitsandbytes double_quant "
-_QUANTIZING += "bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_use_double_quant use_bnb_nested_quant"
-_MASKING = "train_on_responses_only train_on_inputs train_on_input train_on_prompt mask_prompt mask_inputs "
-_MASKING += "assistant_only_loss completion_only_loss response_template roles_to_train train_on_eos "
-_MASKING += "datacollatorforcompletiononlylm"
-_TOKENS = "eos_token_id bos_token add_bos_token add_eos_token"
-_SORTING = "group_by_length length_grouped pad_to_max_length pad_to_sequence_len dynamic_padding"
-_FOLDERS = "output_dir overwrite_output_dir log_dir logging_dir"
-_SWITCHES = "do_train do_eval plot_loss overwrite_cache ddp_timeout memory_efficient_fsdp_wrap custom_sharded_layers"
-_WORKERS = "num_workers preprocessing_num_workers dataset_processes num_proc"
-_OF_VARIANTS = {
-    word: f'set `train.lora.variant = "{row.name}"`'
-    for row in LORA_VARIANTS.values()
-    for word in (*row.elsewhere, *([row.name] if row is not STANDARD else []))
-}
-# Words that people type and that have no key of their own here -> what to write.
-_OTHERS: dict[str, str] = {
-    "batch_size": "set `train.global_batch_size` (over all GPUs), or `train.micro_batch_size` (on each GPU)",
-    "lmbda": "remove it: the student learns on the answers of `data.train`, as with `lmbda = 0`",
-    **dict.fromkeys(_QUANTIZING.split(), _QUANTIZED),
-    **_OF_VARIANTS,
-    **dict.fromkeys(_MASKING.split(), "remove it: answers alone are learned, and `data.loss_on` says which of them"),
-    **dict.fromkeys(_TOKENS.split(), "remove it: the chat template decides it (`recipec explain DATA-010`)"),
-    **dict.fromkeys(_SORTING.split(), "remove it: rows of similar length share a batch (`recipec explain LOAD-005`)"),
-    **dict.fromkeys(_WORKERS.split(), "remove it: recipec sets it from `hardware.cpu_cores`"),
-    **dict.fromkeys(
-        ("tokenizer", "tokenizer_name", "tokenizer_name_or_path"), "remove it: `model.name` brings its own"
-    ),
-    **dict.fromkeys(("shuffle", "shuffle_data"), "remove it: rows are shuffled, with `recipe.seed`"),
-    **dict.fromkeys(("dedup", "deduplicate"), "remove it: identical rows are removed (`recipec explain DATA-008`)"),
-    **dict.fromkeys(
-        ("ref_model", "reference_model", "ref_model_sync"), "remove it: it is the model that the stage starts from"
-    ),
-    **dict.fromkeys(
-        ("resume", "auto_resume", "resume_from_checkpoint"), "remove it: `train.py` resumes from its newest checkpoint"
-    ),
-    **dict.fromkeys(("beta2", "adam_betas", "betas"), "remove it: recipec sets it (`recipec explain OPT-005`)"),
-    **dict.fromkeys(("beta1", "adam_eps", "epsilon", "momentum", "fused"), "remove it: recipec sets it"),
-    **dict.fromkeys(("aux_loss", "router_aux_loss"), "remove it: the model's configuration has it"),
-    **dict.fromkeys(("neftune", "neftune_alpha"), "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]"),
-    **dict.fromkeys(("deterministic", "determinism"), "write `arguments = { full_determinism = true }` under [train]"),
-    **dict.fromkeys(
-        ("cross_entropy", "nll", "chunked_nll"), "remove it: it is the loss of `goal.task` without preferences"
-    ),
-    **dict.fromkeys(("merge", "merge_lora"), "remove it: `merge_adapter.py` of the bundle merges the adapter"),
-    **dict.fromkeys(("eval_batch_size", "eval_micro_batch_size"), "remove it: recipec sets it"),
-    "max_prompt_length": "set `data.max_length`, the tokens of the prompt and the answer together",
-    "perplexity": "remove it: `evaluate.py` writes it, before and after training",
-    "bias": "remove it: adapters train no bias",
-    **dict.fromkeys(
-        ("prompt_tuning_init", "prompt_tuning_init_text"), "remove it: a soft prompt begins as random tokens"
-    ),
-    "task_type": "set `goal.task`",
-    "max_samples": "set a `weight` below 1 in the source of `data.train`, which takes that share of its rows",
-    "wandb": 'set `track.to = "wandb"` and `track.project`',
-    **dict.fromkeys(
-        ("hf_token", "hf_hub_token", "wandb_api_key"), "set it in the environment: recipes hold no secrets"
-    ),
-    **dict.fromkeys(("training", "training_args", "trainer_args", "hyperparameters"), "write [train]"),
-    **{table: f"write [train.{table}]" for table in TABLES},
-    **dict.fromkeys(("lora_config", "peft_config"), f"write [train.{LORA.table}]"),
-    **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
-    **dict.fromkeys(_FOLDERS.split(), "remove it: `recipec build -o FOLDER` sets the output folder"),
-    **dict.fromkeys(_SWITCHES.split(), "remove it: a bundle has no such switch"),
-    **dict.fromkeys(("push_to_hub", "hub_model_id"), "remove it: upload the result with `hf upload` after the run"),
-    "_component_": "name the model in `model.name` and the data in `data.train`: a recipe names no Python classes",
-}
 
 
 def names_of(key: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -327,7 +302,7 @@ KEYS: dict[str, str] = {
     **{name: f"set `{key}`" if key else "remove it: recipec sets it" for name, key in DECIDED_ARGUMENTS.items()},
     **{name: f"set `{key}`" for name, key in BROUGHT_ARGUMENTS.items() if name not in DECIDED_ARGUMENTS},
     **_typed(),
-    **_OTHERS,
+    **WORDS,
 }
 
 

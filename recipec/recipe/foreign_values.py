@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes import ADAPTATIONS, BASES, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.axes.adaptations import LORA
 from recipec.axes.attention import ATTENTIONS
 from recipec.axes.loops import LOOPS
 from recipec.axes.lora_variants import STANDARD
-from recipec.recipe.foreign import NAMES, not_built
+from recipec.recipe.foreign import KEYS, NAMES, not_built
+from recipec.recipe.trainer_arguments import written_as_argument
 
 
 class NamedElsewhere(Protocol):
@@ -71,7 +72,7 @@ _VALUES: dict[str, dict[str, str]] = {
         "constant_with_warmup": '"constant"',
     },
     "train.attention": _rows(ATTENTIONS),
-    "train.quantization": dict.fromkeys(("4bit", "4-bit", "int4", "bnb", "nf4-double"), '"nf4"'),
+    "train.quantization": _rows(BASES),
     "data.loss_on": dict.fromkeys(("assistant", "completion", "completions", "answer", "response"), '"answers"'),
     "data.template": dict.fromkeys(_TEMPLATES.split(), '"model"'),
 }
@@ -95,6 +96,49 @@ def adaptation_instead(key: str, value: object) -> str:
         return ""
     asked = f'"{named}"' if named in ADAPTATIONS else _VALUES["train.adaptation"].get(named)
     return f"set `train.adaptation = {asked}`" if asked else ""
+
+
+_SPLIT = 'write the split of a data set of the Hub into its source: `train = {{ hub = "OWNER/NAME", split = "{}" }}`'
+_PRECISIONS = ("bf16", "fp16")  # which other tools switch on
+_HELD_OUT = ("eval_split", "validation")  # a share, a file or a data set
+
+
+def by_value(key: str, value: object) -> str:
+    """What to write for an unknown key that means one thing with this value and another with others; else ""."""
+    word = key.lower()
+    if word in _PRECISIONS and value is True:
+        return f'set `train.precision = "{word}"`'
+    if word in _HELD_OUT and isinstance(value, float):
+        return f"set `data.eval_fraction = {value:g}`"
+    if word == "special_tokens" and isinstance(value, dict):
+        return "; ".join(f"`{name}`: {_token(name, text)}" for name, text in value.items())
+    return adaptation_instead(key, value) or _with_value(KEYS.get(word, ""), value)
+
+
+def _token(name: str, text: object) -> str:
+    return KEYS.get(name) or written_as_argument(name, text) or "remove it: the tokenizer of `model.name` has it"
+
+
+_KEY_ALONE = re.compile(r"set `([\w.]+)`")
+
+
+def _with_value(help: str, value: object) -> str:
+    """The key that stands for another tool's, with what its value is called in a recipe; "" where that is not known."""
+    key, word = _KEY_ALONE.fullmatch(help), value.lower() if isinstance(value, str) else ""
+    named = _VALUES.get(key[1], {}).get(word) if key else None
+    return f"set `{key[1]} = {named}`" if key and named else ""
+
+
+def of_another_kind(key: str, value: object) -> tuple[str, ...]:
+    """What to write for a value of the wrong kind whose meaning is known."""
+    if key == "data.split" and isinstance(value, str):
+        return (_SPLIT.format(value),)
+    if key == "goal.task" and isinstance(value, list):
+        return not_built("several_tasks")
+    family = next((row.family for row in ADAPTATIONS.values() if row.table and key == f"train.{row.table}"), None)
+    if family and isinstance(value, bool):
+        return (f'set `train.adaptation = "{family}"`' if value else "remove it",)
+    return instead_of(key, str(value).lower())
 
 
 def instead_of(key: str, value: str) -> tuple[str, ...]:

@@ -215,8 +215,10 @@ def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: Col
 
 def _shaped(section: Section, path: tuple[str, ...], where: Where) -> dict[str, Wish]:
     """A table that shapes an adapter asks for one, also without `train.adaptation`."""
-    families = {row.table: row.family for row in ADAPTATIONS.values() if row.table in section.model_fields_set}
-    wishes = [Wish(family, where(*path, table), ".".join((*path, table))) for table, family in families.items()]
+    rows = [row for row in ADAPTATIONS.values() if row.table in section.model_fields_set]
+    asked = [row for row in rows if getattr(getattr(section, row.table), row.own_key or "_", None) is not None]
+    plain = [row for row in rows if not row.own_key]
+    wishes = [Wish(row.family, where(*path, row.table), ".".join((*path, row.table))) for row in (*asked, *plain)]
     return {"train.adaptation": wishes[0]} if wishes else {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date, time
 from keyword import iskeyword
 from typing import Any
 
@@ -68,6 +69,9 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "run_name": "track.run",
     "project": "track.project",
     "dataset_num_proc": "",
+    "teacher_model_name_or_path": "alignment.teacher",
+    "teacher_model_revision": "alignment.teacher.revision",
+    "teacher_model_init_kwargs": "",
     "dataloader_num_workers": "",
     "dataloader_pin_memory": "",
     "dataloader_prefetch_factor": "",
@@ -129,6 +133,14 @@ UNFIT_ARGUMENTS = {
     ),
     "num_iterations": "a resumed run would learn from other answers: set `alignment.generation.updates`",
     "ds3_gather_for_generation": "DeepSpeed 0.19.8 stops at the first answer without it",
+    "label_names": "evaluations would find no labels, and so no loss",
+    "local_rank": "the launcher numbers the processes, and transformers 5.23 does not read it",
+    "push_to_hub": "it needs the Hub before step 1 and makes one repository, open to all, of the checkpoints of every "
+    "stage: upload the result with `hf upload` after the run",
+    **dict.fromkeys(
+        ("hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push", "hub_revision"),
+        "nothing is uploaded during a run: upload the result with `hf upload` after it",
+    ),
     "hub_token": "it would be copied into every bundle: set HF_TOKEN in the environment before the run",
     **dict.fromkeys(
         ("sync_ref_model", "ref_model_sync_steps", "ref_model_mixup_alpha"),
@@ -160,7 +172,7 @@ _TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in 
 def refused_arguments(written: Written) -> Iterator[Diagnostic]:
     """A keyword that recipec decides would contradict the decision; one that no trainer reads would say nothing."""
     homes = BROUGHT_ARGUMENTS | DECIDED_ARGUMENTS
-    for path, name, _ in _arguments(written):
+    for path, name, value in _arguments(written):
         row = _unread_by(written, path, name)
         if row is not None:
             label = Label(written.key(*path), f"{row.title} has another loss")
@@ -174,7 +186,7 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
             label = Label(written.key(*path), UNFIT_ARGUMENTS[name])
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), ("remove it",))
         elif _is_keyword_argument(name):
-            yield from _unknown(written, path, name)
+            yield from _unknown(written, path, name) or _of_another_kind(written, path, name, value)
 
 
 def _home(written: Written, path: KeyPath, name: str) -> str:
@@ -183,19 +195,33 @@ def _home(written: Written, path: KeyPath, name: str) -> str:
     return next((f"alignment.{found.key}" for found in own), "")
 
 
-def _unknown(written: Written, path: KeyPath, name: str) -> Iterator[Diagnostic]:
+def _unknown(written: Written, path: KeyPath, name: str) -> list[Diagnostic]:
     """A keyword that no trainer which may run takes would end the run at its start."""
     from recipec.recipe.trainer_arguments import arguments_of
 
     configs = sorted({row.config for row in _rows(written, path)})
     known = frozenset[str]().union(*map(arguments_of, configs))
-    if configs and name not in known:
-        label = Label(written.key(*path), f"no keyword of {' or '.join(configs)}")
-        from difflib import get_close_matches
+    if not configs or name in known:
+        return []
+    label = Label(written.key(*path), f"no keyword of {' or '.join(configs)}")
+    from difflib import get_close_matches
 
-        near = get_close_matches(name, known - {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS}, n=1)
-        help = (f"did you mean `{near[0]}`?",) if near else ("remove it",)
-        yield Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,), help)
+    from recipec.recipe.foreign import KEYS  # which reads the tables above
+
+    near = get_close_matches(name, known - {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS}, n=1)
+    help = (KEYS[name],) if name in KEYS else (f"did you mean `{near[0]}`?",) if near else ("remove it",)
+    return [Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,), help)]
+
+
+def _of_another_kind(written: Written, path: KeyPath, name: str, value: Any) -> Iterator[Diagnostic]:
+    """A value that the keyword's annotation does not allow would end the run, or be taken for another."""
+    from recipec.recipe.trainer_arguments import kind_of
+    from recipec.recipe.validate import shown  # which reads the tables above
+
+    words, types = kind_of(name)
+    if type(value) not in types and not isinstance(value, date | time):
+        label = Label(written.value(*path), f"expected {words}")
+        yield Diagnostic("E0202", f"`{dotted(path)}` is {shown(value)}", (label,))
 
 
 def _unread_by(written: Written, path: KeyPath, name: str) -> Method | None:

@@ -14,8 +14,10 @@ from recipec.recipe.fields import (
     AUTO,
     RECIPE_NAME,
     Line,
+    NewTokens,
     OneOrMany,
     Prose,
+    Revision,
     Section,
     Usd,
     Variable,
@@ -27,7 +29,7 @@ from recipec.recipe.fields import (
     table,
 )
 from recipec.recipe.schema_alignment import Alignment
-from recipec.recipe.schema_data import Data
+from recipec.recipe.schema_data import Data, Evaluate
 from recipec.recipe.schema_hardware import Hardware
 from recipec.recipe.schema_training import Train
 
@@ -91,8 +93,9 @@ class Header(Section):
     extends: Annotated[list[Line], OneOrMany, Field(max_length=16)] | None = key(
         "Extends",
         "Recipe to inherit from: a path that ends in `.toml`, relative to this file, or the name of a shipped recipe. "
-        "In a list of recipes, later ones override earlier ones. Tables are merged key by key; lists, such as "
-        "`launch.setup` and `data.ignore`, and sources of data are replaced as a whole.",
+        "In a list of recipes, later ones override earlier ones; a recipe that is reached in several ways counts once, "
+        "at its first place. Tables are merged key by key; lists, such as `launch.setup` and `data.ignore`, and "
+        "sources of data are replaced as a whole.",
         "team.toml",
         ["team.toml", "./a100.toml"],
         absent="none",
@@ -120,17 +123,15 @@ class Goal(Section):
     new_domain: bool | None = key(
         "New domain",
         "Set it if the data differ strongly from general text (own vocabulary, language or notation). Raises the LoRA "
-        "rank, "
-        "and makes full fine-tuning more likely.",
+        "rank, and makes full fine-tuning more likely.",
         True,
         default=False,
     )
     first_time: bool | None = key(
         "First time",
         "Set it for your first training of this model. With less than 16 GB of GPU memory, QLoRA is then tried first. "
-        "With "
-        '`priority = "quality"`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is tried first. In other '
-        "cases it changes nothing.",
+        'With `priority = "quality"`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is tried first. In '
+        "other cases it changes nothing.",
         True,
         default=False,
     )
@@ -142,8 +143,7 @@ class BaseModelChoice(Section):
     name: Line = required(
         "Model",
         "Model to train: a name of `recipec list models`, a Hugging Face Hub id (with `like` if the catalog does not "
-        "have "
-        "it), a local folder that starts with `./`, or `auto` to let recipec choose from the catalog.",
+        "have it), a local folder that starts with `./`, or `auto` to let recipec choose from the catalog.",
         "Qwen/Qwen3-8B",
         "./my-model",
         AUTO,
@@ -155,11 +155,20 @@ class BaseModelChoice(Section):
         "Qwen/Qwen3-8B",
         absent="the architecture comes from the catalog or from the folder's config.json",
     )
-    revision: Line | None = key(
+    revision: Revision | None = key(
         "Revision",
         "Branch, tag or commit of the model on the Hugging Face Hub.",
         "main",
         absent="the default branch on the Hub",
+    )
+    new_tokens: NewTokens | None = key(
+        "New tokens",
+        "Tokens to add to the vocabulary, for continued pretraining and supervised fine-tuning: a list of texts, or a "
+        "UTF-8 text file with one token per line. Each starts as the mean of its former tokens. LoRA also trains the "
+        "embeddings of the new tokens.",
+        ["<|question|>", "<|answer|>"],
+        "tokens.txt",
+        absent="no tokens",
     )
     init_from: Line | None = key(
         "Initial adapter",
@@ -207,29 +216,15 @@ class Launch(Section):
     )
     env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
         "Environment",
-        "Environment variables that the launch script sets. Do not put secrets here.",
+        "Environment variables that the launch script sets: no secrets, and no names that bash or the script uses.",
         {"NCCL_DEBUG": "WARN"},
         absent="no variables",
     )
     setup: Annotated[list[Line], Field(max_length=256)] | None = key(
         "Set-up",
-        "Shell commands that the launch script runs first, one per entry.",
+        "Shell commands that the launch script runs first, one line per entry; bash must be able to read them.",
         ["source env.sh"],
         absent="no commands",
-    )
-
-
-class Evaluate(Section):
-    """Sample answers that evaluate.py writes before and after training."""
-
-    samples: Annotated[int, Field(ge=1, le=100_000)] | None = key(
-        "Samples", "Number of rows that evaluate.py shows with their answers or scores.", 50, absent="5"
-    )
-    max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
-        "Answer length",
-        "Maximum number of tokens per answer that evaluate.py generates.",
-        256,
-        absent="128; that of training for methods that write answers",
     )
 
 
@@ -244,14 +239,12 @@ class Track(Section):
         default="tensorboard",
     )
     project: Line | None = key(
-        "Project",
-        "W&B project or MLflow experiment of the run.",
-        "assistants",
-        absent="the tracker's own default",
+        "Project", "W&B project or MLflow experiment of the run.", "assistants", absent="the tracker's own default"
     )
     run: Line | None = key(
         "Run",
-        "Name of the run in the tracker. With several stages, each adds `-` and its own name.",
+        "Name of the run in the tracker. With several stages, each adds `-` and its own name. TensorBoard shows it "
+        "among the run's arguments: it names runs after their folders.",
         "second-try",
         absent="the recipe's name",
     )
@@ -313,7 +306,10 @@ class Policy(Section):
         "GPUs", "Maximum number of GPUs of a run, over all its nodes.", 4, absent="no limit"
     )
     max_usd: Usd | None = key(
-        "Cost", "Upper limit on the predicted cost of a run in US dollars.", 500, absent="no limit"
+        "Cost",
+        "Upper limit on the predicted cost in US dollars, at the catalog's price or one that the same file states.",
+        500,
+        absent="no limit",
     )
 
 
@@ -373,7 +369,7 @@ class Recipe(Section):
 
 # Keys that say the same thing in two ways, of which a recipe writes one.
 STEERING = (("model", "family"), ("model", "licenses"), ("model", "max_params_billion"))  # what only `auto` reads
-_NAMED = ("like", "revision", "trust_remote_code", "init_from")
+_NAMED = ("like", "revision", "trust_remote_code", "init_from", "new_tokens")
 NAMED_ONLY = tuple(("model", name) for name in _NAMED)  # what `auto` has no use for
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),

@@ -13,7 +13,7 @@ from pydantic import Field, create_model, model_validator
 from recipec.axes import METHODS, NAMED_MODELS, Own
 from recipec.axes.method import PRECOMPUTE, REWARDS
 from recipec.axes.tasks import KL_CONTROLS, NO_ALIGNMENT
-from recipec.recipe.fields import AUTO, Line, OneOrMany, Section, key, one_of, required, table
+from recipec.recipe.fields import AUTO, Line, OneOrMany, Revision, Section, key, one_of, required, table
 
 
 def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -93,7 +93,7 @@ class ModelSource(Section):
         "Qwen/Qwen3-8B",
         absent="the shape is that of the catalog, or of the folder's config.json",
     )
-    revision: Line | None = key(
+    revision: Revision | None = key(
         "Revision",
         "Branch, tag or commit of the model on the Hugging Face Hub.",
         "main",
@@ -136,7 +136,7 @@ class RewardSource(Section):
         "Qwen/Qwen3-0.6B",
         absent="the shape is that of the catalog, or of the folder's config.json",
     )
-    revision: Line | None = key(
+    revision: Revision | None = key(
         "Revision",
         "Branch, tag or commit of the reward model on the Hugging Face Hub.",
         "main",

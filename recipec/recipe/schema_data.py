@@ -12,12 +12,14 @@ from pydantic import Field, create_model, model_validator
 from recipec.axes import CARRIED, ROW_FORMATS, SECTIONS, DataSection
 from recipec.recipe.fields import (
     AUTO,
+    ColumnName,
     Count,
     Line,
     OneOrMany,
     OpenFraction,
-    Prose,
+    Revision,
     Section,
+    Spoken,
     TemplateName,
     key,
     one_of,
@@ -48,6 +50,8 @@ DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
 COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
 
+Columns = Annotated[dict[Line, Line], Field(max_length=64)]  # more than all formats have
+
 
 class DataSource(Section):
     """Files by path or glob, or a data set of the Hugging Face Hub."""
@@ -69,7 +73,7 @@ class DataSource(Section):
     subset: Line | None = key(
         "Subset", "Configuration (subset) of the data set on the Hub.", "en", absent="the default of the data set"
     )
-    revision: Line | None = key(
+    revision: Revision | None = key(
         "Revision",
         "Branch, tag or commit of the data set on the Hugging Face Hub.",
         "main",
@@ -94,7 +98,7 @@ class DataSource(Section):
         *ROW_FORMATS,
         absent="`data.format`, or recognized from the columns of the source",
     )
-    columns: dict[Line, Line] | None = key(
+    columns: Columns | None = key(
         "Columns of the source",
         'Column names in this source, if they differ: `{ messages = "dialog" }` reads the messages from `dialog`.',
         {"messages": "dialog"},
@@ -190,13 +194,13 @@ class Data(_Learned):
         *ROW_FORMATS,
         default=AUTO,
     )
-    columns: dict[Line, Line] | None = key(
+    columns: Columns | None = key(
         "Columns",
         'Column names in your files, if they differ: `{ prompt = "question" }` reads the prompt from `question`.',
         {"prompt": "question"},
         absent="the usual names of the format, and their aliases",
     )
-    ignore: Annotated[list[Line], Field(min_length=1, max_length=256)] | None = key(
+    ignore: Annotated[list[ColumnName], Field(min_length=1, max_length=256)] | None = key(
         "Ignored columns",
         "Columns of the rows, and fields of their messages, that training should leave out.",
         ["id", "source"],
@@ -217,7 +221,7 @@ class Data(_Learned):
     loss_on: LossOn | None = key(
         "Loss on", "Which answers of a conversation count in the loss.", "last-answer", default="answers"
     )
-    system: Prose | None = key(
+    system: Spoken | None = key(
         "System prompt",
         "System prompt for rows that have no system message.",
         "You are a helpful assistant.",
@@ -246,4 +250,18 @@ class Data(_Learned):
         "cannot read at compile time.",
         600,
         absent="estimated from the sampled rows",
+    )
+
+
+class Evaluate(Section):
+    """Sample answers that evaluate.py writes before and after training."""
+
+    samples: Annotated[int, Field(ge=1, le=100_000)] | None = key(
+        "Samples", "Number of rows that evaluate.py shows with their answers or scores.", 50, absent="5"
+    )
+    max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
+        "Answer length",
+        "Maximum number of tokens per answer that evaluate.py generates.",
+        256,
+        absent="128; that of training for methods that write answers",
     )

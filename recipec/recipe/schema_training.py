@@ -108,11 +108,36 @@ class Lora(Section):
     )
 
 
-class Prompt(Section):
-    """The soft prompt of prompt tuning."""
+VirtualTokens = Annotated[int, Field(ge=1, le=1024)]
+EncoderWidth = Annotated[int, Field(ge=1, le=16_384)]
 
-    virtual_tokens: Annotated[int, Field(ge=1, le=1024)] | None = key(
+
+class Prompt(Section):
+    """The soft prompt of prompt tuning and P-tuning."""
+
+    virtual_tokens: VirtualTokens | None = key(
         "Virtual tokens", "Length of the soft prompt: number of trained embeddings before each row.", 20
+    )
+    encoder_hidden_size: EncoderWidth | None = key(
+        "Encoder hidden size",
+        "Width of the network of P-tuning, which makes the embeddings. With this key, recipec uses P-tuning unless "
+        "`train.adaptation` is set.",
+        128,
+        absent="128 with P-tuning; prompt tuning has no such network",
+    )
+
+
+class Prefix(Section):
+    """The prefix of prefix tuning."""
+
+    virtual_tokens: VirtualTokens | None = key(
+        "Virtual tokens", "Length of the prefix: number of trained keys and values before each row, in every layer.", 20
+    )
+    encoder_hidden_size: EncoderWidth | None = key(
+        "Encoder hidden size",
+        "Width of a network that makes the keys and values during training (PEFT's `prefix_projection`).",
+        512,
+        absent="no network: the keys and values are trained themselves",
     )
 
 
@@ -193,6 +218,12 @@ class Learning(Section):
     packing: Literal["auto"] | bool | None = key(
         "Packing", "Pack several short rows into sequences of full length.", True, default=AUTO
     )
+    sampling: Literal["auto", "similar-lengths", "random"] | None = key(
+        "Order of the rows",
+        "Which rows share a batch: those of similar length need little padding; random ones mix lengths in every step.",
+        "random",
+        default=AUTO,
+    )
     curriculum: Curriculum = table(
         "Curriculum learning",
         "Train on easy rows first in every epoch, ordered by length or by a column. Without this table the order is "
@@ -221,8 +252,13 @@ class AdaptedLearning(Learning):
     )
     prompt: Prompt = table(
         "Soft prompt",
-        "The soft prompt of prompt tuning, for supervised fine-tuning only. With this table, recipec uses prompt "
-        "tuning "
+        "The soft prompt of prompt tuning and P-tuning, for supervised fine-tuning only. With this table, recipec uses "
+        "prompt tuning, or P-tuning with its `encoder_hidden_size`, unless `train.adaptation` is set.",
+        {"virtual_tokens": 20},
+    )
+    prefix: Prefix = table(
+        "Trained prefix",
+        "The prefix of prefix tuning, for supervised fine-tuning only. With this table, recipec uses prefix tuning "
         "unless `train.adaptation` is set.",
         {"virtual_tokens": 20},
     )
@@ -256,19 +292,19 @@ class _General(AdaptedLearning):
         "Tensor parallel",
         "Tensor parallelism: number of GPUs that share each layer.",
         8,
-        absent="tensor parallelism is used only if nothing else fits",
+        absent="tensor parallelism is planned only if nothing else fits, and no bundle is built with it (E0410)",
     )
     context_parallel: Annotated[int, Field(ge=1, le=1024)] | None = key(
         "Context parallel",
         "Context parallelism: number of GPUs that share each sequence.",
         2,
-        absent="context parallelism is used only if nothing else fits",
+        absent="context parallelism is planned only if nothing else fits, and no bundle is built with it (E0410)",
     )
     expert_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Expert parallel",
         "Expert parallelism: number of GPUs that share the experts of a layer.",
         8,
-        absent="expert parallelism is used only if nothing else fits",
+        absent="expert parallelism is planned only if nothing else fits, and no bundle is built with it (E0410)",
     )
     offload: Offload | None = key(  # DeepSpeed 0.19.8, run: loss 5.21 without a break, 5.83 resumed
         "Offload",

@@ -1,4 +1,4 @@
-"""A number of steps or rows where a recipe states a share of them."""
+"""A number of steps or rows, or none, where a recipe states a share of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ _OF_STEPS, _OF_ROWS = ("warmup", "eval_every", "save_every"), ("eval_fraction", 
 
 
 def as_share(path: KeyPath, value: Any, data: Any) -> tuple[str, ...]:
-    """What a number of 1 or more is as a share, as far as the recipe says of how many; none for other keys."""
+    """What a number of 1 or more is as a share, as far as the recipe says of how many; why 0 is none."""
     name = path[-1]
+    if name in _OF_ROWS and value == 0:
+        return (
+            "every run is judged by rows that it does not learn: leave the key out, or set a small share such as 0.01",
+        )
     if name not in (*_OF_STEPS, *_OF_ROWS) or not isinstance(value, int | float) or value < 1:
         return ()
     if name in _OF_ROWS:

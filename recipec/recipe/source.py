@@ -31,8 +31,14 @@ class Source(Struct, frozen=True):
     def place(self, span: Span) -> Place:
         return Place(self.shown, span, self.text)
 
+    def below(self) -> Place:
+        """Return the place of the line below the last one, where a missing table would go."""
+        text = self.text.rstrip("\r\n") + "\n"
+        line = text.count("\n") + 1
+        return Place(self.shown, Span(line, 1, line, 1), text)
+
     def end(self) -> Place:
-        """Return the place after the last character, where a missing table would go."""
+        """Return the place after the last character."""
         lines = self.text.rstrip("\r\n").split("\n")
         line, col = len(lines), len(lines[-1].removesuffix("\r")) + 1
         return self.place(Span(line, col, line, col))

@@ -49,6 +49,15 @@ _MORE = {
     answer_passes beta clip_range gae_lambda max_completion_length minibatches missing_eos_penalty model_init_kwargs
     num_generations reward_weights target_kl temperature value_clip_range value_weight
     """,
+    "DistillationConfig": """
+    beta cache_implementation chat_template_kwargs disable_dropout ds3_gather_for_generation generation_kwargs
+    log_completions log_unique_prompts max_completion_length max_tool_calling_iterations min_p model_init_kwargs
+    num_completions_to_print pad_to_multiple_of repetition_penalty shuffle_dataset teacher_model_init_kwargs
+    teacher_model_name_or_path teacher_model_revision temperature top_k top_p trust_remote_code use_vllm
+    vllm_enable_sleep_mode vllm_gpu_memory_utilization vllm_group_port vllm_max_model_length vllm_mode
+    vllm_model_impl vllm_server_base_url vllm_server_host vllm_server_port vllm_server_timeout
+    vllm_structured_outputs_regex vllm_tensor_parallel_size
+    """,
     "RLOOConfig": """
     beta cache_implementation chat_template_kwargs disable_dropout ds3_gather_for_generation epsilon
     epsilon_high generation_batch_size generation_kwargs log_completions log_multimodal log_unique_prompts
@@ -79,6 +88,52 @@ _MORE = {
     vllm_server_host vllm_server_port vllm_server_timeout vllm_structured_outputs_regex vllm_tensor_parallel_size
     """,
 }
+
+# What a value must be -> its types in TOML, and the keywords with such values that a recipe may give. What is not
+# here takes text. The annotations of the same classes, read on 2026-11-27.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "true or false": (
+        (bool,),
+        """
+        average_tokens_across_devices batch_eval_metrics bf16_full_eval dataloader_in_order ddp_broadcast_buffers
+        ddp_static_graph disable_tqdm do_eval do_predict do_train enable_jit_checkpoint eval_do_concat_batches
+        eval_use_gather_object fp16_full_eval full_determinism log_completions
+        log_multimodal log_on_each_node log_unique_prompts logging_first_step normalize_advantages
+        prediction_loss_only restore_callback_states_from_checkpoint save_on_each_node
+        skip_memory_metrics use_adaptive_entropy use_cache use_weighting vllm_enable_sleep_mode
+        vllm_importance_sampling_correction
+        """,
+    ),
+    "a whole number": (
+        (int,),
+        """
+        ddp_bucket_cap_mb ddp_timeout eval_accumulation_steps max_tool_calling_iterations
+        num_completions_to_print precompute_ref_batch_size torch_empty_cache_steps vllm_group_port
+        vllm_max_model_length vllm_server_port vllm_tensor_parallel_size
+        """,
+    ),
+    "a number": (
+        (int, float),
+        """
+        delta discopop_tau entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target eval_delay
+        f_alpha_divergence_coef label_smoothing_factor ld_alpha neftune_noise_alpha off_policy_mask_threshold
+        top_entropy_quantile vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos vllm_gpu_memory_utilization
+        vllm_importance_sampling_cap vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min
+        vllm_server_timeout
+        """,
+    ),
+    "a list": ((list,), "include_for_metrics loss_weights reward_clip_range"),
+    "a table or text": ((dict, str), "dataset_kwargs transformers_continuous_batching_config"),
+    "a list or text": ((list, str), "debug"),
+    "true, false or text": ((bool, str), "include_num_input_tokens_seen trackio_static_space_id"),
+    "a whole number or text": ((int, str), "pad_to_multiple_of"),
+}
+
+
+def kind_of(keyword: str) -> tuple[str, tuple[type, ...]]:
+    """What the value of a keyword must be that a recipe may give: in words, and its types in TOML."""
+    found = ((words, types) for words, (types, keywords) in _KINDS.items() if keyword in keywords.split())
+    return next(found, ("text", (str,)))
 
 
 def configs_with(keyword: str) -> tuple[str, ...]:

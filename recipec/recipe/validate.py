@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
 from recipec.recipe.foreign import KEYS, keys_in, not_built
-from recipec.recipe.foreign_values import adaptation_instead, instead_of
+from recipec.recipe.foreign_values import by_value, instead_of, of_another_kind
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
+from recipec.recipe.schema_keys import allowed_values, keys_of, sections_with_key
 from recipec.recipe.shares import as_share
 from recipec.recipe.trainer_arguments import written_as_argument
 
@@ -137,6 +137,7 @@ _LIMITS = {
     "less_than": ("lt", "less than"),
     "less_than_equal": ("le", "at most"),
 }
+_ENDS = {"greater_than", "less_than"}  # of a share, which is neither nothing nor all
 
 
 class Problem(Struct):
@@ -178,7 +179,7 @@ def diagnose(problem: Problem, document: Document) -> Diagnostic:
     for kinds, describe in _DESCRIPTIONS:
         if faults.keys() & set(kinds):
             found = describe(problem, faults, place)
-            shares = as_share(problem.path, problem.value, document.data) if "less_than" in faults else ()
+            shares = as_share(problem.path, problem.value, document.data) if faults.keys() & _ENDS else ()
             return replace(found, help=(*found.help, *shares))
     return _plain("E0202", f"{problem.name} does not have the expected form", place)
 
@@ -205,19 +206,39 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     kind = "table" if isinstance(problem.value, dict) and len(problem.path) == 1 else "key"
     named = f"[{key}]" if kind == "table" else f"`{key}` in {problem.table}"
     known = list(keys_of(problem.path[:-1]))
-    help = not_built(key) or (_of_other_tools(key, problem.value) or _elsewhere(key, known, kind),)
+    help = _instead(problem, known, kind)
     return _plain("E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", *help)
+
+
+def _instead(problem: Problem, known: list[str], kind: str) -> tuple[str, ...]:
+    """What to write for an unknown key, the value of which may decide what was meant."""
+    key, value = str(problem.path[-1]), problem.value
+    if told := by_value(key, value):
+        return (_in_source(told, problem.path, known),)
+    instead = _of_other_tools(dotted(problem.path), value) or _of_other_tools(key, value)
+    return not_built(key) or (_in_source(instead, problem.path, known) or _elsewhere(problem.path, known, kind),)
+
+
+_OF_SOURCES = re.compile(r"`data\.(?:train\.)?(\w+)( = [^`]*)?`")
+
+
+def _in_source(help: str, path: KeyPath, known: list[str]) -> str:
+    """A key of [data] that each source has for itself, where the unknown key stands in a source."""
+    found = _OF_SOURCES.search(help)
+    if not found or found[1] not in known or path[0] != "data" or len(path) < 3:
+        return help
+    return help.replace(found[0], f"`{found[1]}{found[2] or ''}` in this source", 1)
 
 
 def _of_other_tools(key: str, value: object) -> str:
     """What to write for a key of another tool; "" for other words."""
-    return adaptation_instead(key, value) or KEYS.get(key.lower()) or written_as_argument(key.lower(), value)
+    return by_value(key, value) or KEYS.get(key.lower()) or written_as_argument(key.lower(), value)
 
 
 def _meant(problem: Problem) -> Iterator[KeyPath]:
     """The keys that an unknown one stands for, of another tool or misspelled."""
     key, table = str(problem.path[-1]), problem.path[:-1]
-    if instead := _of_other_tools(key, problem.value):
+    if instead := _of_other_tools(dotted(problem.path), problem.value) or _of_other_tools(key, problem.value):
         yield from (tuple(named.split(".")) for named in keys_in(instead))
     elif near := _near(key, list(keys_of(table))):
         yield (*table, near)
@@ -226,22 +247,28 @@ def _meant(problem: Problem) -> Iterator[KeyPath]:
 MANY_KEYS = 6  # of a table: more of them are not listed
 
 
-def _elsewhere(key: str, known: list[str], kind: str) -> str:
+def _elsewhere(path: KeyPath, known: list[str], kind: str) -> str:
     """Suggest the key that was meant, else the table where this key is at home, else the nearest keys."""
+    key, table = str(path[-1]), dotted(tuple(part for part in path[:-1] if isinstance(part, str)))
     if near := _near(key, known):
         return f"did you mean `{near}`?"
     if homes := sections_with_key(key):
         return f"`{key}` is a key of {' and '.join(f'[{home}]' for home in homes)}"
     if kind == "table" or len(known) <= MANY_KEYS:
         return f"the {kind}s are {_listed(known)}"
-    return f"the nearest keys are {_listed(_nearest(key, known))}"
+    if close := _nearest(key, known):
+        return f"the nearest keys are {_listed(close)}" if len(close) > 1 else f"the nearest key is `{close[0]}`"
+    return f"remove it: nothing like it is a key; `recipec explain {table}` lists them"
+
+
+_ALIKE = 0.55  # of difflib's ratio; below it, words share no more than letters
 
 
 def _nearest(text: str, known: list[str]) -> list[str]:
-    """Three keys in the order of their likeness, however small it is."""
+    """Up to three keys that look like it, in the order of their likeness."""
     from difflib import get_close_matches
 
-    return get_close_matches(text.lower(), known, n=3, cutoff=0)
+    return get_close_matches(text.lower(), known, n=3, cutoff=_ALIKE)
 
 
 def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
@@ -257,7 +284,8 @@ def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagn
 def _wrong_type(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     forms = [_form(problem, kind, context) for kind, context in problem.faults]
     expected = " or ".join(dict.fromkeys(form for form in forms if form))
-    return _plain("E0202", f"{problem.name} is {shown(problem.value)}", place, f"expected {expected}", _quotes(problem))
+    help = _quotes(problem), *of_another_kind(dotted(problem.path), problem.value)
+    return _plain("E0202", f"{problem.name} is {shown(problem.value)}", place, f"expected {expected}", *help)
 
 
 def _form(problem: Problem, kind: str, context: Context) -> str:
@@ -355,46 +383,3 @@ def _near(text: str, known: list[str]) -> str:
 def _listed(values: list[str], last: str = "and") -> str:
     quoted = [f"`{value}`" for value in values]
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}" if len(quoted) > 1 else "".join(quoted)
-
-
-def keys_of(table: KeyPath) -> dict[str, FieldInfo]:
-    """Return the keys of a table by the names that a recipe writes; none for a free table such as `launch.env`."""
-    model: type[BaseModel] | None = Recipe
-    for part in table:
-        if isinstance(part, str):
-            field = _fields(model).get(part)
-            model = _model_in(field.annotation) if field else None
-    return _fields(model)
-
-
-def _fields(model: type[BaseModel] | None) -> dict[str, FieldInfo]:
-    return {field.alias or name: field for name, field in model.model_fields.items()} if model else {}
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the first model inside an annotation such as `list[DataSource] | None`."""
-    return next((part for part in _parts(annotation) if isinstance(part, type) and issubclass(part, BaseModel)), None)
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    if get_origin(annotation) is not Literal:
-        for part in get_args(annotation):
-            yield from _parts(part)
-
-
-def allowed_values(path: KeyPath) -> list[str]:
-    """Return the values of an enumeration, as a recipe writes them."""
-    keys = tuple(part for part in path if isinstance(part, str))
-    values: list[str] = []
-    for part in _parts(keys_of(keys[:-1])[keys[-1]].annotation):
-        if get_origin(part) is Literal:
-            values += get_args(part)
-        if part is bool:
-            values += ["true", "false"]
-    return values
-
-
-def sections_with_key(key: str) -> list[str]:
-    """Return the sections that have a key of this name."""
-    return [section for section in Recipe.model_fields if key in keys_of((section,))]

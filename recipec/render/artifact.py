@@ -17,6 +17,7 @@ class Artifact(Struct, frozen=True):
     names: Mapping[str, Any] = field(default_factory=dict)  # exactly the names that the template reads
     mapping: Mapping[str, Any] | None = None
     executable: bool = False
+    copy_of: str = ""  # the user's file that it is a copy of, as the recipe names it
 
 
 class Rendered(Struct, frozen=True):
@@ -26,3 +27,4 @@ class Rendered(Struct, frozen=True):
     text: str
     lines: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # 1-based
     executable: bool = False
+    copy_of: str = ""

@@ -45,7 +45,7 @@ def render(artifact: Artifact) -> Rendered:
     """Turn an artifact into text with the decisions behind each line."""
     marked = _from_mapping(artifact) if artifact.template is None else _from_template(artifact)
     text, lines = split(fragment(marked, artifact.decided_by))
-    return Rendered(artifact.path, text, lines, artifact.executable)
+    return Rendered(artifact.path, text, lines, artifact.executable, artifact.copy_of)
 
 
 def snippet(template: str, names: Mapping[str, Any], ids: Iterable[str]) -> Raw:

@@ -6,7 +6,8 @@ from math import ceil, log2
 
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
-from recipec.rules.pretraining import batch_for
+from recipec.rules.pretraining import batch_for, power_of_two
+from recipec.units import counted
 
 
 @rule(
@@ -28,6 +29,7 @@ def global_batch_size(
     max_length: int,
     tokens_per_example: int,
     packing: bool = False,
+    gpus: int = 1,
 ) -> Choice:
     """Global batch size: sequences per optimizer step, over all GPUs and gradient accumulation steps.
 
@@ -41,7 +43,8 @@ def global_batch_size(
 
     Continued pretraining packs documents into full blocks and takes 128 blocks. Above 100,000 blocks it takes 512, the
     low end of rule book 001 for pretraining, because a smaller corpus would give too few steps. Blocks count, not
-    documents, which may be of any length. The two values are recipec's choice.
+    documents, which may be of any length. The two values are recipec's choice. Where so few blocks are there that 128
+    would leave fewer than 20 steps of a pass, it takes as many as leave 20, but 8 or more while two steps remain.
 
     Published pretraining runs count the batch in tokens, so recipec decides tokens and divides them by the length: 0.5M
     under 1B parameters and 1M under 5B (GPT-3), 4M under 100B (LLaMA), 16M above (Llama 3 405B). It takes less where
@@ -49,20 +52,37 @@ def global_batch_size(
     are 2M to 16M tokens of 4,096.
 
     Packed examples share a sequence, and packing should change the speed of a run, not what it learns: recipec takes as
-    many sequences, rounded to a power of two, as hold the examples of a step that is not packed.
+    many sequences, rounded to a power of two, as hold the examples of a step that is not packed. However short the
+    examples are, it accepts one sequence for each GPU, because a GPU without a sequence cannot train.
     """
     method = method_of(stage)
     if method.random_weights:
         return batch_for(params, max_length, examples * tokens_per_example)
     seen = ceil(examples * tokens_per_example / max_length) if method.packs == "blocks" else examples
     rows = choose(method.global_batch, adaptation, seen, params)
+    if method.packs == "blocks":
+        return _of_blocks(rows, seen)
     shared = packing and method.packs == "examples" and tokens_per_example < max_length
-    return _packed(rows, max_length / tokens_per_example) if shared else rows
+    return _packed(rows, max_length / tokens_per_example, gpus) if shared else rows
 
 
-def _packed(rows: Choice, per_sequence: float) -> Choice:
-    """As many sequences as hold these examples, where one holds `per_sequence`."""
+_FEWEST_STEPS = 20  # recipec's choice: in fewer, the learning rate rises and falls in a few jumps (W0508)
+_SMALL = 8  # sequences; recipec's choice: fewer are noise, and are taken where a pass would be a single step
+
+
+def _of_blocks(rows: Choice, blocks: int) -> Choice:
+    """Fewer blocks where the text is so short that a pass would be a few steps, or one, in which nothing is learned."""
+    size = max(power_of_two(blocks // _FEWEST_STEPS), min(_SMALL, power_of_two(blocks // 2)))
+    if size >= rows.value or rows.accepts is None:
+        return rows
+    steps = counted(ceil(blocks / rows.value), "step")
+    because = f"the text has {counted(blocks, 'block')}, which {rows.value} in a step would use up in {steps}"
+    return Choice(size, because, accepts=(min(rows.accepts[0], size), rows.accepts[1]), source=rows.source)
+
+
+def _packed(rows: Choice, per_sequence: float, gpus: int) -> Choice:
+    """As many sequences as hold these examples, where one holds `per_sequence`; one for each GPU is accepted."""
     least, most = (max(1, round(bound / per_sequence)) for bound in rows.accepts or (1, rows.value))
     sequences = 1 << max(0, round(log2(rows.value / per_sequence)))
     because = f"about {rows.value} examples in a step, {per_sequence:.2g} to a packed sequence; {rows.because}"
-    return Choice(sequences, because, accepts=(least, max(most, sequences)), source=rows.source)
+    return Choice(sequences, because, accepts=(least, max(most, sequences, gpus)), source=rows.source)

@@ -15,7 +15,7 @@ class Item(Struct, frozen=True):
     text: str
     source: str
     fact: str  # name in the facts given to `completion`
-    met: str  # how the bundle meets it
+    met: str  # how the bundle meets it; {batch} stands for what the smallest global batch holds
     unmet: str  # what is missing, and who can do it
     after: bool = False  # only the run itself can tell
     by_run: bool = False  # the bundle does it when it runs: its box is left empty until then
@@ -31,14 +31,20 @@ class Checked(Struct, frozen=True):
     after: bool
 
 
-def completion(facts: Mapping[str, bool], judged_by: Collection[str] = (_LOSS,)) -> list[Checked]:
+def completion(facts: Mapping[str, bool], judged_by: Collection[str] = (_LOSS,), batch: str = "") -> list[Checked]:
     """Judge every item; a fact that is not given counts as not met, so nothing is ticked by accident.
 
     An item about evaluations is there once for each metric that they are `judged_by`.
     """
     judged = ((item, facts.get(item.fact, False)) for item in _items(judged_by))
     return [
-        Checked(item.text, met and not item.by_run, item.met if met else item.unmet, item.source, item.after)
+        Checked(
+            item.text,
+            met and not item.by_run,
+            (item.met if met else item.unmet).format(batch=batch),
+            item.source,
+            item.after,
+        )
         for item, met in judged
     ]
 
@@ -157,8 +163,8 @@ CHECKLIST = (
         "Global batch of 32 or more",
         _GATES,
         "batch_at_least_32",
-        "the global batch has 32 rows or more",
-        "the global batch has fewer than 32 rows",
+        "the global batch has {batch}",
+        "the global batch has {batch}, which is fewer",
     ),
     Item(
         "Compared with the baseline on the same evaluation data",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from recipec.rules.core import Choice, rule
-from recipec.rules.evaluation import PASSES_THAT_OVERFIT, times_in
+from recipec.rules.evaluation import PASSES_THAT_OVERFIT
 from recipec.rules.failures import best_interval_seconds
+from recipec.rules.intervals import saves_in, steps_apart, times_in
 from recipec.units import counted, duration
 
 
@@ -14,6 +15,7 @@ from recipec.units import counted, duration
     "CKPT-001",
     decides="save_every",
     key="train.save_every",
+    trains=False,
     watch="eval_loss: of those with a checkpoint, the lowest is loaded at the end",
     source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; Best practices; Anti-patterns; "
     "docs/rule-books/003.md, Quality gates",
@@ -75,26 +77,18 @@ def passes_that_repeat(passes: float) -> int:
     return int(passes) if passes >= PASSES_THAT_OVERFIT else 0
 
 
-def steps_apart(eval_every: float, save_every: float, total_steps: int) -> tuple[int, int]:
-    """Steps from one evaluation to the next, and from one checkpoint to the next: a whole multiple."""
-    each = ceil(eval_every * total_steps)
-    return each, max(1, round(save_every / eval_every)) * each  # less is refused (BAD-017)
-
-
-def saves_in(eval_every: float, save_every: float, total_steps: int) -> int:
-    """How often a checkpoint is written: the last step is one of them."""
-    return ceil(total_steps / steps_apart(eval_every, save_every, total_steps)[1])
-
-
 @rule(
     "CKPT-002",
     decides="keep_checkpoints",
     key="train.keep_checkpoints",
+    trains=False,
     watch="eval_loss, epoch: the output folder holds the best and the newest checkpoint",
     source="docs/rule-books/001.md, Step 4; Checkpointing architecture; Storage requirements; docs/rule-books/002.md, "
     "Step 7; Best practices; Anti-patterns",
 )
-def keep_checkpoints() -> Choice:
+def keep_checkpoints(
+    eval_every: float = 1.0, save_every: float = 1.0, total_steps: int = 1, decay_share: float = 0.0
+) -> Choice:
     """Number of checkpoints that stay on disk: 3.
 
     Rule book 001 keeps 3 and plans space for three to five times the size of the model. Rule book 002 keeps the best,
@@ -103,7 +97,26 @@ def keep_checkpoints() -> Choice:
 
     The example of rule book 001 deletes the checkpoint with the highest loss, which may be the newest. A stopped run
     then has nothing to continue from.
+
+    A run whose learning rate falls at its end (warmup-stable-decay) can be trained on with more data from the last
+    checkpoint before the decay. The checkpoints of the decay replace it, where there are more of them than are kept;
+    the reason then says how many would keep it.
     """
-    return Choice(
-        3, "the best, the newest, and a spare in case the newest was cut off while it was written", accepts=(2, 10)
-    )
+    three = "the best, the newest, and a spare in case the newest was cut off while it was written"
+    later = _saved_in_decay(eval_every, save_every, total_steps, decay_share) if decay_share else 0
+    if later + 2 <= KEPT:
+        return Choice(KEPT, three, accepts=(2, 10))
+    lost = f"{three}; those of the decay replace the last one before it, from which more data could be learned"
+    copied = "copy it during the run to keep it"
+    kept = copied if later + 2 > 10 else f"`train.keep_checkpoints = {later + 2}` keeps it"
+    return Choice(KEPT, f"{lost}: {kept}", accepts=(2, 10))
+
+
+KEPT = 3  # checkpoints
+
+
+def _saved_in_decay(eval_every: float, save_every: float, total_steps: int, decay_share: float) -> int:
+    """How many checkpoints are written while the learning rate falls; 0 where none is written before."""
+    each = steps_apart(eval_every, save_every, total_steps)[1]
+    before = (total_steps - int(decay_share * total_steps)) // each
+    return saves_in(eval_every, save_every, total_steps) - before if before else 0

@@ -22,6 +22,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     strategy: Strategy
     precision: str
     offload: str
+    recomputes: bool  # layers, in the backward pass
     recompute_every: int
     activation_offload: bool
     precomputes: bool  # the reference scores all rows before training
@@ -33,6 +34,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     compile: bool
     gpu_bf16: bool
     gpu_is_cpu: bool
+    gpu_int8: bool  # multiplies 8-bit integers
     gpu_varlen: bool  # has the variable-length kernel of PyTorch
     leaks: bool  # the model builds its mask without the positions of packed examples
     hybrid: bool  # some of its layers have no attention
@@ -43,6 +45,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     two_heads: bool  # layers with a window attend in other heads than those without
     moe: bool
     balanced: bool  # a loss keeps the load of its experts balanced
+    linear_router: bool  # the router of the experts is a linear module
+    spread: bool  # a run with its experts spread over ranks was verified
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
     lora_targets: str | tuple[str, ...]
     lora_experts: tuple[str, ...]  # fused expert parameters with adapters
@@ -51,6 +55,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     variant: LoraVariant
     continues: bool  # goes on with an adapter that is there
     modules_to_save: tuple[str, ...]
+    new_tokens: bool  # the model's vocabulary gets some
+    begins: bool  # with the recipe's model, not with the result of another stage
     tensor: int
     context: int
     expert: int
@@ -63,8 +69,9 @@ class Combination(Struct, frozen=True, kw_only=True):
     eval_every: float
     save_every: float
     ordered: bool  # the recipe orders the rows from easy to hard
+    asked_sampling: str  # the order of rows that the recipe asks for; "" where it leaves that open
     followed: bool  # another stage starts from the result
-    beyond_positions: bool  # a longest row and the soft prompt before it are longer than the model's context
+    beyond_positions: bool  # a longest row and the virtual tokens before it are longer than the model's context
 
     @property
     def deepspeed(self) -> bool:
@@ -101,6 +108,7 @@ class Combination(Struct, frozen=True, kw_only=True):
 PLAIN: Mapping[str, Any] = {
     "precision": "fp32",
     "offload": ON_DEVICE,
+    "recomputes": False,
     "recompute_every": 1,
     "activation_offload": False,
     "precomputes": False,
@@ -112,6 +120,7 @@ PLAIN: Mapping[str, Any] = {
     "compile": False,
     "gpu_bf16": True,
     "gpu_is_cpu": False,
+    "gpu_int8": True,
     "gpu_varlen": True,
     "leaks": False,
     "hybrid": False,
@@ -122,6 +131,8 @@ PLAIN: Mapping[str, Any] = {
     "two_heads": False,
     "moe": False,
     "balanced": True,
+    "linear_router": False,
+    "spread": True,
     "leaf_modules": False,
     "lora_targets": "all-linear",
     "lora_experts": (),
@@ -130,6 +141,8 @@ PLAIN: Mapping[str, Any] = {
     "variant": STANDARD,
     "continues": False,
     "modules_to_save": (),
+    "new_tokens": False,
+    "begins": True,
     "tensor": 1,
     "context": 1,
     "expert": 1,
@@ -142,6 +155,7 @@ PLAIN: Mapping[str, Any] = {
     "eval_every": 0.05,
     "save_every": 0.05,
     "ordered": False,
+    "asked_sampling": "",
     "followed": False,
     "beyond_positions": False,
 }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from recipec.axes import BASES
 from recipec.axes.attention import MASK
+from recipec.axes.bases import BLOCK, ROW
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
-from recipec.rules.combinations_curriculum import CURRICULA
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_online import ONLINE
+from recipec.rules.combinations_order import ORDERS
 from recipec.rules.combinations_parallel import PARALLEL
-from recipec.rules.combinations_prompts import SOFT_PROMPTS
+from recipec.rules.combinations_prompts import VIRTUAL_TOKENS
 from recipec.rules.combinations_value_head import VALUE_HEADS
+from recipec.rules.combinations_vocabulary import NEW_TOKENS
 from recipec.rules.optimizers import BITSANDBYTES
 
 
@@ -24,8 +27,8 @@ def known_bad(combination: Combination) -> list[BadCombination]:
 COMBINATIONS = (
     BadCombination(
         "BAD-001",
-        "full fine-tuning of a 4-bit base model",
-        "4-bit weights cannot be trained, and transformers refuses to train a quantized model without adapters",
+        "full fine-tuning of a quantized base model",
+        "quantized weights cannot be trained, and transformers refuses to train a quantized model without adapters",
         "transformers 5.23 trainer_utils.validate_quantization_for_training",
         'set `train.adaptation = "qlora"`, or `train.quantization = "none"`',
         lambda f: f.adaptation.trains_all and f.adaptation.quantized,
@@ -36,7 +39,7 @@ COMBINATIONS = (
         "ZeRO-3 does not shard a 4-bit base model: every GPU loads all of it, and saved adapters had no weights",
         "transformers 5.23 modeling_utils.py (needs_zero3_init); PEFT #2016; DeepSpeed #3620",
         'set `train.strategy = "zero2"` or `"ddp"` with the 4-bit base model, or use LoRA on an unquantized base model',
-        lambda f: f.adaptation.quantized and f.deepspeed and f.strategy.shards_weights,
+        lambda f: _scaled_by(f, BLOCK) and f.deepspeed and f.strategy.shards_weights,
     ),
     BadCombination(
         "BAD-003",
@@ -45,7 +48,36 @@ COMBINATIONS = (
         "storage the forward pass is wrong",
         "accelerate 1.15 utils/fsdp_utils.py; accelerate #3983 and #3987; bitsandbytes #1945",
         'set `train.strategy = "ddp"` with the 4-bit base model, or use LoRA on an unquantized base model',
-        lambda f: f.adaptation.quantized and f.fsdp,
+        lambda f: _scaled_by(f, BLOCK) and f.fsdp,
+    ),
+    BadCombination(
+        "BAD-035",
+        "8-bit base model under FSDP",
+        "FSDP2 moves the model to the meta device before it shards it, and bitsandbytes' 8-bit weights cannot be moved "
+        "there: training stops before the first step",
+        "run: accelerate 1.15 utils/fsdp_utils.py (fsdp2_prepare_model) with bitsandbytes 0.50.2 nn/modules.py: "
+        "`Creating a Parameter from an instance of type Int8Params requires that detach() returns an instance of the "
+        "same type`",
+        'set `train.strategy = "ddp"` with the 8-bit base model, or use LoRA on an unquantized base model',
+        lambda f: _scaled_by(f, ROW) and f.fsdp,
+    ),
+    BadCombination(
+        "BAD-046",
+        "8-bit base model under DeepSpeed",
+        "DeepSpeed's checkpoints hold the scales of 8-bit weights, and bitsandbytes refuses to read these into a model "
+        "that has run: neither the best checkpoint nor one to resume from can be loaded",
+        "run with ZeRO-1, ZeRO-2 and ZeRO-3: bitsandbytes 0.50.2 nn/modules.py (Linear8bitLt._load_from_state_dict: "
+        "`Loading a quantized checkpoint into non-quantized Linear8bitLt is not supported`)",
+        'set `train.strategy = "ddp"` with the 8-bit base model, or use LoRA on an unquantized base model',
+        lambda f: _scaled_by(f, ROW) and f.deepspeed,
+    ),
+    BadCombination(
+        "BAD-047",
+        "8-bit base model on a GPU without 8-bit matrix units",
+        "LLM.int8() multiplies 8-bit integers, which NVIDIA GPUs do from compute capability 7.5 on, such as a T4",
+        "huggingface.co/docs/bitsandbytes/v0.50.0/installation (LLM.int8(): 7.5+; checked 2026-11-27)",
+        'set `train.adaptation = "qlora"`, whose 4-bit base needs compute capability 6.0, or name a newer GPU',
+        lambda f: _scaled_by(f, ROW) and not f.gpu_int8,
     ),
     BadCombination(
         "BAD-004",
@@ -211,7 +243,7 @@ COMBINATIONS = (
         "passes them afterwards",
         "bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward; run: the gradient is None, a bias raises)",
         'set `train.adaptation = "lora"` and `train.quantization = "none"` on a CPU',
-        lambda f: f.gpu_is_cpu and f.adaptation.quantized,
+        lambda f: f.gpu_is_cpu and bool(BASES[f.adaptation.base].not_on_cpu),
     ),
     BadCombination(
         "BAD-032",
@@ -281,12 +313,17 @@ COMBINATIONS = (
     *ONLINE,
     *ATTENTION,
     *VARIANTS,
-    *SOFT_PROMPTS,
-    *CURRICULA,
+    *VIRTUAL_TOKENS,
+    *NEW_TOKENS,
+    *ORDERS,
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,
 )
+
+
+def _scaled_by(combination: Combination, what: str) -> bool:
+    return BASES[combination.adaptation.base].scaled_by == what
 
 
 def _is_multiple(save_every: float, eval_every: float) -> bool:

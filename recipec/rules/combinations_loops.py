@@ -27,8 +27,8 @@ LOOPS = (
     ),
     BadCombination(
         "BAD-092",
-        "a loop of its own on a 4-bit base model",
-        "no loop with 4-bit layers has been run: they need a GPU",
+        "a loop of its own on a quantized base model",
+        "no loop with quantized layers has been run",
         "bitsandbytes 0.50.2 nn/modules.py",
         'set `train.quantization = "none"` or `train.adaptation = "full"`, or leave `train.loop` out',
         lambda f: f.adaptation.name not in f.loop.adaptations,

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from recipec.axes import Method
+from recipec.axes.strategies import Strategy
 from recipec.rules.combination import BadCombination
+
+
+def goes_on(method: Method) -> bool:
+    """Whether the method can go on from an adapter (BAD-080)."""
+    return method.single_pass and method.writes and not method.generates
+
+
+def loads_adapter(strategy: Strategy) -> bool:
+    """Whether a model with its adapter can be given to the trainer (BAD-081)."""
+    return strategy.one_rank or strategy.replicates
+
 
 VARIANTS = (
     BadCombination(
@@ -18,8 +31,10 @@ VARIANTS = (
     BadCombination(
         "BAD-061",
         "a variant of LoRA on a base that it cannot be made from",
-        "PiSSA decomposes the weights of the base, and PEFT refuses to decompose quantized ones",
-        "PEFT 0.21.2 lora/layer.py (pissa_init: `Please initialize PiSSA under float32, float16, or bfloat16`; run)",
+        "PiSSA decomposes the weights of the base, and PEFT refuses to decompose quantized ones; DoRA reads them when "
+        "it is made, and 8-bit layers that were read once lose their scales when the trainer places the model",
+        "PEFT 0.21.2 lora/layer.py (pissa_init: `Please initialize PiSSA under float32, float16, or bfloat16`; run); "
+        "bitsandbytes 0.50.2 nn/modules.py (Int8Params.to; run: 'NoneType' object has no attribute 'unsqueeze')",
         'set `train.quantization = "none"`, or leave `train.lora.variant` out',
         lambda f: f.adaptation.base not in f.variant.bases,
     ),
@@ -87,7 +102,7 @@ VARIANTS = (
         "supervised fine-tuning and continued pretraining go on from one",
         "TRL 1.16 trainer/dpo_trainer.py (a PeftModel gets a second adapter, `ref`)",
         "merge the adapter with PEFT's `merge_and_unload`, and name the folder of the merged model in `model.name`",
-        lambda f: f.continues and not (f.method.single_pass and f.method.writes and not f.method.generates),
+        lambda f: f.continues and not goes_on(f.method),
     ),
     BadCombination(
         "BAD-081",
@@ -96,6 +111,6 @@ VARIANTS = (
         "with DDP",
         "TRL 1.16 trainer/sft_trainer.py; not run",
         'set `train.strategy = "ddp"` or `"single"`',
-        lambda f: f.continues and not (f.strategy.one_rank or f.strategy.replicates),
+        lambda f: f.continues and not loads_adapter(f.strategy),
     ),
 )

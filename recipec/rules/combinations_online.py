@@ -46,4 +46,13 @@ ONLINE = (
         lambda f: f.method.generates and f.fsdp and max(f.tensor, f.context, f.expert) == 1,
         refused=False,
     ),
+    BadCombination(
+        "BAD-054",
+        "on-policy distillation of a mixture of experts",
+        "the loss has no part that keeps the load of the experts balanced, and answers that the model writes itself "
+        "unbalance it",
+        "TRL 1.16 trainer/distillation_trainer.py (_compute_loss; DistillationConfig has no router_aux_loss_coef)",
+        "choose a dense model as `model.name`; the teacher may have experts",
+        lambda f: f.method.generates and f.method.has_teacher and f.moe,
+    ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from recipec.rules.watching import watched_for
 from recipec.units import value_text
@@ -53,6 +54,8 @@ class Rule(Struct, frozen=True):
     source: str
     function: Callable[..., Choice]
     defaults: str = ""  # the field of a method's row that holds its answers
+    trains: bool = True  # whether another answer gives another training: a run continues only with the same ones
+    sources: Mapping[Any, str] = {}  # of single answers that have their own
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -72,17 +75,26 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(
-    id: str, *, decides: str, watch: str, source: str, key: str = "", defaults: str = ""
+    id: str,
+    *,
+    decides: str,
+    watch: str,
+    source: str,
+    key: str = "",
+    defaults: str = "",
+    trains: bool = True,
+    sources: Mapping[Any, str] | None = None,
 ) -> Callable[[Callable[..., Choice]], Rule]:
     """Register a decision function under an id that is never reused.
 
     `key` is the recipe key that overrides the decision ("train.learning_rate"), empty when nothing does; `defaults` is
-    the field of a method's row that holds the answers, empty where the function does.
+    the field of a method's row that holds the answers, empty where the function does. `trains` is false where the
+    answer changes how a run is recorded, saved or fed, and no step of it. `sources` are of answers with their own.
     """
 
     def register(function: Callable[..., Choice]) -> Rule:
         assert id not in RULES, f"rule id {id} is used twice"
-        RULES[id] = Rule(id, decides, key, watch, source, function, defaults)
+        RULES[id] = Rule(id, decides, key, watch, source, function, defaults, trains, sources or {})
         return RULES[id]
 
     return register
@@ -118,22 +130,34 @@ def _settle(
     rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...], given: Mapping[str, Decision]
 ) -> Decision:
     watch = watch_of(rule, choice.value if wish is None else wish.value, given)
-    common = {"rule": rule.id, "watch": watch, "source": choice.source or rule.source}
+    source = rule.sources.get(choice.value if wish is None else wish.value) if rule.sources else choice.source
+    common = {"rule": rule.id, "watch": watch, "source": source or rule.source}
     common |= {"key": rule.key, "inputs": inputs, "accepts": choice.accepts}
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
-    because = f"set in {wish.where}"
-    if choice.value not in ("", wish.value):  # "": only a recipe can say it
-        because += f"; recipec would choose {value_text(choice.value)}: {choice.because}"
     return Decision(
         rule.decides,
         wish.value,
-        because,
+        _stated(choice, wish.value, wish.where),
         origin="recipe",
         where=wish.where,
         dissent=_dissent(choice, wish.value),
         **common,
     )
+
+
+def _stated(choice: Choice, wished: Any, where: str) -> str:
+    """Why a recipe's value is taken, and what recipec would choose."""
+    if choice.value in ("", wished):  # "": only a recipe can say it
+        return f"set in {where}"
+    return f"set in {where}; recipec would choose {value_text(choice.value)}: {choice.because}"
+
+
+def beside(stated: Decision, own: Decision) -> Decision:
+    """A recipe's value with what recipec decides in its place, where a plan and not its rule alone decides that."""
+    choice = Choice(own.value, own.because, accepts=own.accepts)
+    because, dissent = _stated(choice, stated.value, stated.where), _dissent(choice, stated.value)
+    return replace(stated, because=because, dissent=dissent, accepts=own.accepts)
 
 
 def watch_of(rule: Rule, value: Any, given: Mapping[str, Decision]) -> str:
@@ -146,6 +170,7 @@ def _dissent(choice: Choice, wished: Any) -> str:
     if choice.accepts is None or choice.accepts[0] <= wished <= choice.accepts[1]:
         return ""
     low, high = map(value_text, choice.accepts)
-    said = f"recipec accepts {low} to {high} and would choose {value_text(choice.value)}: {choice.because}"
+    chosen = f"accepts {low} to {high} and would choose {value_text(choice.value)}"
+    said = f"recipec {chosen if low != high else f'accepts {low} alone'}: {choice.because}"
     beyond = choice.below if wished < choice.accepts[0] else choice.above
     return f"{said}; {beyond}" if beyond else said

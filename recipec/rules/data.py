@@ -9,6 +9,7 @@ from recipec.rules.defaults import method_of
 from recipec.units import counted
 
 UNKNOWN_LENGTHS = 2048  # rule book 001, Step 2
+WRAPPED = "wrapped"  # a packing strategy: full blocks, cut anywhere
 
 
 @rule(
@@ -75,7 +76,8 @@ def packing(stage: str, attention: str) -> Choice:
     Rule book 001 names padding-free batches and unified padding against wasted computation. Packing serves the purpose,
     and TRL has it.
 
-    Raw text is always cut into full blocks. Supervised examples must not attend to each other:
+    Raw text is always cut into full blocks, in which documents attend to each other (DATA-003). Supervised examples
+    must not attend to each other:
 
     | attention | what keeps packed examples apart | packed |
     |---|---|---|
@@ -117,7 +119,8 @@ def packing_strategy(stage: str, packing: bool) -> Choice:
     if not packing:
         return Choice("none", "packing is off")
     if method_of(stage).of_text:
-        return Choice("wrapped", "raw text may be cut anywhere, so no token is lost and none is padding")
+        why = "raw text may be cut anywhere, so no token is lost and none is padding"
+        return Choice(WRAPPED, f"{why}; documents of one block attend to each other")
     return Choice("bfd", "every example stays whole")
 
 
@@ -150,6 +153,7 @@ def overflow(stage: str) -> Choice:
 @rule(
     "DATA-005",
     decides="dropped_rows_limit",
+    trains=False,
     watch="dropped_rows: at most this share; otherwise training does not start",
     source="docs/rule-books/001.md, Rules (filtered for quality); Anti-pattern 2; docs/rule-books/002.md, Best "
     "practices; TRL #3449",

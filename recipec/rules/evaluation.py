@@ -9,6 +9,7 @@ from typing import Any
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.rules.failures import best_interval_seconds
+from recipec.rules.intervals import saves_in, steps_apart, steps_between, times_in
 from recipec.units import counted
 
 WRITTEN = 128  # rows of an evaluation that writes an answer to each: recipec's choice
@@ -87,11 +88,6 @@ def looked_at(value: Mapping[str, Any], part: str) -> int:
     return value["eval_samples"] if given is None else min(given, value["eval_samples"])
 
 
-def times_in(share: float, total_steps: int) -> int:
-    """How often something happens that has this share of the steps as its interval: the last step is one of them."""
-    return ceil(total_steps / ceil(share * total_steps))
-
-
 def _drawn(rows: int, share: float) -> int:
     """Whole rows, one at least."""
     return max(1, round(rows * share)) if share else 0
@@ -156,17 +152,12 @@ def eval_every(
     fails once in 50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
     """
     share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus)
-    steps, accepts = _whole(ceil(share * total_steps), updates * answer_passes), (min(0.01, share), 0.25)
+    steps, accepts = steps_between(share, total_steps, updates * answer_passes), (min(0.01, share), 0.25)
     if steps == 1:
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
         return Choice(share, f"after {often}", accepts=accepts)
     often = f"every {steps:,} steps, {counted(ceil(total_steps / steps), 'time')} in {counted(total_steps, 'step')}"
     return Choice(share, often, accepts=accepts)
-
-
-def _whole(steps: int, of: int) -> int:
-    """The next multiple of `of`."""
-    return -(-steps // of) * of
 
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -188,7 +179,7 @@ def _interval(total_steps: int, training_seconds: float, checkpoint_seconds: flo
     watch="eval_loss: the checkpoint with the lowest value is loaded at the end",
     source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; docs/rule-books/003.md, Quality gates",
 )
-def best_metric(stage: str) -> Choice:
+def best_metric(stage: str, eval_every: float, save_every: float, total_steps: int) -> Choice:
     """The checkpoint that becomes the result: the one with the lowest eval_loss, or the highest eval_reward.
 
     Rule books 001, 002 and 003 keep the best checkpoint by validation loss. The first example of rule book 002 keeps
@@ -199,6 +190,8 @@ def best_metric(stage: str) -> Choice:
     to each held-out prompt: its loss is about 0 from first to last.
     """
     method = method_of(stage)
+    if saves_in(eval_every, save_every, total_steps) == 1:
+        return Choice(method.judged_by, "what evaluations report; only the last step is saved, and it is the result")
     return Choice(method.judged_by, f"the checkpoint with {method.best} becomes the result, not the last one")
 
 
@@ -213,12 +206,21 @@ STALE_SHARE = 0.2  # of the run without a better evaluation before it is stopped
     watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting",
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
-def early_stopping_patience(stage: str, passes: float, eval_every: float) -> Choice:
+def early_stopping_patience(
+    stage: str,
+    passes: float,
+    eval_every: float,
+    save_every: float,
+    total_steps: int,
+    updates: int = 1,
+    answer_passes: int = 1,
+) -> Choice:
     """Early stopping: evaluations without a better one after which training stops; only in runs of two passes or more.
 
     It is 3, or as many as cover a fifth of the run. Of 50 evaluations, three are 6% of the steps, and an eval_loss that
     still falls can stay level for as long by chance alone. What is seen once cannot be memorized, so that no run stops
-    in its first pass, nor before it has a checkpoint, of which the best is loaded at the end. A loss that stays
+    in its first pass, nor before it has a checkpoint, of which the best is loaded at the end. Where only the last step
+    writes a checkpoint (CKPT-001), there is nothing to go back to, and the run is not stopped early. A loss that stays
     level in a single pass waits for the learning rate to fall, and stopping there would lose the part of the schedule
     that lowers it.
 
@@ -228,20 +230,24 @@ def early_stopping_patience(stage: str, passes: float, eval_every: float) -> Cho
     and 0.2 is its limit. Where rewards judge, it is the last reward of training minus `eval_reward`.
     """
     method = method_of(stage)
+    each, saved = steps_apart(eval_every, save_every, total_steps, updates * answer_passes)
+    if saved >= total_steps:
+        return Choice(0, "only the last step writes a checkpoint, so there is no earlier one to load", accepts=(0, 0))
     if passes < PASSES_THAT_OVERFIT:
         return Choice(0, "rows that are seen less than twice are not memorized, and the schedule runs to its end")
-    patience = max(3, round(STALE_SHARE / eval_every))
-    if patience * eval_every >= 1:
+    patience = max(3, round(STALE_SHARE * total_steps / each))
+    if patience * each >= total_steps:
         return Choice(
             patience, f"{patience} evaluations without {method.better} are as long as the run, which ends first"
         )
-    shown = f"{patience * eval_every:.0%} of the run"
+    shown = f"{patience * each / total_steps:.0%} of the run"
     return Choice(patience, f"{shown} without {method.better} shows overfitting")
 
 
 @rule(
     "EVAL-007",
     decides="eval_batch_size",
+    trains=False,
     watch="eval_loss: the same with every size of the batch",
     source="memory and time estimates of the planner; transformers 5.23 trainer.py",
 )

@@ -15,6 +15,7 @@ FEWEST_WORKERS = 4  # docs/rule-books/001.md, Step 4: 4 to 8 for each GPU
 @rule(
     "LOAD-001",
     decides="dataloader_workers",
+    trains=False,
     watch="tokens_per_second: near the plan; more workers help only while the GPU is idle between steps",
     source="docs/rule-books/001.md, Step 4; Data pipeline architecture; Anti-pattern 4; CPU/RAM guidelines; "
     "docs/rule-books/004.md, Implementation checklist",
@@ -45,6 +46,7 @@ def dataloader_workers(cores_per_gpu: int | None, host_cores: int | None = None,
 @rule(
     "LOAD-002",
     decides="prefetch_factor",
+    trains=False,
     watch="tokens_per_second: steady; regular dips mean that batches arrive late",
     source="docs/rule-books/001.md, Anti-pattern 4 (prefetch_factor); torch 2.13 utils/data/dataloader.py",
 )
@@ -60,6 +62,7 @@ def prefetch_factor() -> Choice:
 @rule(
     "LOAD-003",
     decides="pin_memory",
+    trains=False,
     watch="tokens_per_second, peak_memory_gib: near the plan; pinned memory is host memory and takes no GPU memory",
     source="docs/rule-books/004.md, Anti-patterns; Implementation checklist",
 )
@@ -77,6 +80,7 @@ def pin_memory(gpu_is_cpu: bool) -> Choice:
 @rule(
     "LOAD-004",
     decides="persistent_workers",
+    trains=False,
     watch="tokens_per_second: only a short pause at the start of an epoch and of an evaluation",
     source="docs/rule-books/001.md, Anti-pattern 4 (idle times between steps); torch 2.13 utils/data/dataloader.py",
 )
@@ -94,6 +98,7 @@ def persistent_workers() -> Choice:
 @rule(
     "LOAD-005",
     decides="sampling",
+    key="train.sampling",
     watch="loss, eval_loss: the training loss varies with the length of its batch, so judge by eval_loss",
     source="docs/rule-books/001.md, Anti-pattern 4 (padding of variable-length sequences); transformers 5.23 "
     "trainer_pt_utils.py (get_length_grouped_indices, which draws another order after a resume)",
@@ -108,7 +113,8 @@ def sampling(stage: str, packing: bool) -> Choice:
     The bundle brings the sampler, `similar_lengths.py`. It groups the rows that all ranks take in one micro step. The
     groups come in random order, so an optimizer step of several micro steps mixes lengths. A step of one micro step has
     rows of one length, and a token of a short row weighs many times one of a long row (18 times in rows of 400 and
-    3,000 tokens, 5 times with two micro steps): a smaller `train.micro_batch_size` mixes them.
+    3,000 tokens, 5 times with two micro steps): a smaller `train.micro_batch_size` mixes them, and
+    `train.sampling = "random"` takes rows as they come, with the padding that this costs in the plan.
 
     Every epoch has another order, which depends only on the seed and the epoch. A resumed run therefore trains on
     exactly the rows that are left. The sampler of transformers 5.23 draws from a random state that checkpoints do not

@@ -32,7 +32,8 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gb: float,
 
     Rule books 001 and 003 start with 16. Rule book 001 gives 8 to 64, "higher for harder tasks", and 16 to 64 for DPO.
     Its remedy for underfitting is 64: a new domain and continued pretraining get it. More than 100,000 rows get 32,
-    which is recipec's choice. On less than 16 GB of GPU memory rule book 001 caps the rank at 32.
+    which is recipec's choice; a conversation is one row, also where each of its answers becomes a row. On less than
+    16 GB of GPU memory rule book 001 caps the rank at 32.
 
     Rule book 000 names moshi-finetune as the reference of its LoRA configuration. The README of moshi-finetune uses
     128, for speech. That is outside every range of the rule books; set `train.lora.rank` to use it.
@@ -130,7 +131,9 @@ def lora_targets(moe: bool) -> Choice:
     QLoRA paper found adapters on all linear layers necessary to match full fine-tuning. On Llama-2-7B at rank 16 they
     train 0.59% of the parameters instead of 0.12%, and the frozen base model still takes most of the memory.
 
-    "all-linear" is PEFT's name for these layers. It leaves out `lm_head`, which SFTTrainer would refuse.
+    "all-linear" is PEFT's name for these layers. It leaves out `lm_head`, which SFTTrainer would refuse. In models with
+    Mamba layers recipec names the modules and leaves out `out_proj`: the kernels of mamba-ssm take its weight past an
+    adapter, which would then never be trained. PEFT refuses it for other types with Mamba layers.
 
     In a mixture of experts the experts hold most of the weights. LoRA Without Regret compared adapters on attention and
     on the feed-forward layers, also on Qwen3-30B-A3B-Base: attention only was worse, with as many parameters too, and

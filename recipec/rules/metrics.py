@@ -8,12 +8,13 @@ _OF_ALL = (
     *("grad_norm", "learning_rate", "epoch", "num_tokens", "train_eval_gap"),
     *("peak_memory_gib", "tokens_per_second", "dropped_rows"),
 )
-_OF_LOSSES = "loss", "eval_loss", "trained_tokens"  # rewards judge a method that writes its answers, and no row teaches
+_OF_LOSSES = "loss", "eval_loss"  # not where rewards judge: that loss starts anew with every generation
+_OF_ROWS = ("trained_tokens",)  # not where the model writes the answers that it learns from
 
 
 def metrics_of(method: Method) -> frozenset[str]:
     """The metrics that tell how a training with this method goes."""
-    own = () if method.generates else _OF_LOSSES
+    own = () if method.earns else _OF_LOSSES if method.generates else (*_OF_LOSSES, *_OF_ROWS)
     return frozenset((*_OF_ALL, *own, method.judged_by, *method.metrics))
 
 

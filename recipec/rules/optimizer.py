@@ -44,14 +44,15 @@ def learning_rate(
     | | rule book 001 | rule book 003 | recipec |
     |---|---|---|---|
     | full fine-tuning | 1e-5 to 5e-5; in its rules 5e-5 to 2e-5 | 5e-5, 5e-5 to 1e-4 | 2e-5, accepts 1e-5 to 5e-5 |
-    | LoRA | 1e-4 to 5e-4, uses 2e-4; in its rules 1e-4 to 5e-5 | 2e-4, 1e-4 to 3e-4 | 2e-4, accepts 1e-4 to 5e-4 |
+    | LoRA | 1e-4 to 5e-4, uses 2e-4; in its rules 1e-4 to 5e-5 | 2e-4, 1e-4 to 3e-4 | as QLoRA, accepts 1e-4 to 5e-4 |
     | QLoRA | 1e-4 to 3e-4 | no value | 2e-4, from 30B parameters on 1e-4; accepts 1e-4 to 3e-4 |
     | continued pretraining | 1e-5 to 5e-5 | 1e-5 to 5e-5 | all weights: 2e-5 of that range; LoRA: 1e-4 |
 
     2e-5 lies in both ranges of rule book 001 for full fine-tuning. 5e-5, the start of rule book 003, is the upper end,
     and 1e-4 is reported. For LoRA the rules of rule book 001 contradict its own table and rule book 003, so the table
-    decides. The QLoRA paper trains 7B and 13B models with 2e-4, and 33B and 65B models with 1e-4. 1e-3 of rule book 002
-    is made for a small classifier and far too high for a language model.
+    decides. The QLoRA paper trains 7B and 13B models with 2e-4, and 33B and 65B models with 1e-4. Its adapters are
+    those of LoRA, so LoRA takes the same rates. 1e-3 of rule book 002 is made for a small classifier and far too high
+    for a language model.
 
     Both rule books give continued pretraining 1e-5 to 5e-5 and do not say which weights train. An adapter needs a
     larger rate than all weights, so 1e-4 for LoRA is recipec's choice.

@@ -87,14 +87,14 @@ _NOT_KNOWN = (
 
 
 def _weight_of_unwanted(true_share: float | None) -> Choice:
-    """More than 1 where the unwanted answers are the rarer ones."""
+    """More than 1 where the unwanted answers are the rarer ones; any is accepted, as the other weight balances it."""
     if true_share is None:
         return Choice(1.0, _NOT_KNOWN)
     ratio = true_share / (1 - true_share)
     if ratio <= BALANCE[1]:
         return Choice(1.0, f"undesirable answers, {1 - true_share:.0%} of all, are not the rarer kind")
     because = f"undesirable answers are rare, {1 - true_share:.0%} of all, and so weighted they balance the others"
-    return Choice(float(f"{ratio / _MIDDLE:.2g}"), because, (ratio / BALANCE[1], ratio / BALANCE[0]))
+    return Choice(_sampled(ratio / _MIDDLE), because)
 
 
 def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Choice:
@@ -102,11 +102,15 @@ def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Ch
     if true_share is None:
         return Choice(1.0, _NOT_KNOWN)
     ratio = true_share / (1 - true_share) / undesirable_weight
-    accepts = BALANCE[0] / ratio, BALANCE[1] / ratio
-    if BALANCE[0] <= ratio <= BALANCE[1]:
-        return Choice(1.0, f"desirable answers, {true_share:.0%} of all, balance the weighted others", accepts)
-    because = f"so weighted, desirable answers, {true_share:.0%} of all, balance the weighted others"
-    return Choice(float(f"{_MIDDLE / ratio:.2g}"), because, accepts)
+    accepts = _sampled(BALANCE[0] / ratio), _sampled(BALANCE[1] / ratio)
+    balanced = BALANCE[0] <= ratio <= BALANCE[1]
+    shares = f"desirable answers, {true_share:.0%} of all, balance undesirable ones of weight {undesirable_weight:g}"
+    return Choice(1.0 if balanced else _sampled(_MIDDLE / ratio), f"so weighted, {shares}", accepts)
+
+
+def _sampled(weight: float) -> float:
+    """No more digits than the share of a sample has."""
+    return float(f"{weight:.2g}")
 
 
 def _kl_of_variant(variant: str) -> Choice:
@@ -125,7 +129,8 @@ def _answers_of_variant(variant: str) -> Choice:
 def _updates_of_variant(variant: str) -> Choice:
     """The optimizer steps from one generation in its paper."""
     value = VARIANTS[variant].updates
-    why = "clips what moved since, so it needs older answers" if value > 1 else "learns from the newest answers"
+    newest = "learns from the newest answers, whose ratio of probabilities is 1; clipping acts from 2 updates on"
+    why = "clips what moved since, so it needs older answers" if value > 1 else newest
     return Choice(value, f"{variant} {why}", accepts=(1, 16), source=VARIANTS[variant].source)
 
 
@@ -164,7 +169,9 @@ def _own_rule(own: Own) -> Rule:
     shared = FORMULAS[own.formula] if own.formula else default
     answer = FunctionType(shared.__code__, shared.__globals__, own.name, None, shared.__closure__)  # with its own page
     answer.__doc__ = own.page
-    return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
+    sources = {value: VARIANTS[value].source for value in own.values or () if value in VARIANTS}
+    shared_by = {"decides": own.name, "key": f"alignment.{own.key}", "watch": own.watch, "source": own.source}
+    return rule(own.id, **shared_by, sources=sources)(answer)
 
 
 # A formula that READ_BY_FORMULAS does not have is refused with its row before any rule is asked (E0801).

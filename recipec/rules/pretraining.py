@@ -32,7 +32,7 @@ def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
     """The sequences of one optimizer step: a power of two, and so few that there are _FEWEST_STEPS steps."""
     _, published, whose = next(row for row in _BATCHES if params < row[0])
     wanted, most = published // max_length, total_tokens // _FEWEST_STEPS // max_length
-    size = max(_LEAST, _power_of_two(min(wanted, most)))
+    size = max(_LEAST, power_of_two(min(wanted, most)))
     total = f"{total_tokens / 1e9:.3g}B tokens"
     if min(wanted, most) < _LEAST:
         why = f"the fewest sequences that average the noise of a step ({_LEAST})"
@@ -42,6 +42,6 @@ def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
     return Choice(size, because, accepts=(min(size, _SMALLEST), max(size, _LARGEST)))
 
 
-def _power_of_two(value: int) -> int:
+def power_of_two(value: int) -> int:
     """Round down to a power of two, at least 1."""
     return 1 << max(0, value.bit_length() - 1)

@@ -80,6 +80,8 @@ def epochs(stage: str, adaptation: str, examples: int) -> Choice:
     with evaluation, the best checkpoint and early stopping as safeguards. Rule book 003 calls ten and more passes
     certain overfitting, so ten are always reported.
 
+    Rows count as they stand in the data: a conversation is one, also where each of its answers becomes a row.
+
     DPO has 1 to 3 in rule book 001 and takes 3, 2 or 1 by data size. Both kinds of pretraining take 1 of 1 to 3.
     """
     return choose(method_of(stage).epochs, adaptation, examples, 0)

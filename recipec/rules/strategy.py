@@ -24,9 +24,10 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     """Strategy: how the work of a step is spread over ranks; the fastest that fits, and the simplest of equally fast.
 
     The planner lays out every strategy that the GPUs allow, predicts its memory, and times what fits. Predicted times
-    within 25% of the fastest one count as equal, because the estimates are not more accurate. Among these layouts the
-    simplest wins, in this order: one device, DDP, FSDP2, HSDP, ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle
-    only where those would save less than 5%: they are paid for either way.
+    within 25% of the fastest one count as equal, because the estimates are not more accurate; within 5% where
+    `goal.priority = "speed"`. Among these layouts the simplest wins, in this order: one device, DDP, FSDP2, HSDP,
+    ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle only where those would save less than 5%: they are paid
+    for either way.
 
     | rule book | what it says |
     |---|---|
@@ -43,7 +44,7 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     004 counts that for FSDP too. And it shards the weights, which ZeRO-2 keeps whole on every GPU.
 
     ZeRO-2 gathers no weights and so needs less communication. The predicted times include that, and ZeRO-2 wins
-    wherever it is faster by more than 25%. ZeRO-1 and ZeRO-2 remain where FSDP2 is not supported: a 4-bit base model
+    wherever it is faster by more than that. ZeRO-1 and ZeRO-2 remain where FSDP2 is not supported: a 4-bit base model
     (BAD-003) and optimizers of bitsandbytes (BAD-004). CPU offload needs ZeRO too (STRAT-002).
     """
     return Choice(fastest, _joined(STRATEGIES[fastest].because, compared, f"predicted peak {peak}"))
@@ -114,7 +115,7 @@ def micro_batch_size(largest: int, steps: int, peak: str, compared: str) -> Choi
     "docs/rule-books/000.md, Gradient accumulation; docs/rule-books/004.md, Golden rules; Anti-patterns; "
     "docs/rule-books/002.md, Step 1; Best practices",
 )
-def gradient_accumulation(steps: int, global_batch_size: int, ranks: int, example: str) -> Choice:
+def gradient_accumulation(steps: int, global_batch_size: int, ranks: int, example: str, added_in: str = "") -> Choice:
     """Gradient accumulation: micro batches per optimizer step, what micro batch and ranks leave of the global batch.
 
     All five rule books use accumulation to reach a larger batch. Rule book 001 accumulates 8 and rule book 002 4 micro
@@ -122,9 +123,14 @@ def gradient_accumulation(steps: int, global_batch_size: int, ranks: int, exampl
     not decide what is learned. Rule book 004 also wants fewer synchronizations, which accumulation gives under DDP.
 
     Where the ranks cannot make the global batch exactly, the nearest batch is taken, and the plan says so.
+
+    DeepSpeed adds up the gradients of the micro batches in the type of its weights, bf16 or fp16 (0.19
+    runtime/engine.py, get_data_types), where PyTorch's DDP and FSDP keep fp32 sums: the more micro batches, the more
+    is rounded away. `grad_accum_dtype` of its configuration names another type, for memory that no plan counts.
     """
     size, on = counted(global_batch_size, example), counted(ranks, "data-parallel rank")
-    return Choice(steps, f"reaches the global batch of {size} on {on}")
+    added = f", whose gradients are added up in {added_in}" if added_in and steps > 1 else ""
+    return Choice(steps, f"reaches the global batch of {size} on {on}{added}")
 
 
 @rule(

@@ -10,6 +10,7 @@ from recipec.units import counted
     "TRACK-001",
     decides="tracker",
     key="track.to",
+    trains=False,
     watch="loss: appears in the tracker after the first logging interval",
     source="docs/rule-books/001.md, Experiment tracking setup; Rules; Completion criteria; docs/rule-books/002.md, "
     "Step 1; Step 5; Best practices; Anti-patterns; docs/rule-books/003.md, Stack defaults (against: MLflow or W&B)",
@@ -28,6 +29,7 @@ def tracker() -> Choice:
     "TRACK-002",
     decides="logging_steps",
     key="train.logging_steps",
+    trains=False,
     watch="loss, grad_norm, learning_rate: a new value after each interval",
     source="docs/rule-books/001.md, Step 4; What to log every N steps; docs/rule-books/002.md, Step 1 (against: every "
     "100 batches)",

@@ -38,7 +38,6 @@ OF_BOOKS = (
             "self_play",
             "minillm",
             "gold",
-            "on_policy_distillation",
         ),
     ),
     Unbuilt(
@@ -46,7 +45,9 @@ OF_BOOKS = (
         "Continued pretraining and instruction tuning in one recipe",
         "docs/rule-books/003.md, Which fine-tuning method (domain shift)",
         "recipec runs one of the two per recipe",
-        "train two recipes in order; set `model.name` of the second to the output folder of the first",
+        "train two recipes in order; set `model.name` of the second to the output folder of the first, whose "
+        "`model.new_tokens` can extend the vocabulary",
+        words=("several_tasks",),
     ),
     Unbuilt(
         "NOT-004",
@@ -172,17 +173,12 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-013",
-        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, P-tuning, prefix tuning",
+        "AdaLoRA, LoftQ, VeRA and other variants of LoRA",
         "docs/rule-books/001.md, Description",
-        "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, IA3 and "
-        "prompt tuning. A checkpoint of P-tuning lacks the encoder that it trains, so that no run could resume (PEFT "
-        "0.21); prefix tuning fails with activation checkpointing",
-        'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built, or '
-        '`train.adaptation = "prompt-tuning"` for trained embeddings before every row',
+        "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, IA3, prompt "
+        "tuning, P-tuning and prefix tuning",
+        'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built',
         words=(
-            "p_tuning",
-            "ptuning",
-            "prefix_tuning",
             "loftq",
             "loftq_config",
             "adalora",

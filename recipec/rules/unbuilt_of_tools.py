@@ -7,12 +7,12 @@ from recipec.rules.unbuilt_of_books import Unbuilt
 OF_TOOLS = (
     Unbuilt(
         "NOT-021",
-        "Base models quantized otherwise than to 4-bit NF4: 8 bits, GPTQ, AWQ, FP8",
-        "bitsandbytes 0.50; transformers 5.23, quantizers",
-        "the memory, the merge and the evaluation of a bundle are tested with 4-bit NF4 alone",
-        'set `train.adaptation = "qlora"`, which stores the base model in 4-bit NF4; a model that is published in '
-        "GPTQ, AWQ or FP8 has an unquantized original to name in `model.name`",
-        words=("8bit", "int8", "gptq", "awq", "fp8", "fp4", "mxfp4", "hqq", "eetq", "aqlm", "quantized_model"),
+        "Base models quantized otherwise than to 4-bit NF4 or 8 bits: GPTQ, AWQ, FP8, FP4",
+        "transformers 5.23, quantizers",
+        "the memory, the merge and the evaluation of a bundle are tested with bitsandbytes' NF4 and LLM.int8() alone",
+        'set `train.adaptation = "qlora"`, which stores the base model in 4-bit NF4, or `"lora-int8"`; a model that is '
+        "published in GPTQ, AWQ or FP8 has an unquantized original to name in `model.name`",
+        words=("gptq", "awq", "fp8", "fp4", "mxfp4", "hqq", "eetq", "aqlm", "quantized_model"),
     ),
     Unbuilt(
         "NOT-022",
@@ -28,6 +28,8 @@ OF_TOOLS = (
             "one_cycle",
             "rex",
             "min_lr",
+            "cosine_min_lr_ratio",
+            "cosine_constant_lr_ratio",
         ),
     ),
     Unbuilt(
@@ -41,7 +43,7 @@ OF_TOOLS = (
         '`train.attention = "torch_varlen"` packs short examples with a kernel of PyTorch itself',
         words=(
             *("xformers", "flex_attention", "fa3", "flash_attention_3", "sage_attention", "paged_attention"),
-            *("unsloth", "unsloth_checkpointing", "liger", "liger_kernel", "cut_cross_entropy", "apex"),
+            *("unsloth", "use_unsloth", "unsloth_checkpointing", "liger", "liger_kernel", "cut_cross_entropy", "apex"),
         ),
     ),
     Unbuilt(
@@ -54,21 +56,13 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-025",
-        "New tokens in the vocabulary, and embeddings trained beside an adapter",
-        "PEFT 0.21, modules_to_save; transformers 5.23",
-        "the plan, the saved adapter and its merge have the vocabulary of the base model",
-        "resize the model and its tokenizer once with transformers, save both, and name the folder in `model.name`; "
-        'set `train.adaptation = "full"` to train the new rows of the embeddings',
-        words=(
-            *("added_tokens", "add_tokens", "new_tokens", "special_tokens", "add_special_tokens", "resize_vocab"),
-            *(
-                "resize_token_embeddings",
-                "modules_to_save",
-                "lora_modules_to_save",
-                "additional_target",
-                "embedding_lr",
-            ),
-        ),
+        "Whole embeddings or other modules trained beside an adapter",
+        "PEFT 0.21, modules_to_save",
+        "the plan, the saved adapter and its merge have the adapter's matrices and, with `model.new_tokens`, the rows "
+        "of the new tokens",
+        "set `model.new_tokens` for tokens that the model lacks: LoRA trains their rows; set "
+        '`train.adaptation = "full"` to train the embeddings of all tokens',
+        words=("modules_to_save", "lora_modules_to_save", "additional_target", "embedding_lr"),
     ),
     Unbuilt(
         "NOT-026",
@@ -87,6 +81,7 @@ OF_TOOLS = (
         words=(
             *("muon", "galore", "use_galore", "apollo", "use_apollo", "badam", "use_badam", "lomo", "adalomo"),
             *("adam_mini", "use_adam_mini", "sophia", "shampoo", "soap", "schedule_free", "schedule_free_adamw"),
+            *("schedulefree", "schedule_free_sgd", "schedule_free_radam"),
             *("ademamix", "adagrad", "rmsprop", "came", "lamb", "layerwise_lr"),
         ),
     ),
@@ -109,7 +104,7 @@ OF_TOOLS = (
         "a bundle ends with a model that `from_pretrained` loads, and with its evaluation",
         "convert the folder of the result, after `merge_adapter.py` where an adapter was trained, with the tool of "
         "your server",
-        words=("gguf", "ggml", "llama.cpp", "llama_cpp", "vllm", "ollama", "onnx", "tgi", "sglang", "export"),
+        words=("gguf", "ggml", "llama.cpp", "llama_cpp", "ollama", "onnx", "tgi", "sglang", "export"),
     ),
     Unbuilt(
         "NOT-030",
@@ -121,6 +116,7 @@ OF_TOOLS = (
             "bco",
             "nca",
             "rpo",
+            "rpo_alpha",
             "sppo",
             "exo_pair",
             "apo",
@@ -193,9 +189,10 @@ OF_TOOLS = (
         "Answers written by vLLM while a model learns from them",
         "TRL 1.16, trainer/grpo_config.py (use_vllm)",
         "a bundle installs no vLLM, whose copy of the weights, cache and versions need a plan of their own; adapters "
-        "are merged into the base for every generation, which ruins a 4-bit base and drifts in bf16",
-        "leave it out: transformers writes the answers, and the plan has the memory and the time that it takes",
-        words=("use_vllm", "vllm_mode", "vllm_server", "vllm_gpu_memory_utilization", "vllm_colocate"),
+        "are merged into the base for every generation, which ruins a quantized base and drifts in bf16",
+        "leave it out: transformers writes the answers, and the plan has the memory and the time that it takes; to "
+        "serve the result with vLLM, see NOT-029",
+        words=("vllm", "use_vllm", "vllm_mode", "vllm_server", "vllm_gpu_memory_utilization", "vllm_colocate"),
     ),
     Unbuilt(
         "NOT-041",
@@ -222,5 +219,15 @@ OF_TOOLS = (
         "checkpoint, so that a resumed run would start it again",
         "choose one of the values of `alignment.variant`",
         words=("bnpo", "luspo", "vespo", "gdpo", "lite_ppo", "reinforce++", "reinforce_plus_plus"),
+    ),
+    Unbuilt(
+        "NOT-044",
+        "Distillation on a mixture of given and written answers, and on answers of the teacher",
+        "GKD (arXiv 2306.13649, 2023); TRL 1.16, experimental/gkd/gkd_config.py (lmbda, seq_kd)",
+        "each method learns from one kind of answers: TRL's DistillationTrainer has no share of given ones, and its "
+        "GKDTrainer draws by chance, on every process apart, which kind a batch has",
+        'set `goal.task = "on-policy-distill"` for a lambda of 1 or `"distill"` for 0, one after the other in two '
+        "recipes where you want both; answers of the teacher are rows of `data.train`: let it write them before",
+        words=("lmbda", "seq_kd", "sequence_kd", "distillation_alpha"),
     ),
 )

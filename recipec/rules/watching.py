@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method
 from recipec.axes.adaptations import MATRICES
-from recipec.rules.watching_rewards import OF_REWARDS
+from recipec.rules.intervals import saves_in
+from recipec.rules.watching_rewards import OF_ANSWERS, OF_REWARDS, ONE_EPOCH_OF_REWARDS
 
 
 class Decided(Protocol):
@@ -21,15 +22,35 @@ Given = Mapping[str, Decided]  # what was decided before, by id
 
 
 _HIGH_DECAY = 0.1  # the end of rule book 001's range; Lion's are higher
-LOOKS_AT = {"max_length": ("overflow",), "dropped_rows_limit": ("overflow",), "quantization": ("adaptation",)}
+LOOKS_AT = {
+    "max_length": ("overflow",),
+    "dropped_rows_limit": ("overflow",),
+    "quantization": ("adaptation",),
+    "weight_decay": ("epochs",),
+    **dict.fromkeys(("save_every", "best_metric"), ("eval_every", "total_steps")),
+}
 
 
 def watched_for(id: str, value: Any, given: Given) -> str:
     """What to watch of this decision in this case; empty where every case is alike."""
     method = _method(id, value, given)
-    if method and method.generates and id in OF_REWARDS:
-        return OF_REWARDS[id]
+    if method and id in _OF_CHECKPOINTS and _saves_once(id, value, given):
+        best = "highest" if method.earns else "lowest"
+        return f"{method.judged_by}: {best} at the last step; if an earlier one is better, lower `train.save_every`"
+    if method and method.earns and id in OF_REWARDS:
+        return ONE_EPOCH_OF_REWARDS if id == "epochs" and value <= 1 else OF_REWARDS[id]
+    if method and method.generates and id in OF_ANSWERS:
+        return OF_ANSWERS[id]
     return CASES[id](value, given) if id in CASES else ""
+
+
+_OF_CHECKPOINTS = ("save_every", "best_metric")
+
+
+def _saves_once(id: str, value: Any, given: Given) -> bool:
+    """Whether only the last step writes a checkpoint."""
+    share = value if id == "save_every" else given["save_every"].value
+    return saves_in(given["eval_every"].value, share, given["total_steps"].value) == 1
 
 
 def _method(id: str, value: Any, given: Given) -> Method | None:
@@ -44,11 +65,11 @@ def _method(id: str, value: Any, given: Given) -> Method | None:
 def _adaptation(value: str, given: Given) -> str:
     row = ADAPTATIONS[value]
     if row.trains_all:
-        return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate` or `train.epochs`"
+        return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate`"
     larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
     if not row.table:
         return f"eval_loss: falls; if it stays flat, set {_asking_for(row.above)}"
-    larger_key = "train.lora.rank" if row.trains == MATRICES else "train.prompt.virtual_tokens"
+    larger_key = "train.lora.rank" if row.trains == MATRICES else f"train.{row.table}.virtual_tokens"
     return f"eval_loss: falls; if it stays flat, raise `{larger_key}`{larger}"
 
 
@@ -90,8 +111,17 @@ def _schedule(value: str, given: Given) -> str:
     }.get(value, "")
 
 
+def _epochs(value: float, given: Given) -> str:
+    if value > 1:
+        return ""
+    return "eval_loss, train_eval_gap: eval_loss falls to the end; if it rises, lower `train.learning_rate`"
+
+
 def _weight_decay(value: float, given: Given) -> str:
-    return "" if value < _HIGH_DECAY else "train_eval_gap: small and steady; if it widens, take fewer passes"
+    if value < _HIGH_DECAY:
+        return ""
+    less = "take fewer passes" if given["epochs"].value > 1 else "lower `train.learning_rate`"
+    return f"train_eval_gap: small and steady; if it widens, {less}"
 
 
 def _overflow(value: str, given: Given) -> str:
@@ -116,7 +146,11 @@ def _dropped_rows_limit(value: float, given: Given) -> str:
 
 
 def _packing(value: bool, given: Given) -> str:
-    return "" if value else "tokens_per_second: near the plan; padding of short rows is computed, too"
+    if not value:
+        return "tokens_per_second: near the plan; padding of short rows is computed, too"
+    method = _method("packing", value, given)
+    of_text = method is not None and method.of_text
+    return "tokens_per_second, num_tokens: near the plan; every block is full" if of_text else ""
 
 
 def _packing_strategy(value: str, given: Given) -> str:
@@ -143,7 +177,7 @@ def _eos_token(value: str, given: Given) -> str:
 
 
 def _sampling(value: str, given: Given) -> str:
-    return "" if value == "group_by_length" else "loss, eval_loss: both fall; batches differ only by chance"
+    return "" if value == "similar-lengths" else "loss, eval_loss: both fall; batches differ only by chance"
 
 
 def _reference(value: str, given: Given) -> str:
@@ -162,6 +196,7 @@ CASES: dict[str, Callable[[Any, Given], str]] = {
         _strategy,
         _offload,
         _schedule,
+        _epochs,
         _weight_decay,
         _overflow,
         _max_length,

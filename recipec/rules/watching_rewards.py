@@ -1,6 +1,6 @@
-"""What to look at where rewards judge the answers that a model writes.
+"""What to look at where a model writes answers, and where rewards judge them.
 
-Their loss starts anew with every generation, from about 0 in most variants, so it shows neither progress nor
+The loss of rewards starts anew with every generation, from about 0 in most variants, so it shows neither progress nor
 overfitting: rewards do, of the training prompts and of held-out ones.
 """
 
@@ -9,23 +9,34 @@ from __future__ import annotations
 _BEST = "eval_reward: the checkpoint with the highest value is loaded at the end"
 _GAP = "reward of the training prompts far above eval_reward"
 
+ONE_EPOCH_OF_REWARDS = (
+    f"eval_reward, train_eval_gap: eval_reward rises to the end; {_GAP} is a reason to lower `train.learning_rate`"
+)
+
+# Decision -> what to watch where the model writes the answers that it learns from, whatever judges them.
+OF_ANSWERS = {
+    "lora_targets": "loss, grad_norm: the loss falls; if it stays flat although grad_norm is above 0, add layers to "
+    "`train.lora.targets`",
+    "overflow": "dropped_rows: the share of prompts that was dropped",
+    "template": "dropped_rows: below 5%; the printed prompts look as the model's documentation shows",
+    "loss_on": "completions/mean_length: above 0; the tokens of the answers that count in the loss",
+    "eos_token": "completions/clipped_ratio: below 0.5; if the answers do not end, the model stops at another token",
+    "eval_batch_size": "peak_memory_gib: near the plan; keys and values of so many answers are in memory at once",
+}
+
 # Decision -> what to watch, in place of the text for a method that its loss judges.
-OF_REWARDS = {
+OF_REWARDS = OF_ANSWERS | {
     "alignment_method": "eval_reward: rises in the stage that the method adds",
     "stages": "eval_reward: rises in the last stage; one that starts below the result of the stage before has wrong "
     "weights",
-    "adaptation": "eval_reward, reward: both rise; if only reward does, lower `train.learning_rate` or `train.epochs`",
-    "quantization": "eval_reward: rises; on a 4-bit base it starts close to that of the model before quantization",
+    "adaptation": "eval_reward, reward: both rise; if only reward does, lower `train.learning_rate`",
+    "quantization": "eval_reward: rises; on a quantized base it starts close to that of the model before quantization",
     "double_quantization": "peak_memory_gib, eval_reward: memory matches the plan, and eval_reward starts close to "
     "that of the model before quantization",
     "lora_variant": "eval_reward: compare it with a run of plain LoRA on the same prompts",
     "precision": "grad_norm, entropy: finite from step 1; a NaN comes from a high `train.learning_rate`",
     "optimizer": "peak_memory_gib, eval_reward: memory matches the plan; with another optimizer, compare eval_reward "
     "with an AdamW run",
-    "overflow": "dropped_rows: the share of prompts that was dropped",
-    "template": "dropped_rows: below 5%; the printed prompts look as the model's documentation shows",
-    "loss_on": "completions/mean_length: above 0; the tokens of the answers that count in the loss",
-    "eos_token": "completions/clipped_ratio: below 0.5; if the answers do not end, the model stops at another token",
     "deduplication": f"train_eval_gap: near 0; {_GAP} shows prompts that were learned by heart",
     "leak_check": "eval_reward: far above the baseline from the first evaluation on means a leak",
     "eval_fraction": "eval_reward: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
@@ -48,7 +59,6 @@ OF_REWARDS = {
     "lora_dropout": "entropy, reward: no jump at step 1; dropout counts as a change of the policy",
     "lora_targets": "reward, grad_norm: the reward rises; if it stays level although grad_norm is above 0, add layers "
     "to `train.lora.targets`",
-    "eval_batch_size": "peak_memory_gib: near the plan; keys and values of so many answers are in memory at once",
     "eval_every": "eval_reward, train_eval_gap: a turning point is visible; if fewer than 5 evaluations hide it, lower "
     "`train.eval_every`",
     "save_every": _BEST,

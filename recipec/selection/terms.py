@@ -65,6 +65,6 @@ def _tuple(listed: list[str] | None) -> tuple[str, ...] | None:
 
 def _data(given: Given) -> list[Decision]:
     """The facts about the rows that are learned first, with the lengths of the longest ones."""
-    sections = [given.data[name].decisions for name in ("train", "preferences") if name in given.data]
+    sections = [facts.decisions for facts in given.data.values()]
     longest = max(sections, key=lambda facts: facts["tokens_p99"].value or facts["tokens_per_example"].value)
     return [sections[0]["examples"], longest["tokens_p99"], longest["tokens_per_example"]]

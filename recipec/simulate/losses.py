@@ -93,6 +93,11 @@ def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(-outputs.log_probs.sum() / outputs.label_mask.sum(), outputs)
 
 
+def written_divergence(run: Run, inputs: Inputs) -> torch.Tensor:
+    """OnPolicyDistillationTrainer._compute_loss: the student, then the teacher, on answers behind one token."""
+    return run.compared(inputs)
+
+
 def advantages(run: Run, inputs: Inputs) -> torch.Tensor:
     """GRPOTrainer._compute_loss without a KL: the ratio to the policy that wrote the answers, times their advantage."""
     outputs = run.learned(inputs)
@@ -137,7 +142,7 @@ def clipped(run: Run, inputs: Inputs) -> torch.Tensor:
 
 
 _ALL = (
-    *(supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence),
+    *(supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence, written_divergence),
     *(advantages, advantages_near, one_out, one_out_near, clipped),
 )
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {function.__name__: function for function in _ALL}

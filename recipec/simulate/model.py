@@ -11,8 +11,9 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, PreTrainedModel
 from trl.trainer.utils import add_fused_lm_head
 
+from recipec.axes import BASES
 from recipec.axes.attention import BOUNDARIES
-from recipec.catalog.architecture import Architecture
+from recipec.catalog.architecture import HEAD, Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.head import loss_code
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
@@ -33,16 +34,25 @@ def policy_model(architecture: Architecture, layout: Layout, work: Workload) -> 
     if method.loss_outputs:
         add_fused_lm_head(model, outputs=method.loss_outputs)
     if layout.adapts.quantized:
-        from recipec.simulate.packed import quantize
-
-        quantize(model, layout.adapts.base, work.double_quant, DTYPES[layout.precision])
+        _quantize(model, layout, work)
     if work.lora is not None:
-        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing, architecture.modules.mlp_out)
+        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing, architecture)
     if layout.checkpointing:
         model.activation_checkpointing_enable(
-            {"use_reentrant": False}, every_n_layers=layout.recompute_every, offload=layout.activation_offload
+            {"use_reentrant": layout.spreads.reenters(layout.adapts)},
+            every_n_layers=layout.recompute_every,
+            offload=layout.activation_offload,
         )
     return model.train()
+
+
+def _quantize(model: nn.Module, layout: Layout, work: Workload) -> None:
+    from recipec.simulate import packed, rounded
+
+    if BASES[layout.adapts.base].rounds_inputs:
+        rounded.quantize(model)
+    else:
+        packed.quantize(model, layout.adapts.base, work.double_quant, DTYPES[layout.precision])
 
 
 def reference_model(architecture: Architecture, layout: Layout, work: Workload) -> PreTrainedModel:
@@ -52,19 +62,42 @@ def reference_model(architecture: Architecture, layout: Layout, work: Workload) 
     return model.requires_grad_(False).eval()
 
 
-def distiller(student: nn.Module, teacher: Architecture, layout: Layout) -> Any:
-    """The trainer that bundles bring, as it is, with a teacher in the compute type; `student` answers with losses."""
-    sides = ("adapter", "dtensors", "shards_teacher")  # its loss is the same for all of them
-    emitted: dict[str, Any] = {}
-    file = Artifact("distillation.py", template="trl/distillation.py.j2", names=dict.fromkeys(sides, False))
-    exec(render(file).text, emitted)
-    trainer = object.__new__(emitted["SupervisedDistillationTrainer"])
+def distiller(student: nn.Module, teacher: Architecture, layout: Layout, loss: str) -> Any:
+    """The trainer that bundles bring, as it is, with a teacher in the compute type."""
     model = _named("AutoModelForCausalLM", teacher, layout, DTYPES[layout.precision], {}).requires_grad_(False).eval()
+    return _DISTILLERS[loss](student, model)
+
+
+def _of_rows(student: nn.Module, teacher: PreTrainedModel) -> Any:
+    """Of supervised distillation: `student` answers with losses from now on."""
+    trainer = _emitted(
+        "distillation", "SupervisedDistillationTrainer", adapter=False, dtensors=False, shards_teacher=False
+    )
     trainer.beta, trainer.temperature, trainer.label_weight = 0.0, 1.0, 0.0
-    trainer.teacher, trainer.teacher_head = model.base_model, model.get_output_embeddings()
-    trainer.teacher_config = model.config
+    trainer.teacher, trainer.teacher_head = teacher.base_model, teacher.get_output_embeddings()
+    trainer.teacher_config = teacher.config
     trainer.replace_loss(student.get_base_model() if hasattr(student, "get_base_model") else student)
+    trainer.teacher_modules = nn.ModuleList([trainer.teacher, trainer.teacher_head])
     return trainer
+
+
+def _of_answers(student: nn.Module, teacher: PreTrainedModel) -> Any:
+    """Of on-policy distillation."""
+    trainer = _emitted("on_policy", "OnPolicyDistillationTrainer", casts=True, shards_teacher=False)
+    trainer.beta, trainer.temperature, trainer.teacher_model = 1.0, 1.0, teacher
+    trainer.model_kwarg_keys, trainer._is_vlm = (), False
+    trainer.teacher_modules = teacher
+    return trainer
+
+
+_DISTILLERS = {"divergence": _of_rows, "written_divergence": _of_answers}  # by the loss of the method
+
+
+def _emitted(file: str, name: str, **sides: bool) -> Any:
+    """The trainer of a file of the bundle, not yet set up; but for `casts`, its loss is that of all sides."""
+    made: dict[str, Any] = {}
+    exec(render(Artifact(f"{file}.py", template=f"trl/{file}.py.j2", names=sides)).text, made)
+    return object.__new__(made[name])
 
 
 def decoder(model: nn.Module) -> nn.Module:
@@ -93,25 +126,40 @@ def _named(
     return getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
 
 
-def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool, mlp_out: str) -> nn.Module:
-    """PEFT's adapters as they train: in fp32, on a 4-bit base too."""
+def _adapted(
+    model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool, architecture: Architecture
+) -> nn.Module:
+    """PEFT's adapters as they train: in fp32, on a quantized base too."""
     from peft import get_peft_model
 
     model.requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        adapted = get_peft_model(model, _configured(lora, task, mlp_out))
+        adapted = get_peft_model(model, _configured(lora, task, architecture))
+    if lora.new_rows:
+        adapted.get_output_embeddings().bias = None  # which TRL's head reads and the wrapper of PEFT lacks
     if checkpoints:
         adapted.enable_input_require_grads()
     return adapted
 
 
-def _configured(lora: LoraShape, task: str, mlp_out: str) -> Any:
-    if lora.virtual_tokens:
-        from peft import PromptTuningConfig
+def _configured(lora: LoraShape, task: str, architecture: Architecture) -> Any:
+    if lora.virtual_tokens or lora.prefix_tokens:
+        return _before_rows(lora, task)
+    return _scales(lora, task, architecture.modules.mlp_out) if lora.scaled else _low_rank(lora, task, architecture)
 
-        return PromptTuningConfig(num_virtual_tokens=lora.virtual_tokens, task_type=task)
-    return _scales(lora, task, mlp_out) if lora.scaled else _low_rank(lora, task)
+
+def _before_rows(lora: LoraShape, task: str) -> Any:
+    from peft import PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig
+
+    tokens, width = lora.virtual_tokens or lora.prefix_tokens, lora.encoder or None
+    if lora.prefix_tokens:
+        projects = width is not None
+        options = {"prefix_projection": projects, "encoder_hidden_size": width, "task_type": task}
+        return PrefixTuningConfig(num_virtual_tokens=tokens, **options)
+    if width:
+        return PromptEncoderConfig(num_virtual_tokens=tokens, encoder_hidden_size=width, task_type=task)
+    return PromptTuningConfig(num_virtual_tokens=tokens, task_type=task)
 
 
 def _scales(lora: LoraShape, task: str, mlp_out: str) -> Any:
@@ -121,9 +169,10 @@ def _scales(lora: LoraShape, task: str, mlp_out: str) -> Any:
     return IA3Config(target_modules=list(lora.scaled), feedforward_modules=inputs, task_type=task)
 
 
-def _low_rank(lora: LoraShape, task: str) -> Any:
+def _low_rank(lora: LoraShape, task: str, architecture: Architecture) -> Any:
     from peft import LoraConfig
 
+    matrices = (architecture.modules.embedding, *(HEAD,) * (not architecture.tie_embeddings))
     return LoraConfig(
         r=lora.rank,
         lora_dropout=0.05 if lora.dropout else 0.0,
@@ -131,5 +180,6 @@ def _low_rank(lora: LoraShape, task: str) -> Any:
         target_parameters=list(lora.experts) or None,
         rank_pattern=dict.fromkeys(lora.experts, lora.expert_rank),
         use_dora=lora.magnitudes,
+        trainable_token_indices={name: [*range(lora.new_rows)] for name in matrices} if lora.new_rows else None,
         task_type=task,
     )

@@ -64,7 +64,7 @@ def _device(architecture: Architecture, layout: Layout, work: Workload) -> Abstr
 def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Meter, mesh: Any) -> Run:
     sites = Sites(meter)
     model, reference, trainer = _models(architecture, layout, work, sites, mesh)
-    teacher = nn.ModuleList([trainer.teacher, trainer.teacher_head]) if trainer else None
+    teacher = trainer.teacher_modules if trainer else None
     _count(model, {"reference_model": reference, "teacher_model": teacher}, meter)
     return Run(
         method=work.method,
@@ -73,6 +73,7 @@ def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Mete
         precomputed=layout.precomputes,
         distiller=trainer,
         sites=sites,
+        reenters=layout.spreads.reenters(layout.adapts),
         autocast=compute_dtype(layout),
         balanced=architecture.balanced,
     )
@@ -83,7 +84,7 @@ def _models(
 ) -> tuple[nn.Module, nn.Module | None, Any]:
     """What is trained, its reference and who distils; sharded where a mesh is given, but for a teacher."""
     model = policy_model(architecture, layout, work)
-    trainer = distiller(model, work.teacher, layout) if work.teacher else None
+    trainer = distiller(model, work.teacher, layout, work.method.loss) if work.teacher else None
     copied = work.method.has_reference and layout.adapts.copies_reference and not layout.precomputes
     reference = reference_model(architecture, layout, work) if copied else None
     for each in (model, reference) if reference else (model,):

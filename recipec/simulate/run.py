@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from accelerate.utils.operations import convert_to_fp32
 from msgspec import Struct
 from torch import nn
-from trl.models.utils import disable_gradient_checkpointing
+from trl.models.utils import _ForwardRedirection, disable_gradient_checkpointing
 
 from recipec.axes import Method
 from recipec.axes.method import REFERENCE, TEACHER
@@ -29,6 +30,7 @@ class Run(Struct, frozen=True):
     precomputed: bool  # the log-probabilities of the reference come with the rows
     distiller: Any  # the trainer that a bundle brings, with its teacher; None where nobody teaches
     sites: Sites
+    reenters: bool  # which of torch's checkpoints comes on again behind the reference
     autocast: torch.dtype | None  # accelerate wraps the model's forward in it
     balanced: bool  # the loss has a part for the balance of the experts
 
@@ -43,6 +45,40 @@ class Run(Struct, frozen=True):
             self.sites.enter(TEACHER)
         states = self.distiller.taught_states(inputs)
         self.sites.enter(before)
+        return states
+
+    def compared(self, inputs: Inputs) -> torch.Tensor:
+        """The loss of the trainer that bundles of on-policy distillation bring, on answers behind one token."""
+        ids, present = inputs["input_ids"], torch.ones_like(inputs["input_ids"])
+        given = {"prompt_ids": ids[:, :1], "completion_ids": ids[:, 1:]}
+        given |= {"prompt_mask": present[:, :1], "completion_mask": present[:, 1:]}
+        casts = nullcontext() if self.autocast is None else torch.autocast("cpu", dtype=self.autocast)
+        trainer = self.distiller
+        trainer.accelerator = SimpleNamespace(
+            unwrap_model=lambda model: model, autocast=lambda: casts, is_main_process=False
+        )
+        trainer._forward_redirection, trainer._get_last_hidden_state = self._by_teacher, self._states
+        student = self.model
+        loss: torch.Tensor = _ForwardRedirection()(student, student, trainer._compute_loss, student, given, None)[0]
+        self.sites.differentiated(loss)
+        return loss
+
+    def _states(self, model: nn.Module, ids: torch.Tensor, present: torch.Tensor, answered: int) -> torch.Tensor:
+        """Of the answers; transformers drops the mask of a row without padding, whose values nobody knows here."""
+        trainer = self.distiller
+        found: torch.Tensor = type(trainer)._get_last_hidden_state(
+            trainer, model, ids, present if len(ids) > 1 else None, answered
+        )
+        return found
+
+    def _by_teacher(self, wrapped: nn.Module, model: nn.Module, method: Callable[..., Any], *given: Any) -> Any:
+        """The teacher's forward, at a moment of its own."""
+        before = self.sites.moment
+        if before == "forward":
+            self.sites.enter(TEACHER)
+        states = method(*given)
+        self.sites.moment = before
+        self.sites.behind_layers()
         return states
 
     def scored(self, moment: str, model: nn.Module, inputs: Inputs) -> Any:
@@ -66,7 +102,8 @@ class Run(Struct, frozen=True):
     def as_reference(self) -> Iterator[nn.Module]:
         """The frozen start: its copy, or the policy without its adapters; checkpointing is off and comes on again."""
         adapters_off = self.model.disable_adapter() if self.reference is None else nullcontext()
-        with torch.no_grad(), disable_gradient_checkpointing(self.model, {"use_reentrant": False}), adapters_off:
+        recomputing = disable_gradient_checkpointing(self.model, {"use_reentrant": self.reenters})
+        with torch.no_grad(), recomputing, adapters_off:
             yield self.reference or self.model
 
     def with_router_loss(self, loss: torch.Tensor, outputs: Any) -> torch.Tensor:

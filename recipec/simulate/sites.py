@@ -37,7 +37,11 @@ class Sites:
         for index, layer in enumerate(layers):
             layer.register_forward_pre_hook(self._before(index))
             layer.register_forward_hook(self._after(index))
-        layers[-1].register_forward_hook(lambda *_: self._at("forward_end" if self.moment == "forward" else "head"))
+        layers[-1].register_forward_hook(lambda *_: self.behind_layers())
+
+    def behind_layers(self) -> None:
+        """The layers have run, and the head comes."""
+        self._at("forward_end" if self.moment == "forward" else "head")
 
     def router_loss(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """The load-balancing loss looks at all layers at once: a place of its own, which grows with the depth."""

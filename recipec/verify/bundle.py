@@ -23,9 +23,14 @@ from recipec.axes import (
 )
 from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
+from recipec.bundle.state import MOST_BYTES, Lock, read_lock
+from recipec.files import read_regular
 from recipec.rules.metrics import watched
+from recipec.verify.plan_form import form_problem
 
 RECORDS = ".recipec"
+MOST_NODES = 1024  # of a recipe: the launch script is read for each of them
+MOST_ADDED_BYTES = 2**20  # of a file that no build wrote: data or weights may lie beside the emitted files
 PRODUCED = (RECORDS, "outputs", "data", "__pycache__")  # not emitted, or not part of what runs
 
 
@@ -43,6 +48,7 @@ class BundleStage(Struct, frozen=True, dict=True):
     decisions: Mapping[str, Any]  # id -> value
     origins: Mapping[str, str]  # id of a decision -> where it comes from: recipe, data, default …
     watched: frozenset[str]  # the metrics that its plan says to watch
+    passed_on: Mapping[str, Any]  # arguments of the trainer that the recipe states itself
 
     @property
     def script(self) -> Path:
@@ -59,7 +65,7 @@ class BundleStage(Struct, frozen=True, dict=True):
         """How train.py loads its model, or makes it: dtype, revision and the like; only literal values."""
         loaded = self.arguments.get("model_init_kwargs")
         made = function(self.script, "load_model" if self.loop.own else "random_model")
-        return every_keyword(made) if loaded is None else loaded
+        return loaded if isinstance(loaded, dict) else every_keyword(made)
 
     @property
     def loop(self) -> Loop:
@@ -92,6 +98,7 @@ class Bundle(Struct, frozen=True, dict=True):
 
     root: Path
     stages: tuple[BundleStage, ...]
+    lock: Lock
 
     @property
     def last(self) -> BundleStage:
@@ -99,14 +106,16 @@ class Bundle(Struct, frozen=True, dict=True):
         return self.stages[-1]
 
     @cached_property
-    def lock(self) -> Mapping[str, Any]:
-        """What its last build recorded of the files."""
-        return json.loads((self.root / RECORDS / "lock.json").read_text(encoding="utf-8"))
+    def built(self) -> frozenset[str]:
+        """The paths that its last build wrote: those in its lock, and those whose text it kept for the next merge."""
+        kept = self.root / RECORDS / "last"
+        texts = (path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file())
+        return frozenset(self.lock.files) | frozenset(texts)
 
     @cached_property
     def launcher(self) -> str:
         """The path of the launch script; "" where the recipe wants none."""
-        return next((path for path in self.lock["files"] if path.startswith("launch/")), "")
+        return next((path for path in sorted(self.built) if path.startswith("launch/")), "")
 
     @property
     def machines(self) -> int:
@@ -116,11 +125,22 @@ class Bundle(Struct, frozen=True, dict=True):
 
     @property
     def files(self) -> list[Path]:
-        """Every emitted file, sorted; not the records, and nothing that a run produced."""
+        """Every emitted file, and what its owner added up to 1 MiB, sorted; no record, and nothing of a run."""
+        return [path for path in self._found() if not self._is_passed_over(path)]
+
+    @property
+    def passed_over(self) -> list[Path]:
+        """What its owner added and no check reads, because it is large."""
+        return [path for path in self._found() if self._is_passed_over(path)]
+
+    def _found(self) -> list[Path]:
         found = (path for path in self.root.rglob("*") if path.is_file())
         return sorted(
             path for path in found if path.relative_to(self.root).parts[0] not in PRODUCED and not _cached(path)
         )
+
+    def _is_passed_over(self, path: Path) -> bool:
+        return self.name_of(path) not in self.built and path.stat().st_size > MOST_ADDED_BYTES
 
     def ending(self, *suffixes: str) -> list[Path]:
         """The emitted files with one of these endings."""
@@ -135,26 +155,34 @@ def read_bundle(out: Path) -> Bundle:
     """The bundle in `out`; raises NotABundle."""
     plan = out / RECORDS / "plan.json"
     try:
-        document = json.loads(plan.read_text(encoding="utf-8"))
-        stages = [_stage(out, entry, index, len(document["stages"])) for index, entry in enumerate(document["stages"])]
+        document = json.loads(read_regular(plan, MOST_BYTES))
     except OSError as error:
         raise NotABundle(f"{out} is not a bundle: {RECORDS}/plan.json cannot be read") from error
-    except (ValueError, KeyError, TypeError, StopIteration) as error:
-        raise NotABundle(f"{plan} is not the plan of a bundle: {error!r}") from error
+    except (ValueError, RecursionError) as error:
+        raise NotABundle(f"{plan} is not the plan of a bundle: {error}") from error
+    if wrong := form_problem(document):
+        raise NotABundle(f"{plan} is not the plan of a bundle: {wrong}")
+    entries = document["stages"]
+    stages = [_stage(out, entry, index, len(entries)) for index, entry in enumerate(entries)]
     if not stages:
         raise NotABundle(f"{plan} has no stages")
-    return Bundle(out, tuple(stages))
+    lock = read_lock(out)
+    if lock is None:
+        raise NotABundle(f"{out / RECORDS}/lock.json cannot be read: restore it from version control, or build again")
+    bundle = Bundle(out, tuple(stages), lock)
+    if bundle.machines > MOST_NODES:
+        raise NotABundle(f"{plan} names {bundle.machines:,} nodes: no recipe has more than {MOST_NODES:,}")
+    return bundle
 
 
 def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> BundleStage:
-    """A stage of plan.json; raises KeyError or StopIteration where it names a row that is not known here."""
+    """A stage of plan.json, whose form has been looked at."""
     folder = f"stages/{index + 1}-{entry['name']}/" if count > 1 else ""
     decisions = {decision["id"]: decision["value"] for decision in entry["decisions"]}
     origins = {decision["id"]: decision["origin"] for decision in entry["decisions"]}
     named = frozenset(name for decision in entry["decisions"] for name in watched(decision["watch"]))
-    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins, named)
-    _ = stage.method, stage.adapts, stage.spreads
-    return stage
+    own = entry.get("passed_on", {})
+    return BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins, named, own)
 
 
 def _cached(path: Path) -> bool:
@@ -189,7 +217,7 @@ def literal_keywords(call: ast.Call) -> dict[str, Any]:
         planned = keyword.value.body if isinstance(keyword.value, ast.IfExp) else keyword.value
         try:
             found[keyword.arg or "**"] = ast.literal_eval(planned)
-        except ValueError:
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             continue  # an expression such as args.max_steps: only the run knows it
     return found
 

@@ -6,9 +6,7 @@ A run trains on plain rows, so it cannot see that tools, weights or thoughts of 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,27 @@ from msgspec import Struct, field
 from recipec.axes import CARRIED
 from recipec.verify.bundle import BundleStage
 from recipec.verify.data import PlacedData, place_rows
+from recipec.verify.planted_leaks import (
+    OPEN,
+    Splits,
+    asking_later,
+    begun_problems,
+    groups_of,
+    held_groups,
+    held_out,
+    later_problems,
+    leaks_of,
+    shared_problems,
+    some,
+)
+from recipec.verify.planted_length import filler_for
 from recipec.verify.planted_rows import (
     A_QUESTION,
+    LONG,
     Planted,
+    Shared,
     Wanted,
+    alike,
     carrying,
     planted,
     unread_names,
@@ -35,11 +50,11 @@ from recipec.verify.run import answers_of, read_json
 from recipec.verify.sandbox import PROBES, Sandbox, copy_bundle
 from recipec.verify.stand_in import models_of
 
-ROWS = 40  # planted in every source: a tenth is held out twice
+ROWS = 64  # planted in every source: a tenth is held out twice
+PLAIN_ROWS = 12  # at least, that ask what no other row does
+LEAKING = (6, 10)  # places of rows whose questions other files hold out, too
 LIMIT_SECONDS = 300.0
-_GROUP = re.compile(r"(?:question|text)-\d+")
 _FILE = ("path", "hub", "subset", "split")  # of a source: what makes it another file
-_SHOWN = 3  # of the words or rows that are wrong, in a message
 
 
 class RefusedNames(Struct, frozen=True):
@@ -51,20 +66,22 @@ class RefusedNames(Struct, frozen=True):
 
 
 class Planting(Struct):
-    """All cases: the first is prepared and looked at, the others must be refused."""
+    """All cases: the first is prepared and looked at, then those that must be refused, and those with leaks."""
 
     cases: list[dict[str, Any]] = field(default_factory=list)
     refused: list[RefusedNames] = field(default_factory=list)
     rows: dict[str, list[list[Planted]]] = field(default_factory=dict)  # stage -> what was planted in each source
+    by_column: bool = False  # a column says which rows are split together
 
 
 def check_planted(sandbox: Sandbox, report: VerifyReport) -> None:
     """Plant rows of every kind that the plan names, and rows with what nothing reads; prepare them; look."""
-    data = {stage.stage: stage for stage in bundle_data(sandbox.bundle.root / "prepare_data.py").stages}
+    told = bundle_data(sandbox.bundle.root / "prepare_data.py")
+    data = {stage.stage: stage for stage in told.stages}
     root = sandbox.root / "planted"
     root.mkdir()
     try:
-        planting = _plant(sandbox, data, root)
+        planting = _plant(sandbox, data, root, told.split is not None)
     except NoSample as error:
         report.skip("planted rows", str(error))
         return
@@ -77,21 +94,21 @@ def check_planted(sandbox: Sandbox, report: VerifyReport) -> None:
         why = f"prepare_data.py fails on rows that hold what the plan names:\n{_last_lines(planting.cases[0])}"
         report.add("planted rows are prepared", why)
         return
-    for stage in sandbox.bundle.stages:
-        _check_stage(stage, planting, data[stage.name], answer["rows"][stage.name], root, report)
+    _check_later(planting, answer, report)
+    for place, stage in enumerate(sandbox.bundle.stages):
+        behind = sandbox.bundle.stages[place + 1 :]
+        later = {group for other in behind for group in held_groups(answer["rows"][other.name])}
+        _check_stage(stage, planting, data[stage.name], answer["rows"][stage.name], later, root, report)
 
 
-def _plant(sandbox: Sandbox, data: Mapping[str, StageData], root: Path) -> Planting:
+def _plant(sandbox: Sandbox, data: Mapping[str, StageData], root: Path, by_column: bool) -> Planting:
     """Write the rows of every case."""
-    bundle, planting = sandbox.bundle, Planting()
+    bundle, planting = sandbox.bundle, Planting(by_column=by_column)
     over = sorted({name for stage in bundle.stages for name in stage.decisions.get("passed_over") or ()})
     first: dict[str, int] = {}
     for stage in bundle.stages:
-        planting.rows[stage.name] = [
-            planted(source, carrying(stage, source, over), numbers)
-            for source, numbers in zip(data[stage.name].sources, _numbers(data[stage.name], first), strict=True)
-        ]
-    planting.cases.append(_case(sandbox, root / "carried", planting, data, {}))
+        planting.rows[stage.name] = _rows_of(sandbox, data[stage.name], over, first, stage, by_column)
+    planting.cases.append(_case(sandbox, root / "carried", planting.rows, data, {}))
     for name, rows in planting.rows.items():
         source = data[name].sources[0]
         columns, fields = unread_names(source, rows[0][0].carries)
@@ -99,7 +116,55 @@ def _plant(sandbox: Sandbox, data: Mapping[str, StageData], root: Path) -> Plant
             _refuse(sandbox, root, planting, data, RefusedNames(name, columns, "columns"))
         if fields:
             _refuse(sandbox, root, planting, data, RefusedNames(name, fields, "fields of messages"))
+    for place, stage in enumerate(bundle.stages[:-1]):
+        _ask_later(sandbox, root, planting, data, stage, [other.name for other in bundle.stages[place + 1 :]])
     return planting
+
+
+def _ask_later(
+    sandbox: Sandbox,
+    root: Path,
+    planting: Planting,
+    data: Mapping[str, StageData],
+    stage: BundleStage,
+    later: Sequence[str],
+) -> None:
+    """A case in which a stage asks what later ones hold out, if it has a file of its own to ask it in."""
+    rows, sources = planting.rows[stage.name], data[stage.name].sources
+    files = {json.dumps(source.given) for name in later for source in data[name].sources}
+    others = sum(map(len, rows[1 : data[stage.name].trained])) + PLAIN_ROWS
+    first = ROWS * (1 + sum(len(of.sources) for of in data.values()))
+    asking = asking_later(stage, sources[0], rows[0][0].carries, first, others)
+    if asking and json.dumps(sources[0].given) not in files:
+        mine = [[*rows[0][len(LONG) : len(LONG) + PLAIN_ROWS], *asking], *rows[1:]]
+        case = _case(sandbox, root / f"{stage.name}-later", planting.rows | {stage.name: mine}, data, {})
+        planting.cases.append(case | {"stage": stage.name, "later": later, "open": [f"question-{n}" for n in OPEN]})
+
+
+def _rows_of(
+    sandbox: Sandbox,
+    data: StageData,
+    over: Sequence[str],
+    first: dict[str, int],
+    stage: BundleStage,
+    by_column: bool,
+) -> list[list[Planted]]:
+    """The rows of every source of a stage; files of held-out rows repeat questions of the first file, as leaks do.
+
+    Rows of the first file that no column splits begin as others do.
+    """
+    numbers, found = [*_numbers(data, first)], []
+    repeated = [Shared(repeats=numbers[0][place]) for place in LEAKING if place < len(numbers[0])]
+    most = 0 if by_column else held_out(stage, sum(map(len, numbers[: data.trained])))
+    for place, source in enumerate(data.sources):
+        carries, asked = carrying(stage, source, over), []
+        if place >= data.trained and source.format == data.sources[0].format:
+            asked = repeated
+        elif place == 0 and most and "messages" in source.columns:
+            asked = alike(numbers[0][PLAIN_ROWS:], most)
+        filler = filler_for(sandbox, stage, Planted(source, numbers[place][0], carries).row(), source.max_length)
+        found.append(planted(source, carries, numbers[place], filler, asked))
+    return found
 
 
 def _numbers(data: StageData, first: dict[str, int]) -> Iterator[range]:
@@ -116,14 +181,14 @@ def _refuse(
     sandbox: Sandbox, root: Path, planting: Planting, data: Mapping[str, StageData], refused: RefusedNames
 ) -> None:
     folder = root / f"{refused.stage}-{refused.where.split()[0]}"
-    planting.cases.append(_case(sandbox, folder, planting, data, {refused.stage: refused}))
+    planting.cases.append(_case(sandbox, folder, planting.rows, data, {refused.stage: refused}))
     planting.refused.append(refused)
 
 
 def _case(
     sandbox: Sandbox,
     folder: Path,
-    planting: Planting,
+    rows: Mapping[str, Sequence[Sequence[Planted]]],
     data: Mapping[str, StageData],
     refused: Mapping[str, RefusedNames],
 ) -> dict[str, Any]:
@@ -137,10 +202,10 @@ def _case(
             link.symlink_to(model.folder(sandbox.root), target_is_directory=True)
     for name in refused_first(data, refused):
         for index, source in enumerate(data[name].sources):
-            rows = written(planting.rows[name][index], split)
+            given = written(rows[name][index], split)
             if index == 0:
-                rows = [_spoiled(row, source, refused.get(name)) for row in rows]
-            place_rows(source.given, rows, folder / "data", folder / "hub", placed)
+                given = [_spoiled(row, source, refused.get(name)) for row in given]
+            place_rows(source.given, given, folder / "data", folder / "hub", placed)
     hub = {placed.hub[key]: sandbox.hub_data[key] for key in placed.hub}
     where = {"bundle": str(copy.root), "data_root": str(folder / "data"), "log": str(folder / "prepare.log")}
     return where | {"hub": hub}
@@ -174,11 +239,24 @@ def _prepare(sandbox: Sandbox, planting: Planting, root: Path) -> tuple[Outcome,
 
 
 def _check_refused(planting: Planting, codes: Sequence[int], report: VerifyReport) -> None:
-    for refused, case, code in zip(planting.refused, planting.cases[1:], codes[1:], strict=True):
+    for refused, case, code in zip(planting.refused, planting.cases[1:], codes[1:], strict=False):
         text = Path(case["log"]).read_text(encoding="utf-8", errors="replace")
         problems = refusal_problems(refused.names, refused.where, code, text)
         said = f"{', '.join(refused.names)} in {refused.where} stop prepare_data.py, which names them"
         report.add(f"{refused.stage}: {refused.where} that nothing reads are refused by name", problems, said)
+
+
+def _check_later(planting: Planting, answer: Mapping[str, Any], report: VerifyReport) -> None:
+    for case, code in zip(planting.cases, answer["codes"], strict=True):
+        if "later" not in case:
+            continue
+        name = f"{case['stage']}: it learns nothing that a later stage is judged by"
+        if code:
+            report.add(name, f"prepare_data.py fails on rows that ask what a later stage does:\n{_last_lines(case)}")
+            continue
+        asked, learned = answer["later"][case["stage"]]
+        said = f"{len(asked)} questions that {', '.join(case['later'])} holds out are dropped from its rows"
+        report.add(name, later_problems(asked, learned), said)
 
 
 def refusal_problems(names: Sequence[str], where: str, code: int, output: str) -> list[str]:
@@ -202,7 +280,8 @@ def _check_stage(
     stage: BundleStage,
     planting: Planting,
     data: StageData,
-    splits: Mapping[str, Sequence[Mapping[str, Any]]],
+    splits: Splits,
+    later: set[str],
     root: Path,
     report: VerifyReport,
 ) -> None:
@@ -213,17 +292,23 @@ def _check_stage(
         why = f"{lost} of them are longer than max_length = {limit} with the stand-in's small vocabulary"
         report.skip(f"{stage.name}: planted rows", why)
         return
-    rows = [row for source in planting.rows[stage.name] for row in source]
+    wanted = [[row.wanted() for row in source] for source in planting.rows[stage.name]]
     found = [row for part in splits.values() for row in part]
-    problems = lost_problems([row.wanted() for row in rows], found)
+    leaks = leaks_of(wanted, splits, planting.by_column, later)
+    kept = [each for source in wanted for each in source if each.group not in leaks]
+    problems = lost_problems(kept, found)
+    rows = [row for source in planting.rows[stage.name] for row in source]
     means = dict.fromkeys(CARRIED[name].means for row in rows for name in row.carries.names)
     said = (
         f"{len(rows)} planted rows with {'; '.join(['questions and answers', *means])}, prepared and encoded by rows.py"
     )
     report.add(f"{stage.name}: prepare_data.py loses nothing of a row", problems, said)
     apart = ", ".join(f"{len(part)} in {name}" for name, part in sorted(splits.items()))
-    said = f"{len({*_groups(found)})} planted conversations or questions gave {apart}, and none is in two of them"
-    report.add(f"{stage.name}: no conversation is in two splits", shared_problems(splits), said)
+    dropped = f"; of {len(leaks)} that leaked, the other rows are dropped" if leaks else ""
+    groups = len({*groups_of(found)})
+    said = f"{groups} planted conversations or questions gave {apart}, and none is in two of them{dropped}"
+    shared = [*shared_problems(splits), *begun_problems(wanted, splits)]
+    report.add(f"{stage.name}: no conversation is in two splits", shared, said)
 
 
 def lost_problems(wanted: Sequence[Wanted], rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -232,9 +317,17 @@ def lost_problems(wanted: Sequence[Wanted], rows: Sequence[Mapping[str, Any]]) -
     learned = "\n".join(stretch for row in rows for stretch in row["learned"])
     wrong: dict[str, list[str]] = {}
     for each in wanted:
-        for problem, word in (*_wrong(each, whole, learned), *_parted(each, rows)):
+        for problem, word in _all_wrong(each, rows, whole, learned):
             wrong.setdefault(problem, []).append(word)
-    return [f"{problem} ({len(words)} of {len(wanted)} rows: {_some(words)})" for problem, words in wrong.items()]
+    return [f"{problem} ({len(words)} of {len(wanted)} rows: {some(words)})" for problem, words in wrong.items()]
+
+
+def _all_wrong(
+    wanted: Wanted, rows: Sequence[Mapping[str, Any]], whole: str, learned: str
+) -> Iterator[tuple[str, str]]:
+    yield from _wrong(wanted, whole, learned)
+    for look in (_parted, _swapped, _mislabeled):
+        yield from look(wanted, rows)
 
 
 def _wrong(wanted: Wanted, whole: str, learned: str) -> Iterator[tuple[str, str]]:
@@ -264,25 +357,17 @@ def _parted(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple
             yield f"{what} stands under another question: keep them together in prepare_data.py", word
 
 
-def shared_problems(splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Conversations, or questions with several answers, that stand in more than one split."""
-    groups = {name: {*_groups(rows)} for name, rows in sorted(splits.items(), reverse=True)}
-    cure = "split whole conversations, before each answer becomes a row"
-    return [
-        f"{len(both)} of {len(groups[other])} conversations of {other}.jsonl are also in {one}.jsonl "
-        f"({_some(sorted(both))}): {cure}"
-        for one, other in combinations(groups, 2)
-        if (both := groups[one] & groups[other])
-    ]
+def _swapped(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Answers that stand in the place of another one."""
+    for word, side in wanted.sides.items():
+        sides = [[word in text for text in row["sides"]] for row in rows if word in row["whole"]]
+        if any(found != [place == side for place in range(len(found))] for found in sides if len(found) > 1):
+            yield f"{wanted.learned[word]} is taken for the other one: look at encode() of rows.py", word
 
 
-def _groups(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What makes rows one conversation or question: the first planted word."""
-    for row in rows:
-        if found := _GROUP.search(row["whole"]):
-            yield found.group()
-
-
-def _some(words: Sequence[str]) -> str:
-    found = [*dict.fromkeys(words)]
-    return ", ".join(found[:_SHOWN]) + ", …" * (len(found) > _SHOWN)
+def _mislabeled(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Answers that are wanted by the user's rows and unwanted by the prepared ones, or the other way round."""
+    for word, label in wanted.labels.items():
+        labels = {row["label"] for row in rows if word in row["whole"]}
+        if labels and labels not in ({None}, {label}):
+            yield f"an answer that is labeled {label} has another label: look at the converter in prepare_data.py", word

@@ -12,11 +12,12 @@ from msgspec import Struct
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES
 from recipec.verify.bundle import BundleStage
-from recipec.verify.rows import GOOD, TOOL, Example, NoSample, Row, SourceData, SplitColumn, split_value
+from recipec.verify.rows import GOOD, GROUP, TOOL, Example, NoSample, Row, SourceData, SplitColumn, split_value
 
 UNKNOWN = "planted_by_verify"  # a column, and a field of a message, that nothing reads
 A_QUESTION = "a question"  # what the word of a question is called
 _THINKS = ("keep", "template")  # values of data.reasoning that leave thoughts in the text
+LONG = (("question",),) * 2 + (("final", "other", "text"),) * 2  # the parts that are long in the first rows
 _SPEAKERS = {"user": "human", "assistant": "gpt"}
 
 
@@ -50,17 +51,53 @@ class Wanted(Struct, frozen=True):
     learned: Mapping[str, str]
     shown: Mapping[str, str]  # without being learned
     absent: Mapping[str, str]
+    sides: Mapping[str, int] = {}  # of a row that teaches several answers: which of them has the word
+    group: str = ""  # the word that makes rows one conversation or question
+    labels: Mapping[str, bool] = {}  # of answers that are wanted or not: whether the one with the word is
+    answer: str = ""  # the word of its first answer
+    opening: str = ""  # the word with which several conversations begin
+    ends: bool = False  # there
+
+
+class Filling(Struct, frozen=True):
+    """Text that makes parts of a row long, so that what cuts them is seen."""
+
+    text: str = ""
+    parts: tuple[str, ...] = ()  # the words that stand before it, without their numbers
+
+    def holds(self, part: str) -> bool:
+        """Whether this part of the row is long."""
+        return bool(self.text) and part in self.parts
+
+
+PLAIN = Filling()
+
+
+class Shared(Struct, frozen=True):
+    """What a row asks that others ask, too."""
+
+    repeats: int | None = None  # the number of the row whose question, or text, it repeats
+    opens: int | None = None  # of the conversations that begin alike
+    ends: bool = False  # it has nothing behind that beginning
+
+
+OWN = Shared()
 
 
 class Planted(Example):
-    """A row whose every part has a word of its own, such as final-0012."""
+    """A row whose every part has a word of its own, such as final-0012; a long one has another at its end."""
 
-    def __init__(self, data: SourceData, number: int, carries: Carrying) -> None:
+    def __init__(
+        self, data: SourceData, number: int, carries: Carrying, filling: Filling = PLAIN, asked: Shared = OWN
+    ) -> None:
         super().__init__(data, number, random.Random(number))
-        self.carries, self._number, self.calls = carries, number, False
-        self._talks = "messages" in data.columns
-        self._asked = number if self._talks else number - number % 2  # two rows ask the same
-        self._question = self._word("question", self._asked)
+        self.carries, self._number, self.calls, self._filling = carries, number, False, filling
+        self._talks, self._shares = "messages" in data.columns, asked
+        pair = number if self._talks else number - number % 2  # two rows ask the same
+        repeated = asked.repeats
+        self._asked, self._topic = (pair, number) if repeated is None else (repeated, repeated)
+        self._question = self._said_of("question", self._asked)
+        self._opening = self._question if asked.opens is None else self._word("opening", asked.opens)
 
     def row(self) -> Row:
         """The row in the columns of the user's."""
@@ -79,7 +116,7 @@ class Planted(Example):
 
     def wanted(self) -> Wanted:
         """What must become of its words."""
-        learned, shown, absent = self._answers(), {self._question: A_QUESTION}, {}
+        learned, shown, absent = self._answers(), self._questions(), {}
         if "input" in self._data.columns:
             shown[self.input()] = "an input"
         if self.carries.has("system"):
@@ -88,46 +125,77 @@ class Planted(Example):
             shown[TOOL["description"]] = "a tool"
         if self.carries.has("tools") and self._talks:
             shown[self._word("result")] = "the result of a call"
-        if self._talks and self.carries.has("weight"):
+        if self._talks and self.carries.has("weight") and not self._shares.ends:
             shown[self._word("first")] = "an answer of weight 0"
         if self.carries.has("reasoning") and self._right:
             (learned if self.carries.thinks else absent)[self._word("thought")] = "a thought"
         if not ROW_FORMATS[self._data.format].turns:
             shown = {}
+        learned, shown = self._with_ends(learned), self._with_ends(shown)
         if not KINDS[ROW_FORMATS[self._data.format].kind].taught:  # every token of a prompt counts
-            return Wanted(shown, {}, absent)
-        return Wanted(learned, shown, absent)
+            return Wanted(shown, {}, absent, group=self._group())
+        opening = "" if self._shares.opens is None else self._opening
+        first = "first" if self._talks and not self._shares.ends else "final"
+        beside = self._labels(), self._word(first), opening, self._shares.ends
+        return Wanted(learned, shown, absent, self._sides(), self._group(), *beside)
+
+    def _questions(self) -> dict[str, str]:
+        asked = [] if self._shares.ends else [self._word("question", self._asked)]
+        begun = [] if self._shares.opens is None else [self._opening]
+        return dict.fromkeys([*asked, *begun], A_QUESTION)
+
+    def _labels(self) -> dict[str, bool]:
+        """Which of its answers are wanted, where rows are learned one answer at a time."""
+        if "label" in self._data.columns:
+            return {self._word("final" if self._right else "other"): self._right}
+        return {self._word("final"): True, self._word("other"): False} if "rejected" in self._data.columns else {}
+
+    def _with_ends(self, words: Mapping[str, str]) -> dict[str, str]:
+        """The words, and those at the ends of long parts."""
+        ends = {f"{word}-end": f"the end of {what}" for word, what in words.items() if self._filling.holds(word[:-5])}
+        return {**words, **ends}
+
+    def _sides(self) -> dict[str, int]:
+        return {self._word("final"): 0, self._word("other"): 1} if "rejected" in self._data.columns else {}
+
+    def _group(self) -> str:
+        if not ROW_FORMATS[self._data.format].turns:
+            return self._word("text", self._topic)
+        return self._word("final") if self._shares.ends else self._word("question", self._asked)
 
     def _answers(self) -> dict[str, str]:
         """The words that must be learned, but for thoughts; of answers learned apart those that surely are."""
         if not ROW_FORMATS[self._data.format].turns:
-            return {self._word("text"): "a text"}
+            return {self._word("text", self._topic): "a text"}
         if not KINDS[ROW_FORMATS[self._data.format].kind].taught:
             return {}
         wrong = not self._talks and not self._right
         found = {self._word("other" if wrong else "final"): "an answer"}
         if "rejected" in self._data.columns:
             found[self._word("other")] = "a rejected answer"
-        if self._talks and not self.carries.apart:
+        if self._talks and not self.carries.apart and not self._shares.ends:
             found[self._word("first")] = "an answer before the last"
         if self._talks and self.carries.has("tools") and (self.carries.has("weight") or not self.carries.apart):
             found[self._word("call")] = "the argument of a call"
         return found
 
     def text(self) -> str:
-        return self._word("text")
+        return self._said_of("text", self._topic)
 
     def input(self) -> str:
         return self._word("input", self._asked)
 
     def messages(self) -> list[Row]:
         weight = {self.carries.written(CARRIED["weight"].fields): 0} if self.carries.has("weight") else {}
-        turns = [
-            self._turn("user", self._question),
+        begun = [
             self._turn("assistant", self._word("first")) | weight,
             self._turn("user", f"again {self._question}"),
+        ]
+        turns = [
+            self._turn("user", self._opening),
+            *([] if self._shares.ends else begun),
             *(self._called() if self.carries.has("tools") else ()),
-            self._turn("assistant", self._parted(self._word("final"))),
+            self._turn("assistant", self._parted(self._said_of("final"))),
         ]
         if self.carries.has("reasoning"):
             turns[-1][self.carries.written(CARRIED["reasoning"].fields)] = self._word("thought")
@@ -154,23 +222,54 @@ class Planted(Example):
         return {"role": role, "content": content}
 
     def _answer(self, words: list[str]) -> str:
-        text = self._word("final" if words is GOOD else "other")
+        text = self._said_of("final" if words is GOOD else "other")
         thinks = self.carries.has("reasoning") and words is GOOD
         return f"<think>\n{self._word('thought')}\n</think>\n\n{text}" if thinks else text
+
+    def _said_of(self, kind: str, number: int | None = None) -> str:
+        """The word of a part, and what makes the part long."""
+        word = self._word(kind, number)
+        return f"{word} {self._filling.text} {word}-end" if self._filling.holds(kind) else word
 
     def _word(self, kind: str, number: int | None = None) -> str:
         return f"{kind}-{self._number if number is None else number:04d}"
 
 
-def planted(data: SourceData, carries: Carrying, numbers: Sequence[int]) -> list[Planted]:
-    """One row for each number."""
-    return [Planted(data, number, carries) for number in numbers]
+def planted(
+    data: SourceData, carries: Carrying, numbers: Sequence[int], filler: str = "", asked: Sequence[Shared] = ()
+) -> list[Planted]:
+    """One row for each number: the first two have a long question, the next two long answers.
+
+    The last ones ask what is `asked` elsewhere, where there are rows enough.
+    """
+    asked = asked if len(numbers) > len(LONG) + len(asked) else ()
+    fillings = [Filling(filler, parts) for parts in LONG] + [PLAIN] * len(numbers)
+    plain = [OWN] * (len(numbers) - len(asked))
+    return [
+        Planted(data, number, carries, filling, of)
+        for number, filling, of in zip(numbers, fillings, [*plain, *asked], strict=False)
+    ]
+
+
+def alike(numbers: Sequence[int], most: int) -> list[Shared]:
+    """Of so many rows: conversations that begin alike, more of them than the `most` that a split keeps together.
+
+    One of each family ends there: whichever is held out, others would be its leaks if they were trained on.
+    """
+    size = most + 2
+    starts = numbers[: len(numbers) // size * size : size]
+    return [Shared(opens=start, ends=place == 0) for start in starts for place in range(size)]
 
 
 def written(rows: Sequence[Planted], split: SplitColumn | None) -> list[Row]:
-    """The rows as the user's file has them, with the column that rows are split by."""
+    """The rows as the user's file has them, with the column that rows are split by: some pairs are in two groups."""
     by = {} if split is None else {split.column: None}
-    return [row.row() | {column: split_value(split, index) for column in by} for index, row in enumerate(rows)]
+    return [row.row() | {column: split_value(split, _placed(index)) for column in by} for index, row in enumerate(rows)]
+
+
+def _placed(index: int) -> int:
+    """Where a row stands for its group: that of the next ones for the second row of a group."""
+    return index + GROUP if index % GROUP == 1 else index
 
 
 def unread_names(data: SourceData, carries: Carrying) -> tuple[list[str], list[str]]:

@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
 _GRACE_SECONDS = 5.0
-_POLL_SECONDS = 0.1
+_FIRST_POLL_SECONDS, _POLL_SECONDS = 0.005, 0.1  # each look at the processes takes time from the command
+ASK_SECONDS = 180.0  # for a command that reads a file
 
 
 class Outcome(Struct, frozen=True):
@@ -41,19 +44,48 @@ class Outcome(Struct, frozen=True):
         )
 
 
+class Said(Struct, frozen=True):
+    """How a short command ended, and what it said."""
+
+    code: int | None  # None: it was stopped at its time limit
+    output: str
+    errors: str
+
+
+def ask(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], limit_seconds: float = ASK_SECONDS
+) -> Said:
+    """Run a short command as `run_command` does, and read what it said."""
+    with TemporaryDirectory(prefix="recipec-said-") as place:
+        output, errors = Path(place, "output"), Path(place, "errors")
+        done = run_command(
+            command, folder=folder, environment=environment, log=output, errors=errors, limit_seconds=limit_seconds
+        )
+        return Said(done.code, *(path.read_text(encoding="utf-8", errors="replace") for path in (output, errors)))
+
+
 def run_command(
-    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], log: Path, limit_seconds: float
+    command: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    limit_seconds: float,
+    errors: Path | None = None,
 ) -> Outcome:
-    """Run `command` with exactly this environment; its output goes to `log`; nothing that it started survives."""
+    """Run `command` with exactly this environment; nothing that it started survives.
+
+    Its output goes to `log`, and so do its errors where they have no file.
+    """
     started = time.monotonic()
-    with log.open("wb") as output:
+    with log.open("wb") as output, errors.open("wb") if errors else nullcontext(subprocess.STDOUT) as complaints:
         process = subprocess.Popen(
             list(command),
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=complaints,
             start_new_session=True,
         )
         code, family = _wait(process, started + limit_seconds)
@@ -66,14 +98,16 @@ def _wait(process: subprocess.Popen, deadline: float) -> tuple[int | None, dict]
     """The exit code, or None at the deadline; and every process that the command was seen to start."""
     import psutil
 
-    family = {process.pid: psutil.Process(process.pid)}
+    family, pause = {process.pid: psutil.Process(process.pid)}, _FIRST_POLL_SECONDS
     while True:
         _look_for_children(family)
         if process.poll() is not None:
+            _look_for_children(family)  # it may have started some since
             return process.returncode, family
         if time.monotonic() > deadline:
             return None, family
-        time.sleep(_POLL_SECONDS)
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL_SECONDS)
 
 
 def _look_for_children(family: dict) -> None:
@@ -82,8 +116,17 @@ def _look_for_children(family: dict) -> None:
 
     for process in psutil.process_iter(["ppid"]):
         parent = family.get(process.info["ppid"])
-        if parent is not None and family.get(process.pid) != process and parent.is_running():
+        born = parent is not None and parent.is_running()
+        if family.get(process.pid) != process and (born or _session(process.pid) in family):
             family[process.pid] = process
+
+
+def _session(pid: int) -> int | None:
+    """The process that leads the session of `pid`: it tells what a command started whose own process has ended."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def _end(family: Mapping) -> None:

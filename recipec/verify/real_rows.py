@@ -127,9 +127,9 @@ def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool) -> int |
         return None
     rows = train["rows"] if exact else train["counted"]
     if stage.method.generates:  # steps of whole generations
-        each = stage.choice["global_batch_size"] * facts["updates"]
-        generations = max(1, rows * facts["per_prompt"] // each)
-        return ceil(facts["epochs"] * generations * facts["updates"] * facts.get("answer_passes", 1))
+        each = stage.choice["global_batch_size"] * facts.get("updates", 1)
+        generations = max(1, rows * facts.get("per_prompt", 1) // each)
+        return ceil(facts["epochs"] * generations * facts.get("updates", 1) * facts.get("answer_passes", 1))
     sequences = train["tokens"] / facts["max_length"] if stage.choice["packing"] else rows
     return ceil(facts["epochs"] * max(1, ceil(sequences / stage.choice["global_batch_size"])))
 

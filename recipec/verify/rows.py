@@ -15,6 +15,7 @@ from msgspec import Struct
 from recipec.axes import KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.verify.bundle import assigned, function, literal_keywords
+from recipec.verify.new_tokens import new_tokens_of
 
 Row = dict[str, Any]
 _FURTHER = re.compile(r"-\d+$")  # of the name of a converter: another way to write rows of its format
@@ -43,6 +44,7 @@ class SourceData(Struct, frozen=True):
     calls: bool = False  # messages may call tools
     handed: tuple[str, ...] = ()  # columns that rewards read
     hardness: str = ""  # the column that orders the rows; empty where none does
+    new_tokens: tuple[str, ...] = ()  # of the bundle: rows have them
 
 
 class StageData(Struct, frozen=True):
@@ -50,6 +52,7 @@ class StageData(Struct, frozen=True):
 
     stage: str
     sources: tuple[SourceData, ...]
+    trained: int  # how many of them, the first ones, are trained on
 
 
 class BundleData(Struct, frozen=True):
@@ -70,7 +73,8 @@ def bundle_data(script: Path) -> BundleData:
 
 def _stage(script: Path, given: Mapping[str, Any]) -> StageData:
     sources = [source for part in ("train", "eval", "test") for source in given.get(part) or ()]
-    return StageData(given["name"], tuple(_source(script, given, source) for source in sources))
+    trained = len(given.get("train") or ())
+    return StageData(given["name"], tuple(_source(script, given, source) for source in sources), trained)
 
 
 def _source(script: Path, stage: Mapping[str, Any], source: Mapping[str, Any]) -> SourceData:
@@ -84,7 +88,8 @@ def _source(script: Path, stage: Mapping[str, Any], source: Mapping[str, Any]) -
     calls = _may_call(script) and "messages" in columns
     handed = () if KINDS[format.kind].taught else _handed(script)
     hardness, length = stage.get("hardness", ""), stage["max_length"]
-    return SourceData(stage["name"], source, format.name, columns, content, length, calls, handed, hardness)
+    told = (stage["name"], source, format.name, columns, content, length, calls, handed, hardness)
+    return SourceData(*told, new_tokens_of(script.parent))
 
 
 def _handed(script: Path) -> tuple[str, ...]:
@@ -258,6 +263,7 @@ TOOL = {
     "description": "What is known of a word",
     "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
 }
+GROUP = 8  # rows that have one value in the column that rows are split by
 _FIRST_ID, _IDS = 20, 200  # behind the special tokens; the smallest vocabulary has one for every byte
 _LEAST_FOR_TOOLS = 512  # tokens: chat templates write a page around tools, and the small vocabulary needs many for it
 _TOKENS_PER_SENTENCE = 16  # with the stand-in's small vocabulary, chat markers not counted
@@ -275,7 +281,7 @@ def sample_rows(data: SourceData, count: int, split: SplitColumn | None, seed: i
 
 def split_value(split: SplitColumn, index: int) -> str:
     """What the row of this index has in the column that rows are split by: a day."""
-    return f"2024-01-{1 + (index % 4 if split.classes else index // 8 % 28):02d}"
+    return f"2024-01-{1 + (index % 4 if split.classes else index // GROUP % 28):02d}"
 
 
 def _row(data: SourceData, example: Example) -> Row:
@@ -294,7 +300,8 @@ class Example:
 
     def __init__(self, data: SourceData, index: int, rng: random.Random) -> None:
         self._data, self._index, self._rng = data, index, rng
-        self._question = f"{_sentence(rng)} number {index}"
+        new = f" {data.new_tokens[index % len(data.new_tokens)].strip()}" if data.new_tokens else ""
+        self._question = f"{_sentence(rng)}{new} number {index}"
         self._right = "label" not in data.columns or index % 2 == 0  # whether its one answer is the right one
         self.calls = data.calls and data.max_length >= _LEAST_FOR_TOOLS and index % 2 == 0
 

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,17 @@ from msgspec import Struct
 
 from recipec.axes import KINDS, Method
 from recipec.axes.strategies import ZERO3
+from recipec.verify.best import check_best
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.learn_checks import story
+from recipec.verify.new_tokens import check_new_tokens
 from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
 from recipec.verify.scores import check_scores
-from recipec.verify.sizes import batch_of
+from recipec.verify.seen import check_evaluated, check_training, patches_of
+from recipec.verify.sizes import RUN_STEPS, batch_of
+from recipec.verify.steps import check_steps
 from recipec.verify.substitutions import Situation, merged, substitutions
 
 LIMIT_SECONDS = 300.0
@@ -108,7 +112,7 @@ def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
     started, script = time.monotonic(), launch.sandbox.bundle.launcher
-    patches |= {"learned_tokens": counted_by(launch.sandbox.bundle), "first_step": True}
+    patches |= observed(launch.sandbox)
     outcome = launch.start("run", script, "--max-steps", str(launch.steps), **patches)
     if not outcome.ok and _died_in_teardown(launch, outcome):
         shutil.rmtree(launch.sandbox.outputs, ignore_errors=True)
@@ -120,6 +124,14 @@ def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
     if report.add(f"{script} runs to its end", "" if outcome.ok else outcome.tail(), how):
         check_outcome(launch, report)
     return outcome.ok
+
+
+def observed(sandbox: Sandbox) -> dict[str, Any]:
+    """The patches that note what a run does, and change nothing of it but what it takes back at its end."""
+    answers = {f"{stage.folder}train.py": answers_of(stage.method) for stage in sandbox.bundle.stages}
+    sandbox.evaluated.mkdir(exist_ok=True)
+    noted = patches_of(sandbox.bundle, answers, sandbox.evaluated)
+    return {"learned_tokens": counted_by(sandbox.bundle), "first_step": True, "best_is_loaded": True} | noted
 
 
 def counted_by(bundle: Bundle) -> dict[str, dict[str, Any]]:
@@ -151,7 +163,6 @@ def _saved(sandbox: Sandbox) -> bool:
 
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-LEAST_OF_RATE = 0.3  # that the few steps of a run reach of the planned rate, before it falls
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
@@ -171,8 +182,12 @@ def _check_evaluation(launch: Rehearsal, stage: BundleStage, report: VerifyRepor
     whens = ("before", "after", *["merged"] * merged)
     evaluations = {when: read_json(folder / "quick" / f"{when}.json") for when in whens}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
-    problems = [*evaluation_problems(evaluations, stage.method.writes), *unchanged_problems(evaluations)]
+    few = stage.method.generates and launch.steps <= RUN_STEPS  # whose few answers may stay as they were
+    unchanged = [] if few else unchanged_problems(evaluations)
+    problems = [*evaluation_problems(evaluations, stage.method.writes), *unchanged]
     report.add(f"{stage.name}: the evaluations are there: {', '.join(whens)}", problems, passed)
+    rows = read_json(sandbox.outputs / stage.name / "seen.json").get("rows", {})
+    check_evaluated(stage, rows, sandbox.evaluated, evaluations["after"].get("rows", 0), report)
     if "perplexity" in evaluations["after"].get("metrics", {}):
         check_scores(sandbox, launch.patches, stage, evaluations["after"], report)
 
@@ -186,16 +201,16 @@ def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) ->
     report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, bundle, stage, ranks), passed)
     if not stage.spreads.keeps_master:
         types = read_json(folder / "first_step.json")
-        seen = f"{types.get('float32')} tensors that the optimizer changes are float32 when its first step begins"
-        report.add(f"{stage.name}: it learns in float32", type_problems(types), seen)
+        said = f"{types.get('float32')} tensors that the optimizer changes are float32 when its first step begins"
+        report.add(f"{stage.name}: it learns in float32", type_problems(types), said)
     if not (stage.method.of_text or stage.decisions["packing"]):  # blocks do not begin where rows do
         learned = read_json(folder / "learned_tokens.json")
         report.add(f"{stage.name}: evaluate.py scores the tokens that train.py learns", *learned_problems(learned))
+    seen = read_json(folder / "seen.json")
+    check_training(stage, seen, launch.patches, report)
     history = log_history(folder)
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
-    rates = [entry["learning_rate"] for entry in history if "learning_rate" in entry]
-    seen = f"the largest logged learning_rate is {max(rates, default=0.0):.3g}"
-    report.add(f"{stage.name}: the steps change weights", rate_problems(rates, launch.rate(stage)), seen)
+    check_steps(stage, history, launch.rate(stage), report)
     unlogged = sorted(stage.watched - {name for entry in history for name in entry})
     problems = [f"{name} is not logged" for name in unlogged]
     report.add(f"{stage.name}: what the plan says to watch is logged", problems, ", ".join(sorted(stage.watched)))
@@ -203,6 +218,8 @@ def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) ->
         vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
         name = f"{stage.name}: it begins with random weights"
         report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
+    check_best(stage, folder, seen, report)
+    check_new_tokens(stage, bundle.root, folder, seen, report)
     saved = [path.name for path in saved_weights(folder, stage)]
     report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(saved))
 
@@ -218,16 +235,6 @@ def type_problems(types: Mapping[str, int]) -> list[str]:
         f"of {sum(types.values())} tensors that the optimizer changes {others} when its first step begins, so that "
         "small steps round to nothing: let train.py make what requires a gradient float32 once its trainer is made"
     ]
-
-
-def rate_problems(rates: Sequence[float], planned: float) -> list[str]:
-    """Why no step of a run changed a weight, or steps have another learning rate than planned, or put in its place."""
-    highest = max(rates, default=0.0)
-    if highest and LEAST_OF_RATE * planned <= highest <= planned * (1 + 1e-6):
-        return []
-    if highest:
-        return [f"the largest logged learning_rate is {highest:.3g}, and {planned:.3g} is planned: look at train.py"]
-    return ["every logged learning_rate is 0, so that no weight changes: look at warmup_steps in train.py"]
 
 
 def learned_problems(splits: Mapping[str, Mapping[str, int]]) -> tuple[list[str], str]:

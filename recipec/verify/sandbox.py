@@ -41,6 +41,11 @@ class Sandbox(Struct, frozen=True):
         return self.bundle.root / "outputs"
 
     @property
+    def evaluated(self) -> Path:
+        """Where the shim notes what evaluate.py does."""
+        return self.root / "evaluated"
+
+    @property
     def shape(self) -> Architecture | None:
         """The stand-in's; None where the model is used as it is."""
         if self.model == AS_IT_IS:
@@ -93,7 +98,7 @@ def copy_bundle(bundle: Bundle, root: Path) -> Bundle:
     """An untouched copy below `root`, without what runs of the original produced; `root` gets a home folder, too."""
     copy = root / "bundle"
     shutil.copytree(bundle.root, copy, ignore=_not_emitted(bundle.root))
-    shutil.copytree(bundle.root / RECORDS, copy / RECORDS, ignore=shutil.ignore_patterns("last"))
+    shutil.copytree(bundle.root / RECORDS, copy / RECORDS)
     (root / "home").mkdir()
     return read_bundle(copy)
 

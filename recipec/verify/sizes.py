@@ -25,7 +25,7 @@ _FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0
 
 def whole_generations(stage: BundleStage, steps: int) -> int:
     """So many steps, or more, that none of them is left of the last generation: no checkpoint has answers that wait."""
-    updates = stage.decisions["updates"] if stage.method.generates else 1
+    updates = stage.decisions.get("updates", 1)
     return -(-steps // updates) * updates
 
 
@@ -64,15 +64,15 @@ def _rows_of_epoch(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
     batch = batch_of(bundle, stage, ranks)
     if not stage.method.generates:
         return rows_of(RESUME_BATCHES, batch)
-    updates = stage.decisions["updates"]
+    updates = stage.decisions.get("updates", 1)
     prompts = batch * updates // group_of(bundle, stage, ranks)
     return prompts * max(1, math.ceil(RESUME_BATCHES) // updates)
 
 
 def group_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
     """Answers to a prompt here: as many as planned, or as a small batch can hold in whole groups."""
-    answers = batch_of(bundle, stage, ranks) * stage.decisions["updates"]
-    return max(size for size in range(1, stage.decisions["per_prompt"] + 1) if answers % size == 0)
+    answers = batch_of(bundle, stage, ranks) * stage.decisions.get("updates", 1)
+    return max(size for size in range(1, stage.decisions.get("per_prompt", 1) + 1) if answers % size == 0)
 
 
 def rows_of(batches: float, batch: int) -> int:

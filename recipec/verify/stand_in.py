@@ -25,6 +25,7 @@ from recipec.catalog.models import Model, model
 from recipec.catalog.templates import templates
 from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.new_tokens import new_tokens_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -93,6 +94,8 @@ def _reward_models(stage: BundleStage) -> Iterator[PlannedModel]:
 def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
     """Put every model into the private hub or data root below `root`, and say what they are; raises NoStandIn."""
     policy, *others = models_of(bundle)
+    for token in new_tokens_of(bundle.root):  # which its tokenizer cuts into pieces
+        texts = [text.replace(token, " ") for text in texts]
     first, marks = bundle.stages[0], marks_of(bundle)
     said, tokenizer = place_model(policy, root, texts, None, weights=not first.method.random_weights, marks=marks)
     beside = {
@@ -105,9 +108,10 @@ def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
 
 
 def marks_of(bundle: Bundle) -> tuple[str, ...]:
-    """What ends turns of the chat template that the bundle trains with: the model's tokenizer is taken to have it."""
+    """What ends turns of the chat template that the bundle trains with: the model's tokenizer is taken to have it, but
+    where the bundle adds it."""
     end = bundle.stages[0].decisions["template_end"]
-    return (end,) if end else ()
+    return (end,) if end and end not in new_tokens_of(bundle.root) else ()
 
 
 def place_model(
@@ -273,7 +277,7 @@ def _kv_heads(shape: Architecture) -> int:
 
 def _layers(shape: Architecture) -> dict[str, Any]:
     """A short window where there is one; a layer of each kind where a model has two."""
-    two = replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
+    two = replace(shape, hidden_size=HIDDEN, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
     if shape.mixer:
         return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
     if shape.whole:
@@ -286,7 +290,7 @@ def _layers(shape: Architecture) -> dict[str, Any]:
 def _experts(shape: Architecture) -> dict[str, Any]:
     """Four experts of which two are used, and the shared expert and dense layers of the real model."""
     if shape.moe is None:
-        return {}
+        return expert_keys(shape)
     shared, dense = (min(1, number) for number in (shape.moe.shared_intermediate_size, shape.moe.dense_layers))
     tiny = replace(
         shape.moe,

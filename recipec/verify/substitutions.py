@@ -81,7 +81,7 @@ class Situation(Struct, frozen=True):
         return max(map(self._steps_of, self.bundle.stages))
 
     def _steps_of(self, stage: BundleStage) -> int:
-        if not stage.method.generates:
+        if not stage.method.earns:
             return LEARN_STEPS
         return max(LEARN_FROM_REWARDS, whole_generations(stage, 1) * LEARN_GENERATIONS)
 
@@ -240,10 +240,14 @@ def _attention(given: Situation) -> Applied | None:
     return Applied(kernels[0], SDPA, {"attention": SDPA})
 
 
-def _four_bit(given: Situation) -> Applied | None:
-    if not any(BASES[stage.adapts.base].bits == 4 for stage in given.bundle.stages):
+def _quantized(given: Situation) -> Applied | None:
+    """The base of all stages is one; on a CPU bitsandbytes trains otherwise in 4 bits and in 8."""
+    bases = [BASES[stage.adapts.base] for stage in given.bundle.stages if stage.adapts.quantized]
+    if not bases:
         return None
-    return Applied("4-bit products of the GPU", "bitsandbytes' plain ones", {"four-bit-kernel": True})
+    patches = {("rounded-products" if base.rounds_inputs else "four-bit-kernel"): True for base in bases}
+    bits = " and ".join(dict.fromkeys(f"{base.bits}-bit" for base in bases))
+    return Applied(f"{bits} products of the GPU", "bitsandbytes' plain ones", patches)
 
 
 def _optimizer(given: Situation) -> Applied | None:
@@ -281,24 +285,30 @@ def _answers(given: Situation) -> Applied | None:
     if not stages:
         return None
     own = {f"{stage.folder}train.py": _generation(given, stage) for stage in stages}
-    planned = [f"{stage.decisions['per_prompt']} of {stage.decisions['max_new_tokens']} tokens" for stage in stages]
-    used = [f"{values['num_generations']} of {values['max_completion_length']} tokens" for values in own.values()]
+    planned = [
+        f"{stage.decisions.get('per_prompt', 1)} of {stage.decisions['max_new_tokens']} tokens" for stage in stages
+    ]
+    used = [
+        f"{values.get('num_generations', 1)} of {values['max_completion_length']} tokens" for values in own.values()
+    ]
     return Applied(", ".join(planned), ", ".join(used), {"script-arguments": own})
 
 
 def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     """A generation is learned from by as many steps as planned, of the batch here."""
+    written = {"max_completion_length": min(stage.decisions["max_new_tokens"], MOST_WRITTEN)}
+    if not stage.method.earns:
+        return written  # one answer for each prompt, learned from in one step
     batch = batch_of(given.bundle, stage, given.ranks)
     micro = stage.choice["micro_batch_size"] * min(given.ranks, stage.choice["world_size"])
     updates, group = stage.decisions["updates"], group_of(given.bundle, stage, given.ranks)
-    most = min(stage.decisions["max_new_tokens"], MOST_WRITTEN)
-    found = {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
-    return found | (ONE_PASS if stage.method.has_value_head else {})
+    found = {"num_generations": group, "steps_per_generation": batch // micro * updates}
+    return found | written | (ONE_PASS if stage.method.has_value_head else {})
 
 
 def _rewards(given: Situation) -> Applied | None:
     """A model of chance earns nothing from real ones."""
-    stages = [stage for stage in given.bundle.stages if stage.method.generates]
+    stages = [stage for stage in given.bundle.stages if stage.method.earns]
     if not stages or not given.learns:
         return None
     planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
@@ -343,7 +353,7 @@ TABLE = (
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
     Row("disk", "that the planned checkpoints fit on the disk", _disk),
     Row("attention", "what the GPU's kernel computes, its limits and its speed", _attention),
-    Row("4-bit layers", "the GPU's kernels and their rounding", _four_bit),
+    Row("quantized layers", "the GPU's kernels and their rounding", _quantized),
     Row("optimizer", "paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),
     Row("data loading", "loader processes and pinned memory", _loader),

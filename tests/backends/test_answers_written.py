@@ -12,10 +12,15 @@ def thinking(base: str, said: str) -> Tables:
     return with_key(with_key(BASES[base], "model.name", "Qwen/Qwen3-1.7B"), "data.reasoning", said)
 
 
-@pytest.mark.parametrize(("base", "told_by"), [("grpo", "train.py"), ("rloo", "train.py"), ("ppo", "rows.py")])
+@pytest.mark.parametrize(
+    ("base", "told_by"),
+    [("grpo", "train.py"), ("rloo", "train.py"), ("ppo", "rows.py"), ("on-policy-distill", "train.py")],
+)
 def test_prompts_may_ask_for_the_mode_without_thinking(tmp_path: Path, base: str, told_by: str) -> None:
     """Its configuration or rows.py tells the trainer; rows, which rewards are given, have no such column."""
-    files = texts(good(tmp_path, thinking(base, "off")))
+    recipe = thinking(base, "off")
+    recipe = with_key(recipe, "alignment.teacher", "Qwen/Qwen3-8B") if "teacher" in recipe["alignment"] else recipe
+    files = texts(good(tmp_path, recipe))
     assert '"enable_thinking": False' in files[told_by] and '"enable_thinking": False' in files["rows.py"]
     assert "part.map" not in files["train.py"]
 

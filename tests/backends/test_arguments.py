@@ -34,6 +34,8 @@ MUST = {
     "KTOConfig": COMMON | {"disable_dropout"},
     "RewardConfig": COMMON | {"disable_dropout"},
     "PPOConfig": COMMON - {"max_length", "train_sampling_strategy"} | {"value_clip_range", "reward_weights"},
+    "DistillationConfig": COMMON - {"max_length", "train_sampling_strategy"}
+    | {"top_p", "top_k", "repetition_penalty", "shuffle_dataset", "disable_dropout"},
     "RLOOConfig": COMMON - {"max_length", "train_sampling_strategy"}
     | {
         *("num_generations_eval", "num_iterations", "top_p", "top_k", "repetition_penalty"),
@@ -53,6 +55,7 @@ NOT_READ = {"pretrain": {"model_init_kwargs"}}  # method -> arguments that it do
 SHAPES = {
     "lora-single": {"tf32", "assistant_only_loss"},
     "qlora": {"tf32", "assistant_only_loss"},
+    "lora-int8": {"tf32", "assistant_only_loss"},
     "lora-ddp": {
         *("tf32", "completion_only_loss"),
         *("ddp_find_unused_parameters", "chat_template_path"),
@@ -72,6 +75,7 @@ SHAPES = {
     "rloo": {"tf32"},
     "ppo": {"tf32"},
     "distill": {"tf32", "assistant_only_loss"},
+    "on-policy-distill": {"tf32"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
@@ -161,6 +165,14 @@ def test_the_decay_is_a_share_of_the_steps(tmp_path: Path, max_steps: int | None
     text = texts(good(tmp_path, recipe))["train.py"]
     assert 'lr_scheduler_type="warmup_stable_decay",' in text
     assert f'lr_scheduler_kwargs={{"num_decay_steps": int(0.1 * {steps}' in text
+
+
+@pytest.mark.parametrize(("schedule", "told"), [("warmup-stable-decay", True), ("cosine", False)])
+def test_the_checkpoint_before_the_decay_is_spoken_of(tmp_path: Path, schedule: str, told: bool) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "train.schedule", schedule), "train.eval_every", 0.02)
+    readme = texts(good(tmp_path, recipe))["README.md"]
+    assert ("`train.keep_checkpoints = 7` keeps it" in readme.replace("\\", "")) == told
+    assert ("| keep_checkpoints | 3 |" in readme) == told
 
 
 @pytest.mark.parametrize("patience", [0, 1, 7])
@@ -328,13 +340,16 @@ def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, rec
 
 @pytest.mark.parametrize(
     ("strategy", "adaptation", "reenters"),
-    [("zero3", "lora", True), ("zero3", "full", False), ("zero2", "lora", False), ("fsdp", "lora", False)],
+    [
+        *(("zero3", "lora", True), ("zero3", "full", False), ("zero2", "lora", False), ("fsdp", "lora", False)),
+        ("ddp", "lora-int8", True),
+    ],
 )
 @pytest.mark.parametrize("base", ["full-fsdp", "dpo-full"])
 def test_layers_are_recomputed_as_trl_recomputes_them(
     tmp_path: Path, base: str, strategy: str, adaptation: str, reenters: bool
 ) -> None:
-    """Told another value, TRL 1.16 warns and takes this one."""
+    """Told another value, TRL 1.16 warns and takes this one; 8-bit layers keep their inputs with the other one."""
     train = {"strategy": strategy, "adaptation": adaptation, "activation_checkpointing": True}
     recipe = with_key(with_key(BASES[base], "train", train), "hardware.gpus_per_node", 8)
     [(_, found)] = _stages(tmp_path, recipe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import re
 import subprocess
@@ -10,9 +11,11 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from compiling import BASES, CHAT, OF_METHOD, compiled, good, texts, with_key, write_data
+from compiling import BASES, CHAT, OF_METHOD, PAIRS, compiled, good, texts, toml, with_key, write_data
 from jsonschema import Draft7Validator
+from pyarrow import parquet
 
 from recipec.axes import METHODS, Method
 from recipec.compiler import Compilation, compile_recipe
@@ -81,7 +84,7 @@ CARRYING = {  # what rows hold, of which the lines of prepare_data.py and rows.p
     "tools in two stages": ("sft-kto", {"train": "rows.jsonl", "ignore": ["topic"]}, _TOPICS),
     "weights beside a hub": ("lora-single", {"train": ["rows.jsonl", _HUB], "ignore": ["id"]}, _WEIGHED),
     "tokens before pairs": ("sft-dpo", {"train": "rows.jsonl"}, _TOKENS),
-    "tokens": ("lora-single", {"train": [{"path": "rows.jsonl", "weight": 2}, "row?.jsonl"]}, _TOKENS),
+    "tokens": ("lora-single", {"train": [{"path": "rows.jsonl", "weight": 2}, "mor?.jsonl"]}, _TOKENS),
     "four names of thoughts": ("lora-single", {"train": "rows.jsonl", "reasoning": "keep"}, _THOUGHTS),
 }
 
@@ -90,11 +93,59 @@ CARRYING = {  # what rows hold, of which the lines of prepare_data.py and rows.p
 def test_what_rows_carry_emits_clean_code(tmp_path: Path, what: str) -> None:
     base, data, rows = CARRYING[what]
     write_data(tmp_path)
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("rows", "more"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = BASES[base]
     for key, value in data.items():
         recipe = with_key(recipe, f"data.{key}", value)
     _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
+
+
+_DATED = [row | {"at": "2026-01-31", "id": n} for n, row in enumerate(5 * CHAT)]
+_SUMS = [{"instruction": f"Add {n} and 1.", "output": str(n + 1), "": str(n)} for n in range(40)]
+READ = {  # how rows are read: each way has lines of its own in prepare_data.py
+    "Parquet": ("lora-single", "rows.parquet", {}, 5 * CHAT),
+    "Parquet by time": ("lora-single", "rows.parquet", {"split": {"time": "at"}, "ignore": ["id"]}, _DATED),
+    "Parquet by group": ("sft-dpo", "rows.parquet", {"split": {"group": "id"}, "ignore": ["at"]}, _DATED),
+    "Parquet beside the Hub": ("lora-single", ["rows.parquet", _HUB], {"ignore": ["id", "at"]}, _DATED),
+    "CSV": ("lora-ddp", "rows.csv", {"ignore": [""]}, _SUMS),
+    "any file": ("lora-single", "rows.*", {"system": "Be kind."}, 5 * CHAT),
+}
+
+
+@pytest.mark.parametrize("what", READ)
+def test_every_way_to_read_rows_emits_clean_code(tmp_path: Path, what: str) -> None:
+    base, train, data, rows = READ[what]
+    write_data(tmp_path)
+    first = train[0] if isinstance(train, list) else train
+    _write_rows(tmp_path / first.replace("*", "json"), rows)
+    pairs = [row | {"id": n} for n, row in enumerate(5 * PAIRS)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    recipe = with_key(BASES[base], "data.train", train)
+    for key, value in data.items():
+        recipe = with_key(recipe, f"data.{key}", value)
+    bundle = texts(good(tmp_path, recipe))
+    _assert_clean(_written(tmp_path / "out", bundle))
+    assert ("pyarrow==" in bundle["requirements.txt"]) is ("ParquetFile" in bundle["prepare_data.py"])
+
+
+def _write_rows(file: Path, rows: list[dict[str, object]]) -> None:
+    if file.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), file)
+    elif file.suffix == ".csv":
+        with file.open("w", newline="") as text:
+            table = csv.DictWriter(text, rows[0])
+            table.writeheader()
+            table.writerows(rows)
+    else:
+        file.write_text(json.dumps(rows))
+
+
+def test_a_recipe_with_a_long_name_emits_clean_code(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    recipe = tmp_path / f"{'long-' * 16}name.toml"
+    recipe.write_text(toml(BASES["sft-dpo"]), encoding="utf-8")
+    _assert_clean(_written(tmp_path / "out", texts(compile_recipe(recipe))))
 
 
 def test_the_readme_says_what_is_left_to_the_chat_template_of_results_of_tools(tmp_path: Path) -> None:
@@ -281,13 +332,21 @@ def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[s
 
 @pytest.mark.parametrize(
     ("name", "folder", "adapter"),
-    [("full-fsdp", "outputs/sft", False), ("lora-single", "outputs/sft/merged", True), ("reward", "", False)],
+    [
+        ("full-fsdp", "outputs/sft", False),
+        ("lora-single", "outputs/sft/merged", True),
+        ("qlora", "outputs/sft/merged", True),
+        ("reward", "", False),
+    ],
 )
 def test_the_readme_says_how_another_recipe_goes_on(tmp_path: Path, name: str, folder: str, adapter: bool) -> None:
     readme = texts(good(tmp_path, BASES[name]))["README.md"]
     result = readme.split("## The result\n")[1].split("\n## Stage")[0]
     assert (f'name = "./THIS_FOLDER/{folder}"\n' in result) is bool(folder)
     assert ('`init_from = "./THIS_FOLDER/outputs/sft"`' in result) is adapter
+    refused = "Only continued pretraining or supervised fine-tuning goes on from an adapter"
+    assert (refused in result) is adapter is ("`single` or `ddp`" in result)  # BAD-080, BAD-081
+    assert ('`train.adaptation = "qlora"`' in result) is (name == "qlora")
     assert ("plan and build that recipe when this run has ended" in result) is bool(folder)
 
 
@@ -314,11 +373,9 @@ def test_a_packed_batch_is_judged_by_its_rows(tmp_path: Path, packing: bool, bat
     recipe["data"] = {**recipe["data"], "tokens_per_example": 256, "max_length": 1024}
     recipe["hardware"] = {"gpu": "h100"}
     readme = texts(good(tmp_path, recipe))["README.md"]
-    mark = {
-        True: "[x] Global batch of 32 or more: the global batch has 32",
-        False: "[ ] Global batch of 32 or more: the global",
-    }
-    assert f"- {mark[met]}" in readme
+    held = f"about {4 * batch} rows in {batch} packed sequences" if packing else f"{batch} sequences"
+    said = f"the global batch has {held}{'' if met else ', which is fewer'}"
+    assert f"- [{'x' if met else ' '}] Global batch of 32 or more: {said}\n" in readme
 
 
 def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:
@@ -328,10 +385,13 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
     assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
 
 
-@pytest.mark.parametrize(("name", "quantized"), [("qlora", True), ("lora-single", False)])
-def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, quantized: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"), [("qlora", "unquantized base"), ("lora-int8", "very weights"), ("lora-single", "The sum of base")]
+)
+def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, says: str) -> None:
     bundle = texts(good(tmp_path, BASES[name]))
-    assert ("unquantized base" in bundle["merge_adapter.py"]) is quantized
+    assert says in bundle["merge_adapter.py"]
+    assert ("dequantize" in bundle["merge_adapter.py"]) is (name == "lora-int8")
     assert re.search(r"write \d+\.\d GiB into\s`outputs/\w+/merged`", bundle["README.md"])
 
 
@@ -341,7 +401,8 @@ def test_the_readme_says_what_is_ignored_and_what_each_part_is_for(tmp_path: Pat
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = with_key(with_key(BASES["lora-single"], "data.train", "rows.jsonl"), "data.ignore", ["id", "source"])
     del recipe["data"]["examples"], recipe["data"]["tokens_per_example"]
-    readme = texts(compiled(tmp_path, with_key(recipe, "data.eval", "held.jsonl")))["README.md"]
+    recipe = with_key(with_key(recipe, "data.eval", "held.jsonl"), "train.max_steps", 90)
+    readme = texts(compiled(tmp_path, recipe))["README.md"]
 
     data, held = (
         next(line for line in readme.splitlines() if line.startswith(f"- {part}: ")) for part in ("Data", "Held out")
@@ -448,6 +509,27 @@ def test_the_trainer_of_distillation_knows_the_sides_of_its_plan_alone(
     found = [name for name in ("get_base_model", "DTensor", "prepare_deepspeed") if name in trainer]
     assert found == list(sides)
     assert "is_peft_model" not in trainer and "zero_stage" not in trainer
+
+
+@pytest.mark.parametrize(("strategy", "shards"), [("single", False), ("ddp", False), ("zero2", False), ("zero3", True)])
+def test_a_teacher_of_written_answers_is_sharded_by_zero3_alone(tmp_path: Path, strategy: str, shards: bool) -> None:
+    recipe = with_key(BASES["on-policy-distill"], "hardware.gpus_per_node", 1 if strategy == "single" else 2)
+    trainer = texts(good(tmp_path, with_key(recipe, "train.strategy", strategy)))["on_policy.py"]
+    assert ("prepare_deepspeed" in trainer) is shards
+    assert ("device_map" in trainer) is not shards
+
+
+@pytest.mark.parametrize(
+    ("strategy", "precision", "casts"),
+    [("ddp", "bf16", True), ("ddp", "fp32", False), ("fsdp", "bf16", False), ("zero2", "bf16", False)],
+)
+def test_a_loss_of_written_answers_is_cast_where_accelerate_casts(
+    tmp_path: Path, strategy: str, precision: str, casts: bool
+) -> None:
+    """FSDP2 and DeepSpeed hold the weights in the type that is computed in."""
+    recipe = with_key(with_key(BASES["on-policy-distill"], "hardware.gpus_per_node", 2), "train.strategy", strategy)
+    trainer = texts(good(tmp_path, with_key(recipe, "train.precision", precision)))["on_policy.py"]
+    assert ("self.accelerator.autocast()" in trainer) is casts
 
 
 @pytest.mark.parametrize(("strategy", "learns"), [("ddp", True), ("fsdp", True), ("zero2", False)])

@@ -1,4 +1,4 @@
-"""Adapters on a 4-bit base train in fp32: TRL casts them to bf16, in which small steps round to nothing."""
+"""Adapters on a quantized base train in fp32: TRL casts them to bf16, in which small steps round to nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ CAST = "        parameter.data = parameter.data.float()\n"
         ({"adaptation": "qlora"}, True),
         ({"adaptation": "qlora", "strategy": "ddp"}, True),
         ({"adaptation": "qlora", "strategy": "zero2"}, False),  # DeepSpeed keeps fp32 masters
+        ({"adaptation": "lora-int8"}, True),
         ({"adaptation": "lora"}, False),  # PEFT makes them fp32
     ],
     ids=str,

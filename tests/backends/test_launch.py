@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -215,19 +216,43 @@ def started(folder: Path, node: int, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("old", ["", "failed 1"])
+@pytest.mark.parametrize("old", ["", "node 0 at 1"])
 def test_the_other_nodes_stop_when_the_first_fails(tmp_path: Path, old: str) -> None:
     launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
-    sign = tmp_path / "bundle" / "outputs" / "first-node.txt"
-    sign.write_text(f"{old}\n")  # of an earlier run
+    failed = tmp_path / "bundle" / "outputs" / "failed-node.txt"
+    failed.write_text(f"{old}\n")  # of an earlier run
     program(tmp_path, "accelerate", "exec sleep 100")
-    program(tmp_path, "python", "[ $1 != -c ] || exit 0; sleep 7; exit 3")
+    program(tmp_path, "python", "[ $1 != -c ] || exit 0; sleep 4; exit 3")
     second = started(tmp_path, 1)
     first = started(tmp_path, 0)
     assert first.wait(30) == 3
     assert second.wait(30) == 1
-    assert "The first node has failed" in (second.stderr.read() if second.stderr else "")
-    assert sign.read_text().startswith("failed ")
+    assert "Another node has failed (node 0 at " in (second.stderr.read() if second.stderr else "")
+    assert failed.read_text().startswith("node 0 at ") and failed.read_text() != f"{old}\n"
+
+
+def test_all_nodes_stop_when_one_behind_the_first_fails(tmp_path: Path) -> None:
+    """The first and the third would wait for the second until their collectives time out."""
+    launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
+    program(tmp_path, "accelerate", 'case "$*" in *"machine_rank 1"*) sleep 4; exit 5;; esac; exec sleep 100')
+    nodes = [started(tmp_path, node, NNODES="3", **OTHER) for node in (0, 1, 2)]
+    assert [node.wait(30) for node in nodes] == [1, 5, 1]
+    for node in (nodes[0], nodes[2]):
+        assert "Another node has failed (node 1 at " in (node.stderr.read() if node.stderr else "")
+    failed = tmp_path / "bundle" / "outputs" / "failed-node.txt"
+    assert failed.read_text().startswith("node 1 at "), "those that it stopped put no name over it"
+
+
+def test_a_node_that_is_ended_from_outside_has_failed_and_one_that_is_done_has_not(tmp_path: Path) -> None:
+    launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
+    failed = tmp_path / "bundle" / "outputs" / "failed-node.txt"
+    assert not failed.exists()
+    program(tmp_path, "accelerate", "exec sleep 100")
+    node = started(tmp_path, 1)
+    time.sleep(3)
+    node.terminate()
+    assert node.wait(30) != 0
+    assert failed.read_text().startswith("node 1 at ")
 
 
 @pytest.mark.parametrize(

@@ -160,10 +160,23 @@ def test_the_new_build_is_not_put_over_a_file_of_the_users(out: Path, own: Calla
         new = f'{{\n  "lr": {number},\n  "b": 2\n}}\n'
         result = build(out, changed(ds=new))
         assert (out / "configs/ds.json.new2").read_text() == new
-        assert result.changes[2].note.endswith("your version is kept, the new build is in configs/ds.json.new2")
+        assert result.changes[2].note.endswith(": yours are kept, the new build is in configs/ds.json.new2")
         assert beside.is_dir() or beside.read_text() == "mine\n"
     assert (out.parent / "precious.txt").read_text() == "mine\n"
     assert sorted(path.name for path in (out / "configs").iterdir()) == ["ds.json", "ds.json.new", "ds.json.new2"]
+
+
+@pytest.mark.parametrize("conflict", ["markers", "keep"])
+def test_a_conflict_loses_nothing_that_only_the_new_build_changed(out: Path, conflict: str) -> None:
+    (out / "train.py").write_text("one\nmine\nthree\n")
+    (out / "configs/ds.json").write_text('\ufeff{\n  "lr": 5,\n  "b": 2\n}\n')
+    new = changed(train="one\nnew\nthree\nfour\n", ds='{\n  "lr": 7,\n  "b": 3\n}\n')
+
+    assert build(out, new, conflict=conflict).exit_code == (conflict == "markers")
+    assert json.loads((out / "configs/ds.json").read_text()) == {"lr": 5, "b": 3}
+    assert (out / "configs/ds.json.new").exists() is (conflict == "markers")
+    found = (out / "train.py").read_text()
+    assert found.endswith("three\nfour\n") and (found == "one\nmine\nthree\nfour\n") is (conflict == "keep")
 
 
 def test_json_that_cannot_be_read_stays_with_the_new_build_beside_it(out: Path) -> None:

@@ -165,13 +165,34 @@ def test_relative_folder_and_the_current_one(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "train.py").exists() and (tmp_path / "other/train.py").exists()
 
 
-def test_a_damaged_lock_is_no_loss(tmp_path: Path) -> None:
+@pytest.mark.parametrize("force", [False, True])
+def test_a_damaged_lock_does_not_hand_the_folder_to_any_recipe(tmp_path: Path, force: bool) -> None:
+    """It names the recipe of the bundle. Without it, or with --force, a build makes a new one."""
     build(tmp_path / "out", FILES)
-    good = tree(tmp_path)
-    (tmp_path / "out/.recipec/lock.json").write_text("<<<<<<<")
-
-    assert build(tmp_path / "out", FILES).exit_code == 0
+    good, lock = tree(tmp_path), tmp_path / "out/.recipec/lock.json"
+    lock.write_text("<<<<<<<")
+    damaged = tree(tmp_path)
+    if not force:
+        refused = build(tmp_path / "out", FILES | {"train.py": "of another recipe"})
+        assert (codes(refused), refused.exit_code) == (["E0704"], 2) and ".recipec/lock.json cannot" in note(refused)
+        assert "lock.json and build again" in refused.diagnostics[0].help[0] and tree(tmp_path) == damaged
+        lock.unlink()
+    assert build(tmp_path / "out", FILES, force=force).exit_code == 0
     assert tree(tmp_path) == good
+
+
+def test_a_file_that_is_too_large_to_be_compared_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build(out, FILES)
+    os.truncate(out / "train.py", 65 * 2**20)
+    result = build(out, FILES)
+    assert codes(result) == ["E0702"]
+    assert f"{out}/train.py: it is larger than 64 MiB; nothing was written" in note(result)
+    assert f"copy {out}/.recipec/last/train.py over it" in result.diagnostics[0].help[0]
+    shutil.copy(out / ".recipec/last/train.py", out / "train.py")
+    assert build(out, FILES).exit_code == 0
+    os.truncate(out / ".recipec/last/train.py", 65 * 2**20)
+    assert f"restore {out}/.recipec from" in build(out, FILES).diagnostics[0].help[0]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere; test_interrupted.py injects the errors")

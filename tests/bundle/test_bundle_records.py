@@ -102,4 +102,5 @@ def test_a_lock_with_paths_outside_the_bundle_is_not_believed(tmp_path: Path) ->
         assert read_lock(tmp_path / "out") is not None
         lock.write_text(json.dumps(json.loads(lock.read_text()) | damage))
         assert read_lock(tmp_path / "out") is None
+        lock.unlink()
         assert build(tmp_path / "out", {"train.py": TEXT}).exit_code == 0

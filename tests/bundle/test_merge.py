@@ -91,21 +91,28 @@ def test_separate_edits_are_both_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "mine", "new", "merged"),
+    ("last", "mine", "new", "merged", "conflicts"),
     [
-        ({"a": 1}, {"a": 1, "mine": 2}, {"a": 3}, {"a": 3, "mine": 2}),
-        ({"z": {"lr": 1, "b": 2}}, {"z": {"lr": 5, "b": 2}}, {"z": {"lr": 1, "b": 3}}, {"z": {"lr": 5, "b": 3}}),
-        ({"a": 1, "b": 2}, {"b": 2}, {"a": 1, "b": 3}, {"b": 3}),
-        ({"a": 1}, {"a": 2}, {"a": 3}, None),
-        ({"a": 1}, {}, {"a": 3}, None),
-        ({"a": 1}, {"a": True}, {"a": 1.0}, None),
-        ({}, {"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}),
-        ([1], [1, 2], [0, 1], None),
+        ({"a": 1}, {"a": 1, "mine": 2}, {"a": 3}, {"a": 3, "mine": 2}, 0),
+        ({"z": {"lr": 1, "b": 2}}, {"z": {"lr": 5, "b": 2}}, {"z": {"lr": 1, "b": 3}}, {"z": {"lr": 5, "b": 3}}, 0),
+        ({"a": 1, "b": 2}, {"b": 2}, {"a": 1, "b": 3}, {"b": 3}, 0),
+        ({"a": 1}, {"a": 2}, {"a": 3}, {"a": 2}, 1),
+        ({"a": 1}, {}, {"a": 3}, {}, 1),
+        ({"a": 1}, {"a": True}, {"a": 1.0}, {"a": True}, 1),
+        ({"z": {"lr": 1, "b": 2}}, {"z": {"lr": 5, "b": 2}}, {"z": {"lr": 7, "b": 3}}, {"z": {"lr": 5, "b": 3}}, 1),
+        ({}, {"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}, 0),
+        ([1], [1, 2], [0, 1], [1, 2], 1),
     ],
 )
-def test_json_merges_by_key(last: Any, mine: Any, new: Any, merged: Any) -> None:
-    text = merge_json(*(json.dumps(side) for side in (last, mine, new)))
-    assert (text and json.loads(text)) == merged
+def test_json_merges_by_key(last: Any, mine: Any, new: Any, merged: Any, conflicts: int) -> None:
+    found = merge_json(*(json.dumps(side) for side in (last, mine, new)))
+    assert (json.loads(found.text), found.conflicts) == (merged, conflicts)
+
+
+def test_what_is_kept_of_a_conflict_are_the_changed_lines() -> None:
+    last, mine, new = "a\nb\nc\nd\n", "a\nMINE\nc\nd\n", "a\nB\nC\nD\n"
+    assert merge_text(last, mine, new, keep=True) == Merged("a\nMINE\nC\nD\n", 1)
+    assert merge_text(last, "a\nMINE\nmore\nc\nd\n", new, keep=True) == Merged("a\nMINE\nmore\nc\nd\n", 1)
 
 
 @pytest.mark.parametrize("text", NOT_JSON)

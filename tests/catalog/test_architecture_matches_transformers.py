@@ -19,6 +19,8 @@ TINY = {
 }
 EXPERTS = {"num_experts_per_tok": 2, "num_experts": 6, "num_local_experts": 6, "moe_intermediate_size": 20}
 ATTENTION_ALONE = {"layer_types": ["attention"] * 4, "num_local_experts": 0, "mamba_n_heads": 4}
+STATE_SPACE = {"layer_types": ["mamba", "attention"] * 2, "mamba_n_heads": 6, "mamba_d_state": 10}
+STATE_SPACE |= {"mamba_n_groups": 2, "shared_intermediate_size": 56, "num_local_experts": 0}
 GLM = {**EXPERTS, "n_routed_experts": 6, "n_shared_experts": 2, "first_k_dense_replace": 1}
 DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
 GEMMA4 = {"layer_types": ["sliding_attention", "full_attention"] * 2, "head_dim": 8, "global_head_dim": 12}
@@ -39,6 +41,9 @@ VARIANTS = {
     "gemma2 untied": {"tie_word_embeddings": False, "head_dim": 8},
     "gpt_neox": {"num_key_value_heads": 4},
     "granitemoehybrid": {**ATTENTION_ALONE, "shared_intermediate_size": 56},
+    "granitemoehybrid with mamba": STATE_SPACE,
+    "granitemoehybrid with mamba and experts": {**STATE_SPACE, **EXPERTS, "mamba_expand": 3},
+    "granitemoehybrid with experts": {**ATTENTION_ALONE, **EXPERTS, "shared_intermediate_size": 56},
     "glm4_moe": GLM,
     "glm4_moe with norms, biases and head_dim": {**GLM, "use_qk_norm": True, "attention_bias": True, "head_dim": 16},
     "glm4_moe with experts everywhere": {**GLM, "n_shared_experts": 1, "first_k_dense_replace": 0},
@@ -46,6 +51,7 @@ VARIANTS = {
     "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
     "gemma4_text": GEMMA4,
     "gemma4_text whose keys are values": SHARED_VALUES,
+    "gemma4_text with experts": {**SHARED_VALUES, **EXPERTS, "enable_moe_block": True, "top_k_experts": 3},
     "gemma4_unified_text": GEMMA4,
     "gemma4_unified_text whose keys are values": SHARED_VALUES,
     "starcoder2 without biases": {"use_bias": False},
@@ -101,13 +107,13 @@ def test_the_types_that_score_are_those_with_a_class_and_a_head(model_type: str)
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if MODEL_TYPES[v.split()[0]].moe])
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if architecture_from_config(config_of(v)).moe])
 def test_the_real_experts_are_as_stated(variant: str) -> None:
     moe = architecture_from_config(config_of(variant)).moe
     layers = real_model(config_of(variant)).base_model.layers
-    blocks = [layer.mlp for layer in layers if has_experts(layer)]
+    blocks = [block for layer in layers if (block := block_of(layer))]
     assert len(layers) - len(blocks) == moe.dense_layers
-    assert {type(block).__name__ for block in blocks} == {moe.block}
+    assert {moe.block} in [{type(each).__name__ for each in some} for some in (blocks, [b.experts for b in blocks])]
     assert {block.experts.gate_up_proj.ndim for block in blocks} == {3}, "experts are not fused 3-D parameters"
 
 
@@ -140,7 +146,12 @@ def linears(layer) -> list[tuple[str, int, int]]:
 
 
 def has_experts(layer) -> bool:
-    return hasattr(getattr(layer, "mlp", None), "experts")
+    return block_of(layer) is not None
+
+
+def block_of(layer):
+    """The module that holds the experts: the layer itself where they stand beside the plain block."""
+    return next((module for module in layer.modules() if hasattr(module, "experts")), None)
 
 
 def embeddings(model) -> int:

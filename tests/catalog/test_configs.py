@@ -136,7 +136,7 @@ def test_heads_of_the_whole_sequence(config: dict, heads: tuple) -> None:
     [
         ({"hidden_size_per_layer_input": 256}, "hidden_size_per_layer_input"),
         ({"num_kv_shared_layers": 2}, "num_kv_shared_layers"),
-        ({"enable_moe_block": True}, "enable_moe_block"),
+        ({"enable_moe_block": True}, "top_k_experts"),
         ({"per_layer_config": {"1": {"head_dim": 16}}}, "per_layer_config"),
         ({"per_layer_config": {"1": {"head_dim": 16}, "3": {"head_dim": 8}}}, "per_layer_config"),
         ({"layer_types": [LOCAL] * 4}, "layer_types"),
@@ -183,6 +183,10 @@ def test_the_generation_config_says_where_to_stop(tmp_path: Path) -> None:
         ({"config": "{"}, "config.json is not valid JSON"),
         ({"config": []}, "config.json holds no JSON object"),
         ({"config": LLAMA, "tokenizer_config": "{"}, "tokenizer_config.json is not valid JSON"),
+        (
+            {"config": LLAMA, "tokenizer_config": {"added_tokens_decoder": 3}},
+            "`added_tokens_decoder` in tokenizer_config.json is no table",
+        ),
         ({"config": {"model_type": "mamba"}}, "'mamba' is not one of the supported"),
     ],
 )
@@ -202,7 +206,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [(" " * (17 * 2**20), "it is larger than 16,384 KiB"), ("[" * 100_000, "nests too deeply")]
+    ("text", "words"), [(" " * (17 * 2**20), "it is larger than 16 MiB"), ("[" * 100_000, "nests too deeply")]
 )
 def test_a_config_without_bounds_is_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "config.json").write_text(text)
@@ -227,6 +231,10 @@ END = "<|im_end|>"
         ({"tokenizer": {"model": {"vocab": {END: 0}}}}, None),
         ({"tokenizer": {"model": {"vocab": [[END, 0.0]]}}}, None),
         ({"tokenizer": {"model": "nope", "added_tokens": "nope"}}, False),
+        (
+            {"tokenizer": {"model": {"vocab": 3}, "added_tokens": 3}, "tokenizer_config": {"extra_special_tokens": 3}},
+            False,
+        ),
         ({"tokenizer": "not JSON"}, None),
         ({"tokenizer_config": {"eos_token": "</s>"}}, None),
         ({}, None),

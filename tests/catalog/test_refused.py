@@ -24,10 +24,10 @@ def test_nothing_is_both_built_and_refused() -> None:
     [
         ("Qwen/Qwen3.5-35B-A3B", "gated delta net"),
         ("LiquidAI/LFM2-8B-A1B", "short convolutions"),
-        ("ibm-granite/granite-4.0-h-tiny", "Mamba"),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "one mixer"),
         ("zai-org/GLM-4.7-Flash", "latent attention"),
         ("google/gemma-4-E4B-it", "embed tokens a second time"),
-        ("google/gemma-4-26B-A4B-it", "experts beside a plain"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "chunks"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
     ],
 )

@@ -14,12 +14,12 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "n
 WIDTHS = {"intermediate_size": 32, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "vocab_size": 64}
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False}
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
-ATTENTION_ALONE = {
+STATE_SPACE = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "mamba_n_heads": 4,
-    "layer_types": ["attention"] * 2,
-    "num_local_experts": 0,
+    "mamba_d_state": 8,
+    "layer_types": ["mamba", "attention"],
 }
 
 
@@ -28,6 +28,10 @@ TWO_HEADS = {
     "layer_types": ["sliding_attention", "full_attention"],
     "hidden_size_per_layer_input": 0,
     "global_head_dim": 16,
+    "enable_moe_block": True,
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 32,
 }
 
 
@@ -36,9 +40,10 @@ def test_a_saved_model_has_the_names_that_its_row_says(tmp_path: Path, name: str
     from safetensors.torch import load_file
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-    alone, whole = MODEL_TYPES[name].attention_alone, MODEL_TYPES[name].whole
-    config = CONFIG_MAPPING[name](**ATTENTION_ALONE if alone else TWO_HEADS if whole else {})
-    for key, value in {**(SIZES if not whole else {}), **WIDTHS, **TOKENS, **({} if alone else EXPERTS)}.items():
+    row = MODEL_TYPES[name]
+    state_space, whole = row.mixer is not None and row.mixer.optional, row.whole
+    config = CONFIG_MAPPING[name](**STATE_SPACE if state_space else TWO_HEADS if whole else {})
+    for key, value in {**(SIZES if not whole else {}), **WIDTHS, **TOKENS, **EXPERTS}.items():
         if hasattr(config, key):
             setattr(config, key, value)
     if getattr(config, "layer_types", None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
 
@@ -46,7 +47,7 @@ def test_raw_text_gets_a_base_model(run, folder, task):
     plan = json.loads(run("plan", str(written), "--json").stdout)
     values = {decision["id"]: decision["value"] for decision in plan["stages"][0]["decisions"]}
     assert values["model_kind"] == "base"
-    offered = "# adaptation =" in written.read_text()
+    offered = '# adaptation = "lora" ' in written.read_text()
     assert offered == (task != "pretrain"), "random weights are all trained"
 
 
@@ -169,7 +170,7 @@ def test_strings_of_the_user_are_data(run, folder):
     run("init", "new", "--data", 'a"b # c.jsonl', "--gpu", "h100", "--model", './x"y', "--yes")
 
     recipe = read(folder / "new" / "recipe.toml")
-    assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', './x"y')
+    assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', '../x"y')
 
 
 def test_a_data_set_of_the_hub_needs_its_format_and_the_recipe_compiles(run, folder):
@@ -180,7 +181,8 @@ def test_a_data_set_of_the_hub_needs_its_format_and_the_recipe_compiles(run, fol
     result = run("init", "new", *flags, "--format", "chat", "--yes")
     assert result.exit_code == 0, result.stderr
     written = read(folder / "new/recipe.toml")
-    assert written["data"] == {"train": {"hub": "HuggingFaceH4/ultrachat_200k"}, "format": "chat"}
+    source = {"hub": "HuggingFaceH4/ultrachat_200k", "split": "train"}
+    assert written["data"] == {"train": source, "format": "chat"}
     assert written["goal"]["task"] == "instruct"
 
 
@@ -188,6 +190,44 @@ def test_the_format_of_files_is_read_and_not_asked_for(run, folder):
     assert "--format" not in run("init", "new", "--data", "nothing.jsonl").stderr
     (folder / "rows.jsonl").write_text(json.dumps(DATA["instruct"]) + "\n")
     idle = run("init", "new", "--data", "rows.jsonl", "--format", "chat", "--gpu", "cpu", "--yes")
-    assert "--format: recipec reads it from the rows of files" in idle.stderr
+    assert "--format is for a data set of the Hub: recipec reads the rows of files" in idle.stderr
     wrong = run("init", "new", "--data", "a/b", "--format", "alpaca", "--gpu", "cpu", "--yes")
     assert "--format: `alpaca` is not one of" in wrong.stderr
+
+
+def test_the_split_of_a_data_set_of_the_hub_is_asked_for(run, folder):
+    flags = ["--data", "HuggingFaceH4/ultrachat_200k", "--format", "chat", "--gpu", "h100", "--model", "Qwen/Qwen3-8B"]
+    assert "--split" in run("init", "new", *flags).stderr
+    run("init", "new", *flags, "--split", "train_sft", "--yes")
+    assert read(folder / "new/recipe.toml")["data"]["train"]["split"] == "train_sft"
+
+
+@pytest.mark.parametrize(
+    ("target", "typed", "written"),
+    [
+        ("a/new", "./models/x", "../../models/x"),
+        (".", "./models/x", "./models/x"),
+        ("new", "Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("models", "./models/x", "./x"),
+        ("new", "/models/x", "/models/x"),
+    ],
+)
+def test_the_folder_of_a_model_is_written_as_seen_from_the_recipe(folder, target, typed, written):
+    assert init._relative_model(typed, Path(target)) == written
+
+
+def test_answered_questions_can_be_prompts_that_rewards_judge(run, folder):
+    rows = [json.dumps({"question": f"What is {n} and 1?", "answer": str(n + 1)}) + "\n" for n in range(50)]
+    (folder / "sums.jsonl").write_text("".join(rows))
+    result = run("init", "new", "--task", "align", "--data", "sums.jsonl", "--gpu", "h100", "--yes")
+    assert "E0201" in result.stderr and "needs `reward`" in result.stderr
+    written = folder / "new/recipe.toml"
+    assert read(written)["data"] == {"prompts": "../sums.jsonl", "format": "prompts"}
+    (folder / "new/rewards.py").write_text("def is_right(completions, answer):\n    return [0.0 for _ in answer]\n")
+    written.write_text(written.read_text().replace("# reward =", "reward ="))
+    assert (checked := run("check", str(written))).exit_code == 0, checked.output
+
+
+def test_a_gpu_with_its_number_is_taken_apart(run, folder):
+    result = run("init", "new", "--data", "rows.jsonl", "--gpu", "4x A100 80GB", "--yes")
+    assert "name one, a100-80gb, and their number with --gpus" in result.stderr

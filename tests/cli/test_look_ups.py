@@ -128,6 +128,7 @@ def test_words_of_the_field_lead_to_a_page(run, word, page):
 
 def test_a_word_without_a_page_is_told_what_to_write(run):
     assert 'set `train.adaptation = "qlora"`' in run("explain", "load_in_4bit").stdout
+    assert 'set `train.adaptation = "lora-int8"`' in run("explain", "load_in_8bit").stdout
 
 
 # What people type who know TRL, axolotl, LLaMA-Factory or the papers -> a word of the page that they need.
@@ -161,7 +162,9 @@ TYPED = {
     **dict.fromkeys(("polynomial", "min_lr", "cosine_with_restarts"), "# NOT-022: "),
     **dict.fromkeys(("bfloat16", "fp16", "fp32", "amp"), "# train.precision: "),
     **dict.fromkeys(("4bit", "int4"), "# qlora: "),
-    **dict.fromkeys(("8bit", "gptq", "awq", "fp8"), "# NOT-021: "),
+    "8bit": "# lora-int8: ",
+    "int8": '`train.quantization = "int8"`',
+    **dict.fromkeys(("gptq", "awq", "fp8"), "# NOT-021: "),
     **dict.fromkeys(("wandb", "mlflow", "tensorboard", "tracker"), "# track.to: "),
     **dict.fromkeys(("comet", "swanlab", "neptune"), "# NOT-024: "),
     **dict.fromkeys(("sdpa", "fa2"), '`train.attention = "sdpa"`'),
@@ -171,20 +174,33 @@ TYPED = {
     "loraplus_lr_ratio": "# train.lora.variant: ",
     "oft": "# NOT-013: ",
     "rm": "# reward: ",
-    "gkd": "# distill: ",
+    **dict.fromkeys(("gkd", "opd"), "# on-policy-distill: "),
+    **dict.fromkeys(("lmbda", "seq_kd"), "# NOT-044: "),
     **dict.fromkeys(("ipo", "hinge"), "# alignment.loss: "),
     **dict.fromkeys(("bco", "rpo", "dft"), "# NOT-030: "),
     "rlvr": "# grpo: ",
     **dict.fromkeys(("minillm", "nash"), "# NOT-001: "),
     **dict.fromkeys(("train_on_inputs", "response_template", "assistant_only_loss"), "`data.loss_on`"),
-    "group_by_length": "LOAD-005",
+    "group_by_length": "`train.sampling`",
+    "flash_attention_2": "a value that `train.attention` refuses",
     **dict.fromkeys(("ulysses", "ring_attention", "sequence_parallel"), "# NOT-008: "),
     "zero++": "# NOT-036: ",
     "cpu_offload": "# train.offload: ",
-    **dict.fromkeys(("modules_to_save", "added_tokens"), "# NOT-025: "),
+    "modules_to_save": "# NOT-025: ",
+    **dict.fromkeys(("added_tokens", "new_special_tokens", "resize_vocab"), "# model.new_tokens: "),
     **dict.fromkeys(("rope_scaling", "yarn"), "# NOT-026: "),
     **dict.fromkeys(("vision", "reranker"), "# NOT-028: "),
-    **dict.fromkeys(("gguf", "vllm"), "# NOT-029: "),
+    "gguf": "# NOT-029: ",
+    **dict.fromkeys(("vllm", "use_vllm"), "# NOT-040: "),
+    **dict.fromkeys(("schedulefree", "schedule_free_adamw"), "# NOT-027: "),
+    "rpo_alpha": "# NOT-030: ",
+    "cosine_min_lr_ratio": "# NOT-022: ",
+    "multipack": "# train.packing: ",
+    "fsdp_version": "FSDP2",
+    "noisy_embedding_alpha": "neftune_noise_alpha",
+    "reward_funcs": "# alignment.reward: ",
+    "pretraining_dataset": "continue-pretrain",
+    "wandb_entity": "[launch]",
     "freeze": "# NOT-031: ",
     "lora_model_dir": "# model.init_from: ",
     **dict.fromkeys(("tpu", "mps"), "# NOT-033: "),
@@ -321,3 +337,9 @@ def test_every_part_of_the_memory_has_a_page():
 def test_a_word_of_bundles_is_explained(run, word):
     result = run("explain", word)
     assert result.exit_code == 0 and GLOSSARY[word] in result.stdout
+
+
+def test_methods_name_the_models_beside_theirs_once(run):
+    """What `explain` says of them, too: not the policy itself, and no model twice."""
+    rows = {row["name"]: row["other_models"] for row in json.loads(run("list", "methods", "--json").stdout)["methods"]}
+    assert (rows["kto"], rows["sft"]) == (["reference"], [])

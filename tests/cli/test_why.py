@@ -32,7 +32,7 @@ def test_a_line_has_its_decision_with_the_chain_down_to_the_recipe(run, out):
     assert document["kind"] == "decided"
     assert [decision["id"] for decision in document["decisions"]] == ["sft.epochs"]
     chain = ids(document["decisions"][0])
-    assert {"sft.adaptation", "sft.examples", "sft.gpu"} <= set(chain)
+    assert {"sft.adaptation", "sft.data_rows", "sft.gpu"} <= set(chain)
     assert len(chain) == len(set(chain))
     text = run("why", f"out/train.py:{line}").stdout
     assert text.startswith(f"train.py:{line}\n  num_train_epochs=")
@@ -90,6 +90,47 @@ def test_edited_lines(run, out):
     assert "you added this line" in run("why", "out/train.py:1").stdout
     reached = ask(run, "out", "epochs")["decisions"][0]["lines"]
     assert {"file": "train.py", "first": line + 1, "last": line + 1} in reached
+
+
+def test_lines_of_a_conflict_are_said_to_be_of_one(run, out):
+    train = out / "train.py"
+    train.write_text(train.read_text().replace("learning_rate=2e-4", "learning_rate=3e-3"))
+    run("build", "faster.toml", "-o", "out")
+    first = line_of(train, "<<<<<<<")
+
+    found = [ask(run, f"out/train.py:{number}")["conflict"] for number in range(first - 1, first + 9)]
+
+    sides = ["your edit", "a marker", "the last build", "a marker", "the new build", "a marker"]
+    assert list(dict.fromkeys(found)) == ["", "a marker", "your edit", "the last build", "the new build"]
+    assert [side for side in found if side][1::][: len(sides)] == sides
+    text = run("why", f"out/train.py:{first + 1}").stdout
+    assert "your edit, in a conflict that is not resolved" in text and "rebuilds keep it" not in text
+
+
+def test_a_copy_of_a_users_file_names_it(run, folder):
+    (folder / "judge").mkdir()
+    (folder / "judge" / "short.py").write_text("def is_short(completions):\n    return [1.0 for _ in completions]\n")
+    (folder / "prompts.jsonl").write_text("".join(f'{{"prompt": "Say {n}."}}\n' for n in range(200)))
+    recipe = (folder / "recipe.toml").read_text().replace("instruct", "align", 1)
+    recipe = recipe.replace('train = "rows.jsonl"', 'prompts = "prompts.jsonl"').replace("learning_rate = 2e-4", "")
+    alignment = '\n[alignment]\nmethod = "grpo"\nreward = "judge/short.py:is_short"\nvariant = "dr_grpo"\n'
+    (folder / "judged.toml").write_text(recipe + alignment)
+    built = run("build", "judged.toml", "-o", "judged")
+    assert built.exit_code == 0, built.output
+
+    assert ask(run, "judged/functions/short.py:1")["kind"] == "copied"
+    text = run("why", "judged/functions/short.py:2").stdout
+    assert "copied from your file judge/short.py" in text and "fixed text" not in text
+    assert "functions/ has a copy of your judge/short.py" in (folder / "judged" / "README.md").read_text()
+    assert ask(run, "judged", "grpo.variant")["decisions"][0]["source"].startswith("Dr. GRPO (arXiv 2503.20783, 2025)")
+    assert "DAPO" not in ask(run, "judged", "grpo.variant")["decisions"][0]["source"]
+
+
+@pytest.mark.parametrize("name", ["seed", "lora_alpha", "warmup", "learning_rate"])
+def test_what_takes_no_time_decides_no_time(run, out, name):
+    """A step takes as long with any of these."""
+    assert not {"sft.training_seconds", "sft.checkpoint_seconds"} & {*ask(run, "out", name)["decisions"][0]["leads_to"]}
+    assert "sft.training_seconds" in ask(run, "out", "micro_batch_size")["decisions"][0]["leads_to"]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +215,9 @@ def test_a_damaged_bundle_is_said_to_be_one(run, out: Path, file, damage):
         result = run(*command)
         assert result.exit_code == 1
         assert f"`out/.recipec/{file}` is damaged" in result.stderr
+    if file == "lock.json":  # it names the recipe of the bundle: no build may put its own name there
+        assert "E0704" in run("build", "recipe.toml", "-o", "out").stderr
+        record.unlink()
     assert run("build", "recipe.toml", "-o", "out", "--check").exit_code == 1
     assert run("build", "recipe.toml", "-o", "out").exit_code == 0
     assert record.read_text() == good

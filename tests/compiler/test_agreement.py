@@ -13,9 +13,9 @@ from compiling import BASES, OF_METHOD, compiled, toml, with_key, write_data
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS, SECTIONS, STRATEGIES, Pass
-from recipec.axes.adaptations import BASES as STORED
 from recipec.axes.agreement import disagreements
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.bases import BASES as STORED
 from recipec.axes.method import HEADS, READ_BY_FORMULAS, Default
 from recipec.axes.strategies import ENGINES
 from recipec.catalog.stack import stack
@@ -326,13 +326,13 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "method",
         "dpo",
         {"lora_rank": (replace(RANK, value=0, accepts=(0, 64)),)},
-        "lora_rank 0 accepts 0 to 64: ranks of `lora`, `qlora` begin with 1",
+        "lora_rank 0 accepts 0 to 64: ranks of `lora`, `qlora`, `lora-int8` begin with 1",
     ),
     "rank between two": (
         "method",
         "dpo",
         {"lora_rank": (replace(RANK, value=16.5),)},
-        "lora_rank 16.5 accepts 16 to 64: ranks of `lora`, `qlora` begin with 1",
+        "lora_rank 16.5 accepts 16 to 64: ranks of `lora`, `qlora`, `lora-int8` begin with 1",
     ),
     "rank without a range": (
         "method",
@@ -344,9 +344,14 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "method",
         "dpo",
         {"lora_alpha_most": 0},
-        "its lora_alpha_most is 0, and `lora`, `qlora` begins with 32",
+        "its lora_alpha_most is 0, and `lora`, `qlora`, `lora-int8` begins with 32",
     ),
-    "alpha below its rank's": ("method", "dpo", {"lora_alpha_most": 63}, "is 63, and `lora`, `qlora` begins with 64"),
+    "alpha below its rank's": (
+        "method",
+        "dpo",
+        {"lora_alpha_most": 63},
+        "is 63, and `lora`, `qlora`, `lora-int8` begins with 64",
+    ),
     "all dropped": (
         "method",
         "dpo",
@@ -377,7 +382,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "adaptation left out": (
         "method",
         "sft",
-        {"adaptations": ("ia3", "lora", "prompt-tuning", "full")},
+        {"adaptations": ("ia3", "lora", "lora-int8", "prompt-tuning", "p-tuning", "prefix-tuning", "full")},
         "method `sft`: it leaves out adaptation `qlora`, and adaptations_because is empty",
     ),
     "reason for nothing": (
@@ -589,12 +594,6 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "role `text` has no aliases",
     ),
     # what nobody asks for
-    "teacher of nobody": (
-        "method",
-        "distill",
-        {"passes": SFT.passes},
-        "model `teacher` is in its table, and no method needs it",
-    ),
     "format of nobody": ("method", "kto", {"formats": ("preference",)}, "format `unpaired-preference` is in its table"),
     "base of nobody": (
         "adaptation",
@@ -646,6 +645,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
 
 def test_the_rows_agree() -> None:
     assert list(disagreements()) == []
+
+
+def test_a_model_that_no_method_needs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in [row for row in METHODS.values() if row.has_teacher]:
+        monkeypatch.setitem(METHODS, row.name, replace(row, passes=SFT.passes))
+    assert "model `teacher` is in its table, and no method needs it" in list(disagreements())
 
 
 @pytest.mark.parametrize("case", CASES)

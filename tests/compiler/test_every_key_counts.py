@@ -14,8 +14,8 @@ import pytest
 from compiling import BASES, OF_METHOD, SPLIT_BY, Tables, good, others_of, texts, with_key, write_adapter, write_data
 
 from recipec.axes import METHODS, Method
+from recipec.recipe.schema_keys import keys_of
 from recipec.recipe.schema_training import ADAPTED
-from recipec.recipe.validate import keys_of
 
 # Keys that say what may be, not what is made; what they refuse is shown in tests/errors.
 LIMITS = {
@@ -38,6 +38,11 @@ WHERE = ("because", "origin", "where", "inputs", "accepts", "source", "watch", "
 
 FROM_TEXT = tuple(name for name, base in OF_METHOD.items() if base in ("text", "pretrain"))
 
+BEFORE = ("prompt", "prefix")  # tables of what stands before every row
+
+# No loss of theirs keeps the load of experts balanced.
+NO_EXPERTS = {row.name for row in METHODS.values() if row.has_value_head or row.answers_anew}
+
 # How one stage learns: key -> another value.
 LEARNING: dict[str, Any] = {
     "learning_rate": 2.7e-4,
@@ -55,6 +60,7 @@ LEARNING: dict[str, Any] = {
     "logging_steps": 3,
     "attention": "eager",
     "packing": True,
+    "sampling": "random",
     "curriculum.by": "length",
     "curriculum.column": "difficulty",
     "lora.rank": 4,
@@ -95,6 +101,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "model.like": ("lora-single+unknown model", "Qwen/Qwen2.5-7B"),
     "model.revision": ("lora-single", "abc"),
     "model.init_from": ("lora-single", "./start"),
+    "model.new_tokens": ("lora-single", ["<|question|>"]),
     "model.trust_remote_code": ("lora-single", True),
     "model.family": ("auto", "smollm"),
     "model.licenses": ("auto", ["MIT"]),
@@ -176,12 +183,13 @@ CASES: dict[str, tuple[str, Any]] = {
     **{f"train.{name}.curriculum.parts": (f"{OF_METHOD[name]}+ordered", 4) for name in METHODS},
     **{f"train.{name}.curriculum.column": (f"{OF_METHOD[name]}+graded", "difficulty") for name in FROM_TEXT},
     "train.lora.expert_rank": ("lora-single+experts", 3),
-    "train.prompt.virtual_tokens": ("lora-single", 7),
-    "train.sft.prompt.virtual_tokens": ("lora-single", 7),
+    **{f"train.{place}prompt.virtual_tokens": ("lora-single", 7) for place in ("", "sft.")},
+    **{f"train.{place}prefix.virtual_tokens": ("lora-single", 7) for place in ("", "sft.")},
+    **{f"train.{place}{name}.encoder_hidden_size": ("lora-single", 64) for place in ("", "sft.") for name in BEFORE},
     **{
         f"train.{name}.lora.expert_rank": (f"{OF_METHOD[name]}+experts", 3)
         for name in ADAPTED
-        if not METHODS[name].has_value_head
+        if name not in NO_EXPERTS
     },
     **{
         f"train.{method.name}.packing": (_base(method), False)
@@ -214,11 +222,16 @@ MORE: dict[str, Tables] = {
 }
 
 
-# Shared by all stages, and never of use in these: a value head on a mixture of experts is refused (BAD-073), and so is
-# prompt tuning in a stage that does not run with it, an order of rows where the trainer draws its own (BAD-121), and
-# packing where none is possible.
-REFUSED = {f"train.{name}.lora.expert_rank" for name in ADAPTED if METHODS[name].has_value_head} | {
-    f"train.{name}.prompt.virtual_tokens" for name in ADAPTED if "prompt-tuning" not in METHODS[name].adaptations
+# Shared by all stages, and never of use in these: on a mixture of experts a value head (BAD-073) and a student that
+# writes its answers (BAD-054) are refused, and so is prompt tuning in a stage that does not run with it, an order of
+# rows where the trainer draws its own (BAD-121), keeps that of the file (BAD-125) or draws prompts at random as it is,
+# and packing where none is possible.
+REFUSED = {f"train.{name}.lora.expert_rank" for name in NO_EXPERTS} | {
+    f"train.{name}.{table}.{key}"
+    for name in ADAPTED
+    if "prompt-tuning" not in METHODS[name].adaptations
+    for table in BEFORE
+    for key in ("virtual_tokens", "encoder_hidden_size")
 }
 REFUSED |= {
     f"train.{name}.curriculum.{key}"
@@ -226,6 +239,7 @@ REFUSED |= {
     if "train_sampling_strategy" in row.unread_arguments
     for key in ("by", "column", "parts")
 }
+REFUSED |= {f"train.{name}.sampling" for name, row in METHODS.items() if row.generates or row.sampling == "sequential"}
 REFUSED |= {f"train.{name}.packing" for name, row in METHODS.items() if row.packs not in ("examples", "blocks")}
 CASES = {key: case for key, case in CASES.items() if key not in REFUSED}
 

@@ -139,6 +139,8 @@ FIELDS: dict[str, Put] = {
     "model.like": _at("model.like", model__name="org/unknown"),
     "model.revision": _at("model.revision"),
     "model.init_from": _at("model.init_from"),
+    "model.new_tokens": _at("model.new_tokens"),
+    "model.new_tokens[]": _in_list("model.new_tokens"),
     "model.family[]": _in_list("model.family", BASES["auto"]),
     "model.licenses[]": _in_list("model.licenses", BASES["auto"]),
     **{f"alignment.teacher{part}": _at("alignment.teacher", BASES["distill"]) for part in _TEACHERS},

@@ -54,6 +54,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.activation_checkpointing": (True, False),
     "train.activation_offload": (True, False),
     "train.recompute_every": (2, 3),
+    "train.sampling": ("random",),
     "train.adaptation": ("full", "lora"),
     "train.attention": ("eager",),
     "train.compile": (True,),
@@ -74,7 +75,10 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.optimizer": ("adamw-8bit", "lion"),
     "train.packing": (True, False),
     "train.precision": ("fp16", "fp32", "bf16"),
+    "train.prompt.encoder_hidden_size": (64,),
     "train.prompt.virtual_tokens": (7,),
+    "train.prefix.encoder_hidden_size": (64,),
+    "train.prefix.virtual_tokens": (7,),
     "train.curriculum.by": ("length",),
     "train.quantization": ("nf4", "none"),
     "train.save_every": (0.4,),
@@ -114,7 +118,8 @@ CONDITIONAL = {
         ("lora_rank", "lora_alpha", "lora_dropout", "lora_targets", "lora_experts", "lora_variant"), "adaptation"
     ),
     "lora_expert_rank": "lora_experts",
-    "virtual_tokens": "adaptation",
+    "router_loss": "model",
+    **dict.fromkeys(("virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size"), "adaptation"),
     "curriculum_parts": "curriculum_by",
     "decay_share": "schedule",
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
@@ -158,6 +163,20 @@ def test_a_changed_decision_leads_back_to_the_flipped_key(folder: Path, key: str
         lost = changed - _reached(changed, [_found(old), _found(new)], key)
         strays += [f"{name}: {id}" for id in sorted(lost)]
     assert not strays, "\n".join(strays)
+
+
+@pytest.mark.parametrize("name", ["lora-single", "full-fsdp", "sft-kto"])
+def test_each_line_that_new_tokens_bring_leads_to_them(folder: Path, name: str) -> None:
+    """No other plan has the decision: lines that are not there then have nothing to name."""
+    old, new = _base(folder, name), compiled(folder, with_key(BASES[name], "model.new_tokens", ["<|a|>"]))
+    changed, before = _changed(_found(old), _found(new)), texts(old)
+    added = [
+        (line, ids)
+        for line, ids in _changed_lines(old, new)
+        if not any(line == f"{path} {text!r}" for path in before for text in before[path].splitlines())
+    ]
+    assert len(added) > 50
+    assert not [line for line, ids in added if changed.isdisjoint(ids)]
 
 
 @cache

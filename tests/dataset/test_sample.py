@@ -1,10 +1,11 @@
-"""Reading a bounded sample: every kind of file, in every encoding and shape that people have."""
+"""ReadAs a bounded sample: every kind of file, in every encoding and shape that people have."""
 
 from __future__ import annotations
 
 import ast
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from compiling import BASES, good, texts, with_key
 
-from recipec.dataset import Row, Unreadable, files_of, read_sample
+from recipec.dataset import ReadAs, Row, Unreadable, files_of, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS
 
 ROW = '{"text": "a"}'
@@ -33,7 +34,7 @@ READ: dict[str, tuple[str, bytes, tuple[int, ...], int | None]] = {
     "csv long field": ("a.csv", b"prompt,completion\n" + b"x" * 200_000 + b",b\n", (2,), 1),
     "csv of an old Mac": ("a.csv", b"prompt,completion\ra,b\r", (2,), 1),
     "csv with a byte order mark": ("a.csv", b"\xef\xbb\xbfprompt,completion\na,b\n", (2,), 1),
-    "txt": ("a.txt", b"some text\nmore\n", (1,), None),
+    "txt": ("a.txt", b"some text\nmore\n", (1,), 1),
 }  # fmt: skip
 # File -> bytes -> where it is unreadable, and a word of the reason.
 UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
@@ -51,7 +52,7 @@ UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
     "one line in UTF-16": ("a.jsonl", ROW.encode("utf-16"), "a.jsonl:1", "save the file as UTF-8"),
     "csv in UTF-16": ("a.csv", "a,b\nc,d\n".encode("utf-16"), "a.csv:1", "save the file as UTF-8"),
     "one object over several lines": ("a.json", b'{\n"text": "a"}\n', "a.json:1", "not one JSON object"),
-    "list of strings": ("a.json", b'["a"]', "a.json", "list of objects"),
+    "list of strings": ("a.json", b'[{}, "a"]', "a.json, row 2", 'list of objects: element 2 is "a"'),
     "other ending": ("a.xlsx", b"PK", "a.xlsx", ".xlsx"),
     "nested too deeply": (
         "a.jsonl",
@@ -60,9 +61,11 @@ UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
         "not one JSON object",
     ),
     "one huge line": ("a.jsonl", b'{"text": "' + b"x" * SAMPLE_BYTES + b'"}\n', "a.jsonl", "line"),
+    "semicolons": ("a.csv", b"prompt;completion\na;b, c\n", "a.csv:1", "with semicolons where commas"),
+    "tabs": ("a.csv", b"prompt\tcompletion\na\tb\n", "a.csv:1", "with tabs where commas"),
     "more fields than the header": ("a.csv", b"prompt,completion\na,b\na,b,c\n", "a.csv:3", "more fields"),
     "huge row of json": ("a.json", b'[{"text": "' + b"x" * SAMPLE_BYTES + b'"}]', "a.json", "first row is longer"),
-    "huge json of strings": ("a.json", b'["a",' + b"x" * SAMPLE_BYTES, "a.json", "list of objects"),
+    "huge json of strings": ("a.json", b'["a",' + b"x" * SAMPLE_BYTES, "a.json, row 1", "list of objects"),
     "not parquet": ("a.parquet", b"PAR1", "a.parquet", "not Parquet"),
 }
 # No rows are counted at the end, no row is too long for the whole file, and neither ending stands in READERS.
@@ -78,7 +81,8 @@ def test_rows_are_read(tmp_path: Path, case: str) -> None:
     (tmp_path / name).write_bytes(content)
     sample = read_sample([tmp_path / name], name)
     assert sample is not None
-    assert (sample.lines, sample.total_rows) == (lines, total)
+    assert [int(re.split("[ :]", place)[-1]) for place in sample.places] == [*lines]
+    assert sample.total_rows == total
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
@@ -92,6 +96,7 @@ def test_what_cannot_be_read_says_where_and_why(tmp_path: Path, case: str) -> No
 
 
 READING = (
+    "UnreadableRow",
     "rows_in",
     "json_lines",
     "json_rows",
@@ -210,7 +215,17 @@ def test_a_cut_record_is_left_out(tmp_path: Path) -> None:
 def test_a_long_text_without_lines_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("é" * SAMPLE_BYTES)
     sample = read_sample([tmp_path / "a.txt"], "a.txt")
-    assert sample is not None and sample.total_bytes == 2 * SAMPLE_BYTES
+    assert sample is not None and sample.total_bytes == sample.bytes_each == 2 * SAMPLE_BYTES
+
+
+def test_texts_are_counted(tmp_path: Path) -> None:
+    """Each file is a row, of whatever length; those that hold nothing are none."""
+    for number in range(100):
+        (tmp_path / f"{number}.txt").write_text("word " * number)
+    files = sorted(tmp_path.iterdir(), key=lambda file: int(file.stem))
+    sample = read_sample(files, "*.txt")
+    assert sample is not None and (sample.total_rows, sample.counted) == (99, True)
+    assert sample.bytes_each == sum(5 * number for number in range(100)) / 99
 
 
 def test_rows_of_all_files_count(tmp_path: Path) -> None:
@@ -219,6 +234,40 @@ def test_rows_of_all_files_count(tmp_path: Path) -> None:
         file.write_text(f"[{ROW}, {ROW}]")
     sample = read_sample(files, "*.json")
     assert sample is not None and sample.total_rows == 4
+
+
+def test_the_beginning_of_every_file_is_looked_into(tmp_path: Path) -> None:
+    """Also of one whose first row is longer than its share; an empty one has nothing to say."""
+    texts = {"a": f"{ROW}\n" * 300, "b": "", "c": json.dumps({"late": "x" * (SAMPLE_BYTES // 2)})}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    sample = read_sample(sorted(tmp_path.iterdir()), "*.jsonl", tmp_path)
+    assert sample is not None and {name for row in sample.rows for name in row} == {"text", "late"}
+    assert (sample.places[0], sample.places[-1]) == ("a.jsonl:1", "c.jsonl:1")
+    assert (sample.total_rows, sample.counted, sample.whole) == (301, True, False)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_of_many_files_the_last_is_looked_into_and_all_count(tmp_path: Path, ending: str) -> None:
+    from datasets import Dataset
+
+    for number in range(50):
+        row = {"late": "x"} if number == 49 else {"text": "x"}
+        rows = Dataset.from_list([row] * 40)
+        write = rows.to_parquet if ending == ".parquet" else rows.to_json
+        write(tmp_path / f"{number:02}{ending}")
+    sample = read_sample(sorted(tmp_path.iterdir()), f"*{ending}", tmp_path)
+    assert sample is not None and len(sample.rows) == SAMPLE_ROWS
+    assert {name for row in sample.rows for name in row} == {"text", "late"}
+    assert (sample.total_rows, sample.counted) == (2_000, ending == ".parquet")
+
+
+def test_where_the_first_rows_are_taken_no_other_file_is_looked_into(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
+    for file in files:
+        file.write_text(f"{ROW}\n")
+    sample = read_sample(files, "*.jsonl", tmp_path, ReadAs(first_alone=True))
+    assert sample is not None and sample.places == ("a.jsonl:1",) and sample.total_rows == 2
 
 
 def test_the_files_of_a_source_are_of_one_kind(tmp_path: Path) -> None:

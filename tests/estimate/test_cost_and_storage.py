@@ -12,6 +12,7 @@ from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
 from recipec.estimate.storage import PROCESS_BYTES, export_bytes, host_memory, run_storage
 from recipec.estimate.workload import LoraShape, Workload
+from recipec.units import duration
 
 FULL, LORA = Workload(), Workload(lora=LoraShape(16))
 
@@ -26,6 +27,11 @@ def test_no_price_is_said_and_not_guessed():
     cost = run_cost(3600, 2, None, "no price is known")
     assert cost.usd is None
     assert cost.because == "2.0 GPU hours of the whole run; no price is known"
+
+
+def test_one_gpu_works_as_long_as_the_run_takes():
+    """270.4 s are 4 minutes where the time is rounded first; both must say so."""
+    assert run_cost(270.4, 1, None, "").because.startswith(duration(round(270.4)).replace("min", "GPU minutes of"))
 
 
 def test_an_adapter_checkpoint_is_small_and_a_full_one_is_not():
@@ -104,3 +110,29 @@ def test_who_reads_the_weights_into_host_memory(shape, copies):
     found = on_host(shape, work)
     assert found.needed_bytes == ranks * PROCESS_BYTES + copies * 2 * LLAMA_8B.params
     assert (f"{copies} x " in found.because) is bool(copies)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "objective", "precomputes", "copies"),
+    [
+        ("fsdp", "sft", False, 8),
+        ("fsdp", "dpo", False, 16),
+        ("fsdp", "kto", True, 16),  # TRL reads a reference even where it scores all rows before training
+        ("ddp", "dpo", False, 8),  # the policy is on the device before the reference is read
+        ("zero2", "dpo", False, 1),  # in 16 bits, whose pages both share
+    ],
+)
+def test_a_reference_is_read_beside_a_policy_that_waits_in_host_memory(strategy, objective, precomputes, copies):
+    shape = replace(layout("full", 1, 8, strategy), precomputes=precomputes)
+    found = on_host(shape, Workload(objective=objective))
+    each = 4 if strategy != "zero2" else 2
+    assert found.needed_bytes == 8 * PROCESS_BYTES + copies * each * LLAMA_8B.params
+    assert ("reference" in found.because) is (copies > 8)
+
+
+def test_adapters_and_a_teacher_add_no_copy_in_host_memory():
+    """An adapter is switched off for its reference; a teacher is read onto the device."""
+    full, taught = layout("full", 1, 8, "fsdp"), Workload(objective="distill", teacher=LLAMA_8B)
+    assert on_host(full, taught).needed_bytes == 8 * PROCESS_BYTES + 8 * 4 * LLAMA_8B.params
+    shape, work = layout("lora", 1, 8, "fsdp"), Workload(objective="dpo", lora=LoraShape(16))
+    assert on_host(shape, work).needed_bytes == 8 * PROCESS_BYTES + 2 * LLAMA_8B.params

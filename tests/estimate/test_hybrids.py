@@ -16,8 +16,11 @@ from recipec.estimate.mixers import state_bytes
 from recipec.estimate.recurrence import (
     CHUNK_LAUNCHES,
     CHUNK_LAUNCHES_BACKWARD,
+    SCAN_LAUNCHES,
+    SCAN_LAUNCHES_BACKWARD,
     launched_forward,
     moved_backward,
+    moved_forward,
     recurrent_flops,
 )
 from recipec.estimate.step import step_of
@@ -53,7 +56,24 @@ CONVOLVING = {
     "max_position_embeddings": 4096,
     "pad_token_id": 0,
 }
+REMEMBERING = {
+    "model_type": "granitemoehybrid",
+    "hidden_size": 56,
+    "shared_intermediate_size": 104,
+    "num_local_experts": 0,
+    "num_hidden_layers": 2,
+    "layer_types": ["mamba", "attention"],
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "mamba_n_heads": 14,
+    "mamba_d_state": 24,
+    "mamba_chunk_size": 128,
+    "vocab_size": 50,
+    "max_position_embeddings": 4096,
+    "pad_token_id": 0,
+}
 KINDS = {"delta net": (CONFIG, "Qwen3_5DecoderLayer"), "convolution": (CONVOLVING, "Lfm2DecoderLayer")}
+KINDS["state space"] = (REMEMBERING, "GraniteMoeHybridDecoderLayer")
 TOKENS = 2048
 LORA = LoraShape(4)
 
@@ -112,8 +132,18 @@ def test_a_chunk_issues_what_the_formula_says() -> None:
 def issued(tokens: int) -> tuple[int, int]:
     """Operations that are no views, forward and backward."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
     from transformers.models.qwen3_5.modeling_qwen3_5 import torch_chunk_gated_delta_rule as rule
+
+    heads = [torch.zeros(1, tokens, 2, 16, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    decay, update = (torch.zeros(1, tokens, 2, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        forward, (output, _) = counted(lambda: rule(*heads, g=decay, beta=update))
+    return forward, counted(output.sum().backward)[0]
+
+
+def counted(run: Callable[[], Any]) -> tuple[int, Any]:
+    """How many operations that are no views `run` issues, and what it gives."""
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     class Count(TorchDispatchMode):
         def __init__(self) -> None:
@@ -125,16 +155,34 @@ def issued(tokens: int) -> tuple[int, int]:
             self.operations += not function.is_view and function._schema.name != "aten::_unsafe_view"
             return result
 
-    def counted(run: Callable[[], Any]) -> tuple[int, Any]:
-        with Count() as count:
-            result = run()
-        return count.operations, result
+    with Count() as count:
+        result = run()
+    return count.operations, result
 
-    heads = [torch.zeros(1, tokens, 2, 16, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
-    decay, update = (torch.zeros(1, tokens, 2, requires_grad=True) for _ in range(2))
+
+@pytest.mark.executes
+@pytest.mark.parametrize("tokens", [256, 512])
+def test_a_scan_issues_what_the_formula_says_however_long_a_row_is(tokens: int) -> None:
+    """Of a layer whose weights are frozen."""
+    import torch
+    from transformers import AutoConfig
+    from transformers.models.granitemoehybrid.modeling_granitemoehybrid import GraniteMoeHybridMambaLayer
+
+    layer = GraniteMoeHybridMambaLayer(AutoConfig.for_model(**REMEMBERING), 0).to(torch.bfloat16).requires_grad_(False)
+    states = torch.zeros(1, tokens, 56, dtype=torch.bfloat16, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        forward, (output, _) = counted(lambda: rule(*heads, g=decay, beta=update))
-    return forward, counted(output.sum().backward)[0]
+        forward, output = counted(lambda: layer(states))
+    assert (forward, counted(output.sum().backward)[0]) == (SCAN_LAUNCHES, SCAN_LAUNCHES_BACKWARD)
+
+
+def test_a_scan_of_mamba_is_priced() -> None:
+    """36 layers of 48 heads of 64 features with 128 numbers each, in chunks of 256 tokens."""
+    shape = model("ibm-granite/granite-4.0-h-1b").architecture
+    assert launched_forward(shape, 640) == launched_forward(shape, 64) == 36 * SCAN_LAUNCHES
+    assert recurrent_flops(shape) == 36 * (2 * 256 * 48 * (128 + 64) + 4 * 48 * 64 * 128)
+    assert moved_forward(shape) == 36 * 48 * (23 * 256 + 64 * 128 + 93 * 64)
+    path = code_path(layout(), Workload(seq_len_tokens=1, lora=LORA))
+    assert state_bytes(shape, path) == 36 * (4 * 48 * 64 * 128 + 2 * (48 * 64 + 2 * 128) * 4)
 
 
 def test_a_convolution_sees_a_row_at_once() -> None:

@@ -11,6 +11,7 @@ from recipec.catalog.gpus import gpu
 from recipec.estimate.flops import forward_flops, step_flops
 from recipec.estimate.links import link_of
 from recipec.estimate.memory import step_memory
+from recipec.estimate.moments import moments
 from recipec.estimate.step import step_of
 from recipec.estimate.storage import host_memory, run_storage
 from recipec.estimate.throughput import step_time
@@ -141,6 +142,22 @@ def test_a_divergence_holds_two_tiles_of_logits_and_the_states_of_both_models():
     assert 2 * 4 * 4096 * 32768 < low.head.backward < 4 * LLAMA_8B.vocab_size * tokens / 2
     assert high.head.backward - low.head.backward == (2 + 4) * LLAMA_8B.hidden_size * tokens
     assert high.scorings[0].leaves - low.scorings[0].leaves == 2 * LARGE.hidden_size * tokens
+
+
+def test_a_teacher_that_reads_written_answers_runs_beside_the_students_activations():
+    """TRL runs the student first, all within one autocast; both models' states wait for the loss."""
+    given, written = (
+        step_memory(LLAMA_8B, layout("full"), Workload(objective=objective, teacher=LARGE, written_tokens=tokens))
+        for objective, tokens in (("distill", 0), ("on-policy-distill", 512))
+    )
+    step = step_of(LLAMA_8B, layout("full"), Workload(objective="on-policy-distill", teacher=LARGE))
+    (teacher,) = step.scorings
+    assert not teacher.before and teacher.cast == 2 * step.fixed.sizes.cast_by_layers > 0
+    assert moments(step)["loss"]["teacher_states"] == moments(step)["forward_end"]["teacher_states"] == teacher.leaves
+    assert written.moments["teacher"] - given.moments["teacher"] > teacher.cast
+    assert written.moments["loss"] == pytest.approx(given.moments["loss"], rel=0.01)
+    assert "generation" in written.moments and "generation" not in given.moments
+    assert written.moments["generation"] > TEACHER, "it stays where answers are written"
 
 
 def test_a_scalar_head_has_no_matrix_of_the_vocabulary():

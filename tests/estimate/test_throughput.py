@@ -181,6 +181,14 @@ def test_work_that_is_not_done_takes_no_time():
     assert seconds(layout(batch=4), shared) < seconds(layout("qlora", batch=4), shared)
 
 
+@pytest.mark.parametrize("batch", [1, 8])
+def test_8_bit_products_are_slower_than_those_of_16_bits(batch):
+    """Of few rows by more, whose products are small beside what issuing and searching them takes."""
+    lora = Workload(lora=LoraShape(16))
+    rounded, plain = (seconds(layout(name, batch), lora) for name in ("lora-int8", "lora"))
+    assert (1.3 if batch == 1 else 1.05) < rounded / plain < 2
+
+
 def test_small_batches_are_launch_bound():
     tiny, large = (
         step_time(LLAMA_8B, layout(batch=b), Workload(seq_len_tokens=128, lora=LoraShape(8)), A100, NVLINK)

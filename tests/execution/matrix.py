@@ -35,6 +35,7 @@ from recipec.verify.report import VerifyReport
 HERE = Path(__file__).parent
 TABLE, SUMMARY = HERE / "matrix.csv", HERE / "matrix.md"
 COLUMNS = ("cell", "level", "result", "checks", "loss", "seconds", "date")
+REWARD = "data/rewards.py:repeats"
 _NOT_RUN = dict.fromkeys(COLUMNS, "") | {"result": "not run yet"}
 _RULE = re.compile(r"\b[A-Z]{2,6}-\d{3}\b")
 MODELS = {  # one model of each type of transformers in the catalog
@@ -81,7 +82,8 @@ class Cell(Struct, frozen=True):
 def cells() -> Iterator[Cell]:
     """What differs in code: model types, methods with strategies, adaptations and formats, and the folder's recipes.
 
-    Layers are recomputed, as in most runs of real size: these are so small that they would keep all.
+    Layers are recomputed where that goes with the adaptation, as in most runs of real size: these are so small that
+    they would keep all.
     """
     usual = [row for row in ADAPTATIONS.values() if row.unasked]
     whole, adapter = (next(row for row in usual if row.trains_all is all) for all in (True, False))
@@ -115,6 +117,8 @@ def data_files() -> dict[str, str]:
 def _recipe(method: Method, format: str, model: str, adaptation: Adaptation, strategy: Strategy) -> str:
     nodes = "nodes = 2\nnetwork_gbps = 200" if strategy.groups else ""
     named = {"method": method.alignment} if method.alignment else dict.fromkeys(method.named_models, BESIDE)
+    if method.earns:
+        named |= {"reward": REWARD}
     alignment = "\n".join(["[alignment]", *(f'{key} = "{name}"' for key, name in named.items())]) if named else ""
     return f"""\
 [recipe]
@@ -135,7 +139,7 @@ gpus_per_node = {1 if strategy.one_rank else 4}
 adaptation = "{adaptation.name}"
 strategy = "{strategy.name}"
 global_batch_size = 32
-activation_checkpointing = true
+activation_checkpointing = {str(adaptation.recomputes).lower()}
 {alignment}
 """
 

@@ -39,6 +39,22 @@ ignore = ["id"]
 gpu = "rtx-4090"
 """
 
+FILES = """
+[recipe]
+name = "files"
+[goal]
+task = "instruct"
+[model]
+name = "Qwen/Qwen3-0.6B"
+[data]
+train = "train.jsonl"
+eval = "eval.jsonl"
+test = "test.jsonl"
+max_length = 512
+[hardware]
+gpu = "rtx-4090"
+"""
+
 
 def rich(number: int) -> dict[str, Any]:
     """A row that carries all that rows may."""
@@ -93,7 +109,8 @@ def test_rows_that_lose_what_they_carry_are_found(tmp_path: Path, forked: None) 
         ("return answers and 0 not in given", "return answers"),
         ('message["reasoning_content"] = told[0]', "pass"),
         ('made["tools"] = tools_of(row)', 'made["tools"] = None'),
-        ('"question": row["conversation"]', '"question": digest(row["prompt"])'),
+        ('"question": row["conversation"][-1]', '"question": digest(row["prompt"])'),
+        ('"openings": row["conversation"]', '"openings": [digest(row["prompt"])]'),
     )
     found = looked_at(bundle, tmp_path / "broken")
     assert found.keys() == fine.keys() and not any(check.ok for check in found.values())
@@ -153,6 +170,117 @@ def test_a_training_without_all_rows_and_another_loss_in_evaluation_are_found(tm
         "evaluate.py scores the held-out rows by their loss",
         "evaluate.py scores the tokens that train.py learns",
         "the evaluations are there: before, after",
+        "the result is the best checkpoint",
         "the steps change weights",
+        "training uses the planned settings",
     }
     assert "train.py takes 16 of the" in failed["evaluate.py scores the tokens that train.py learns"]
+
+
+def failed_by(bundle: Bundle, folder: Path) -> dict[str, str]:
+    """The failing checks of a run, by their names without the stage."""
+    folder.mkdir()
+    sandbox, report = make_sandbox(bundle, folder, 160), VerifyReport("run")
+    run_bundle(prepare_launch(sandbox, 1, False, report), report)
+    return {check.name.partition(": ")[2]: check.detail for check in report.checks if not check.ok}
+
+
+SHIFTED = """    collate = trainer.data_collator
+
+    def shifted(rows):
+        batch = collate(rows)
+        batch["labels"] = batch["labels"].roll(1, 1)
+        return batch
+
+    trainer.data_collator = shifted
+    trainer.args.max_grad_norm = 0.0
+"""
+
+
+def test_other_labels_settings_and_a_careless_evaluation_are_found(tmp_path: Path, forked: None) -> None:
+    """Labels shifted by one, decay and clipping changed in main() (V7); dropout, chance and other rows in
+    evaluate.py (V8)."""
+    bundle = bundle_of(RECIPES / "sft-lora.toml", tmp_path / "out")
+    guard, built = "    guard = RunGuard(", "    config = training_config(args)\n"
+    put_back(bundle.root / "train.py", (guard, SHIFTED + guard), (built, f"{built}    config.weight_decay = 0.0\n"))
+    put_back(
+        bundle.root / "evaluate.py",
+        ("return model.eval(), tokenizer", "return model.train(), tokenizer"),
+        ("do_sample=False", "do_sample=True"),
+        ('"test.jsonl"', '"eval.jsonl"'),
+    )
+    failed = failed_by(bundle, tmp_path / "sandbox")
+    settings = failed["training uses the planned settings"]
+    assert "weight_decay becomes 0.0" in settings and "max_grad_norm becomes 0.0" in settings
+    assert "the weight decay of the optimizer is [0.0]" in failed["optimizer steps decay and clip as planned"]
+    assert "have the label of another token" in failed["the model learns what train.jsonl holds"]
+    careless = failed["evaluate.py scores and asks the held-out rows, without dropout and chance"]
+    assert "with dropout" in careless and "by chance" in careless and "are not scored whole" in careless
+
+
+PER_TOKEN = """    from types import MethodType
+
+    def per_token(self, model, inputs, return_outputs):
+        return type(self)._compute_loss(self, model, inputs, return_outputs) / inputs["completion_mask"].sum(1).max()
+
+    trainer._compute_loss = MethodType(per_token, trainer)
+"""
+
+
+def test_another_loss_labels_that_are_flipped_and_a_last_checkpoint_are_found(tmp_path: Path, forked: None) -> None:
+    """Log-probabilities per token where the plan sums them (V12), labels of KTO exchanged in main() (V15), and the
+    last checkpoint saved instead of the best one (V16)."""
+    bundle = bundle_of(RECIPES / "kto.toml", tmp_path / "out")
+    guard, built = "    guard = RunGuard(", "    config = training_config(args)\n"
+    flipped = '    rows = rows.map(lambda row: {"label": not row["label"]})\n'
+    put_back(
+        bundle.root / "train.py",
+        (built, f"{built}{flipped}    config.load_best_model_at_end = False\n"),
+        (guard, PER_TOKEN + guard),
+    )
+    failed = failed_by(bundle, tmp_path / "sandbox")
+    assert "answers have the other label than in train.jsonl" in failed["the model learns what train.jsonl holds"]
+    assert "by the loss of Kahneman-Tversky optimization with beta 0.1" in failed["the loss is the planned one"]
+    assert "saved tensors are not those of checkpoint-" in failed["the result is the best checkpoint"]
+    assert "load_best_model_at_end becomes False" in failed["training uses the planned settings"]
+
+
+def test_leaks_between_conversations_and_stages_and_flipped_labels_are_found(tmp_path: Path, forked: None) -> None:
+    """prepare_data.py drops no leaks behind a random split (V13), nor what a later stage holds out (V14); it exchanges
+    the labels of KTO (V15)."""
+    bundle = bundle_of(RECIPES / "sft-dpo.toml", tmp_path / "stages")
+    put_back(bundle.root / "prepare_data.py", ('splits["train"] = drop_leaks(', "drop_leaks("))
+    found = looked_at(bundle, tmp_path / "leaking")
+    assert "questions that a later stage holds out are learned" in found[JUDGED_LATER].detail
+    assert "answer what one asks that is held out" in found["no conversation is in two splits"].detail
+    bundle = bundle_of(RECIPES / "kto.toml", tmp_path / "labels")
+    put_back(bundle.root / "prepare_data.py", ('"label": wanted,', '"label": not wanted,'))
+    flipped = looked_at(bundle, tmp_path / "flipped")["kto: prepare_data.py loses nothing of a row"]
+    assert "an answer that is labeled True has another label" in flipped.detail
+
+
+JUDGED_LATER = "it learns nothing that a later stage is judged by"
+
+
+def test_cut_texts_swapped_answers_and_kept_leaks_are_found(tmp_path: Path, forked: None) -> None:
+    """prepare_data.py cuts texts and keeps rows that are held out elsewhere, rows.py swaps answers (V9)."""
+    bundle = bundle_of(RECIPES / "dpo.toml", tmp_path / "pairs")
+    put_back(bundle.root / "rows.py", ('answer == "rejected"', 'answer == "chosen"'))
+    swapped = looked_at(bundle, tmp_path / "swapped")["dpo: prepare_data.py loses nothing of a row"]
+    assert "an answer is taken for the other one" in swapped.detail
+    files = {"train": range(60), "eval": range(60, 80), "test": range(80, 100)}
+    for name, numbers in files.items():
+        rows = [{"prompt": f"What is {n}?", "completion": f"It is number {n}."} for n in numbers]
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "files.toml").write_text(FILES)
+    bundle = bundle_of(tmp_path / "files.toml", tmp_path / "out")
+    fine = looked_at(bundle, tmp_path / "fine")
+    assert all(check.ok for check in fine.values()), fine
+    put_back(
+        bundle.root / "prepare_data.py",
+        ("if asked not in held_out]", "]"),
+        ("    return row[column]\n", "    return row[column][:300]\n"),
+    )
+    found = looked_at(bundle, tmp_path / "broken")
+    assert "the end of an answer of the row is lost" in found["prepare_data.py loses nothing of a row"].detail
+    assert "are also in train.jsonl" in found["no conversation is in two splits"].detail

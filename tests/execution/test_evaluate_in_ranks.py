@@ -26,6 +26,7 @@ MEASURED = {
     "dpo-full": "learned_logits",
     "reward": "padded",
     "distill": "learned_logits",
+    "on-policy-distill": "token_losses",
     "grpo": "rewards_of",
 }
 # Says each call of a function of evaluate.py, and the process that calls it.

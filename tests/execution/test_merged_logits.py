@@ -20,10 +20,11 @@ def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
     """A stand-in with an adapter that has learned for three steps, its result in `folder`; and its logits."""
     import torch
     from peft import IA3Config, LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
     save(folder / "base", 0, model_type="llama", vocab_size=WORDS, hidden_size=32)
-    model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32)
+    eight_bit = BitsAndBytesConfig(load_in_8bit=True) if kind == "lora-int8" else None
+    model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32, quantization_config=eight_bit)
     scaled = {"target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"]}
     own = dict(LORA_VARIANTS[kind].arguments) if kind in LORA_VARIANTS else {}
     config = IA3Config(**scaled, task_type="CAUSAL_LM") if kind == "ia3" else LoraConfig(**SHAPE, **own)
@@ -44,17 +45,17 @@ def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
     return tokens, found
 
 
-def merging(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def merging(folder: Path, monkeypatch: pytest.MonkeyPatch, base: str = "lora-single") -> Any:
     """The emitted script, whose bundle is `folder`."""
     script = folder / "merge_adapter.py"
     (folder / "recipe").mkdir()
-    script.write_text(texts(good(folder / "recipe", BASES["lora-single"]))[script.name])
+    script.write_text(texts(good(folder / "recipe", BASES[base]))[script.name])
     module = load(script, monkeypatch)
     monkeypatch.setattr(module, "PROBE", "w3 w9 w40 w41 w8 w77")  # the stand-in's tokenizer knows these words
     return module
 
 
-@pytest.mark.parametrize("kind", ["standard", "rslora", "dora", "pissa", "ia3"])
+@pytest.mark.parametrize("kind", ["standard", "rslora", "dora", "pissa", "ia3", "lora-int8"])
 def test_the_merged_model_answers_as_the_trained_one(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,7 +63,7 @@ def test_the_merged_model_answers_as_the_trained_one(
     from transformers import AutoModelForCausalLM
 
     tokens, trained = adapted(tmp_path, kind)
-    merging(tmp_path, monkeypatch).main()
+    merging(tmp_path, monkeypatch, kind if kind in BASES else "lora-single").main()
     assert "off those of base and adapter" in capsys.readouterr().out
     folders = (tmp_path / "outputs" / "sft" / "merged", tmp_path / "base")
     models = [AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders]
@@ -80,3 +81,23 @@ def test_a_merge_that_loses_the_adapter_writes_nothing(tmp_path: Path, monkeypat
     with pytest.raises(SystemExit, match=r"The adapter is not merged: the logits would be .* off"):
         merging(tmp_path, monkeypatch).main()
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()
+
+
+def test_an_8_bit_base_is_merged_as_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    adapted(tmp_path, "lora-int8")
+    merging(tmp_path, monkeypatch, "lora-int8").main()
+
+    def weight(folder: Path, **options: Any) -> Any:
+        found = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
+        return (found.dequantize(torch.float32) if options else found).model.layers[0].mlp.down_proj.weight
+
+    output, base = tmp_path / "outputs" / "sft", tmp_path / "base"
+    with_adapter = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), output)
+    learned = with_adapter.get_base_model().model.layers[0].mlp.down_proj.get_delta_weight("default")
+    merged_into = weight(output / "merged") - learned
+    stored, plain = weight(base, quantization_config=BitsAndBytesConfig(load_in_8bit=True)), weight(base)
+    assert (merged_into - stored).abs().mean() < 0.5 * (merged_into - plain).abs().mean()

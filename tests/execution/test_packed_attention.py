@@ -51,6 +51,7 @@ TWO_HEADS = {
     "attention_k_eq_v": True,
     "hidden_size_per_layer_input": 0,
 }
+WITH_MAMBA = "granitemoehybrid with mamba"
 OTHERWISE: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
     "qwen3_5_text": {"full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
@@ -58,9 +59,10 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "gemma4_text": TWO_HEADS,
     "gemma4_unified_text": TWO_HEADS,
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
+    WITH_MAMBA: {"layer_types": ["mamba", "attention"], "mamba_n_heads": 4, "mamba_d_state": 8},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]
-HYBRIDS = [name for name, row in MODEL_TYPES.items() if row.mixer]
+HYBRIDS = [*(name for name, row in MODEL_TYPES.items() if row.mixer and not row.mixer.optional), WITH_MAMBA]
 LENGTHS = (5, 17, 9, 26)
 LEAK, ROUNDING = 0.1, 1e-4  # shares of the largest logit
 
@@ -93,7 +95,7 @@ def model(model_type: str, attention: str) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
-    config = AutoConfig.for_model(model_type, **TINY | OTHERWISE.get(model_type, {}))
+    config = AutoConfig.for_model(model_type.split()[0], **TINY | OTHERWISE.get(model_type, {}))
     made = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=torch.float32)
     for name, weight in made.named_parameters():
         if "sinks" in name:

@@ -76,11 +76,20 @@ def test_no_change_beyond_the_range_pays(bundle):
     assert value.tolist() == [pytest.approx([0.5 * 0.3**2, 0.5 * 0.9**2, 0.5 * 0.5**2, 0.5 * 0.5**2])]
 
 
-def test_the_weight_of_the_kl_follows_its_target_slowly(bundle):
+def test_the_weight_of_the_kl_follows_its_target(bundle):
     adapted = bundle()("advantages").adapted
-    assert adapted(0.1, 12.0, 6.0, 100) == pytest.approx(0.1 * 1.002)  # error 1, answered to as 0.2
-    assert adapted(0.1, 5.4, 6.0, 100) == pytest.approx(0.1 * 0.999)
-    assert adapted(0.1, 6.0, 6.0, 100) == 0.1
+    assert adapted(0.1, 12.0, 6.0) == pytest.approx(0.1 * 1.02)  # error 1, answered to as 0.2
+    assert adapted(0.1, 5.4, 6.0) == pytest.approx(0.1 * 0.99)
+    assert adapted(0.1, 6.0, 6.0) == 0.1
+
+
+@pytest.mark.parametrize("beta", [0.01, 0.05, 0.25])
+def test_a_weight_that_is_five_times_off_reaches_the_target_in_a_short_run(bundle, beta):
+    """Of a policy whose KL is inverse to its weight; a run of 30,000 prompts has 232 generations of 128 answers."""
+    adapted, target = bundle()("advantages").adapted, 6.0
+    for _ in range(232):
+        beta = adapted(beta, 0.05 * target / beta, target)
+    assert beta == pytest.approx(0.05, rel=0.05)
 
 
 def test_distinct_pairs_are_counted_over_all_answers(bundle):

@@ -117,6 +117,56 @@ def test_what_is_marked_is_whole(preflight: ModuleType, tmp_path: Path) -> None:
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(saved)
 
 
+def test_a_marker_comes_after_what_it_marks_is_on_the_disk(
+    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that, a machine that loses power leaves a marker beside files of zeros."""
+    output = tmp_path / "output"
+    saved, flushed = checkpoint(output, 10, None), []
+    monkeypatch.setattr(
+        os, "fsync", lambda number: flushed.append((Path(f"/proc/self/fd/{number}").resolve(), marked()))
+    )
+
+    def marked() -> bool:
+        return (saved / "run.json").exists() or (output / "finished.json").exists()
+
+    accelerator = SimpleNamespace(wait_for_everyone=lambda: None)
+    args = SimpleNamespace(output_dir=str(output), should_save=True)
+    guard = preflight.RunGuard(SimpleNamespace(accelerator=accelerator, args=args), RUN, anew=False)
+    guard.on_save(args, SimpleNamespace(global_step=10), None)
+    assert {path for path, done in flushed if not done} >= {
+        output,
+        saved / "run.tmp",
+        *(saved / name for name in FILES),
+    }
+    assert flushed[-1] == (saved, True), "the name of the marker"
+
+    (saved / "run.json").unlink()
+    (output / "model.safetensors").touch()
+    flushed.clear()
+    guard.finish()
+    assert (output / "model.safetensors", False) in flushed and flushed[-1] == (output, True)
+
+
+def test_a_folder_that_cannot_be_flushed_is_passed_over_and_a_file_is_not(
+    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(number: int) -> None:
+        raise OSError("not here")
+
+    monkeypatch.setattr(os, "fsync", refused)
+    preflight.flush([tmp_path])
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="not here"):
+        preflight.flush([tmp_path / "file"])
+
+
+def test_marking_the_result_keeps_the_lock(preflight: ModuleType, tmp_path: Path) -> None:
+    preflight.lock_folder(output := tmp_path / "outputs" / "sft")
+    preflight.write_whole(output / "finished.json", RUN, preflight.result_files(output))
+    assert "Another run writes into" in lock_in_a_fork(preflight, output)
+
+
 def lock_in_a_fork(preflight: ModuleType, output: Path) -> str:
     """What another process is told that locks the folder and ends; nothing where it has locked it."""
     said = output.parent / "said"
@@ -261,6 +311,16 @@ def test_another_number_of_processes_makes_another_run(preflight: ModuleType, tm
     run = preflight.this_run("0123", -1, tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "8")
     assert preflight.differences(run, preflight.this_run("0123", -1, tmp_path)) == "ranks 16, here 8"
+
+
+def test_a_resumed_run_logs_and_saves_as_its_own_recipe_says(preflight: ModuleType, monkeypatch) -> None:
+    """transformers takes the intervals from the checkpoint, whatever the arguments say."""
+    for check in ("run_facts", "compare_with_plan", "try_longest", "try_save"):
+        monkeypatch.setattr(preflight, check, lambda *_: {}, raising=False)
+    args = SimpleNamespace(should_save=False, logging_steps=3, eval_steps=0.1, save_steps=0.2, world_size=1)
+    state = TrainerState(max_steps=50, logging_steps=10, eval_steps=25, save_steps=25)
+    preflight.RunGuard(trainer=None, run=RUN, anew=False).on_train_begin(args, state, None)
+    assert (state.logging_steps, state.eval_steps, state.save_steps) == (3, 5, 10)
 
 
 @pytest.mark.parametrize(("free_gib", "written_gib", "fits"), [(5, 0, True), (3, 0, False), (3, 2, True)])

@@ -91,6 +91,21 @@ def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
     assert all(row["chosen"] != row["rejected"] for row in kept)
 
 
+@pytest.mark.parametrize("base", ["dpo-full", "reward"])
+def test_pairs_that_are_also_there_exchanged_are_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    rows = pairs(40)
+    exchanged = [row | {"chosen": row["rejected"], "rejected": row["chosen"]} for row in rows[:6]]
+    script = emitted(tmp_path, BASES[base], monkeypatch)
+    write(tmp_path / "pairs.jsonl", [*rows, *exchanged])
+    script.main()
+    stage = "reward" if base == "reward" else "dpo"
+    assert json.loads((tmp_path / "data" / stage / "report.json").read_text())["train"]["contradictory"] == 12
+    kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"{stage}/{part}")]
+    assert {number(row) for row in kept} == {*range(6, 40)}
+
+
 @pytest.mark.parametrize(
     ("base", "keys", "has", "lacks"),
     [

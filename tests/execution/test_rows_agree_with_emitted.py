@@ -58,7 +58,7 @@ WAYS: dict[str, tuple[dict[str, Any], str, str, dict[str, Any]]] = {
         asked("Why?", said("So.", weight=1), RESULT),
         "chat",
         "lora-single",
-        {"ignore": ["weight", "name", "content"]},
+        {"ignore": ["weight", "name", "tool_call_id"]},
     ),
     "instruction": ({"instruction": "Add", "input": "1", "output": "2", "system": "Be"}, "instruction", "lora-ddp", {}),
     "texts without thoughts": (

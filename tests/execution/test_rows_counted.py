@@ -28,9 +28,9 @@ def going_on(number: int, **fields: Any) -> dict[str, Any]:
 def test_no_beginning_of_a_conversation_answers_what_a_later_stage_is_judged_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: dict[str, int]
 ) -> None:
-    write(tmp_path / "chat.jsonl", [going_on(n, **weight) for n in range(120)])
-    write(tmp_path / "pairs.jsonl", pairs(100))
-    emitted(tmp_path, BASES["sft-dpo"], monkeypatch).main()
+    write(tmp_path / "chat.jsonl", [going_on(n, **weight) | {"of": n // 5} for n in range(120)])
+    write(tmp_path / "pairs.jsonl", [pair | {"of": f"pair {n}"} for n, pair in enumerate(pairs(100))])
+    emitted(tmp_path, with_key(BASES["sft-dpo"], "data.split.group", "of"), monkeypatch).main()
     held_out = {row["prompt"][0]["content"] for part in ("eval", "test") for row in prepared(tmp_path, f"dpo/{part}")}
     rows = prepared(tmp_path, "sft/train")
     learned = {row["messages"][0]["content"] for row in rows if "messages" in row}
@@ -187,3 +187,40 @@ def test_a_conversation_with_an_empty_answer_is_dropped_wherever_it_stands(
     script.main()
     assert report_of(tmp_path, "sft")["empty"] == 2
     assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 40
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", ""], ids=["in a field", "in the text"])
+def test_a_thought_alone_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    def thinking(number: int, answer: str) -> dict[str, Any]:
+        thought = f"It is {number}."
+        turn = said(answer, **{field: thought}) if field else said(f"<think>{thought}</think>{answer}")
+        return asked(f"Question {number}", turn)
+
+    rows = [thinking(n, f"A {n}") for n in range(40)]
+    write(tmp_path / "chat.jsonl", [*rows, thinking(99, ""), thinking(98, " ")])
+    script = emitted(tmp_path, recipe(reasoning="keep"), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    assert report_of(tmp_path, "sft")["empty"] == 2
+    assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 40
+
+
+def test_prompts_with_several_references_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": f"Add {n} and 1.", "sum": n + 1} for n in range(60)]
+    script = emitted(tmp_path, BASES["grpo"], monkeypatch)
+    write(tmp_path / "prompts.jsonl", [*rows, *(row | {"sum": 0} for row in rows[:3])])
+    script.main()
+    assert report_of(tmp_path, "grpo")["asked_again"] == 3
+    assert "NOTE: 3 rows of grpo repeat another row's prompt, with another sum" in capsys.readouterr().out
+
+
+def test_a_row_without_a_value_to_judge_by_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"prompt": f"Add {n} and 1.", "sum": n + 1} for n in range(60)]
+    script = emitted(tmp_path, BASES["grpo"], monkeypatch)
+    write(tmp_path / "prompts.jsonl", [*rows, {"prompt": "Add.", "sum": None}])
+    with pytest.raises(SystemExit, match="line 61: the row has no value for sum"):
+        script.main()
+    assert [found.code for found in compiled(tmp_path, BASES["grpo"]).diagnostics if found.code[0] == "E"] == ["E0310"]

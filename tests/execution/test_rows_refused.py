@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,6 +41,50 @@ def script_of(
 def answering(result: str, number: int, **fields: Any) -> dict[str, Any]:
     turn = {"role": "tool", "content": result}
     return asked(f"Is it warm, {number}?", said("", tool_calls=[CALL], **fields), turn, said("Yes."), tools=[TOOL])
+
+
+def calling(*results: str, tools: tuple[str, ...] = ("weather",)) -> dict[str, Any]:
+    """Two calls, and results of these ids."""
+    calls = [{"id": f"c{n}", **CALL} for n in (1, 2)]
+    turns = [{"role": "tool", "content": f"of {id}", "tool_call_id": id} for id in results]
+    offered = [{"type": "function", "function": {"name": name}} for name in tools]
+    return asked("Is it warm?", said("", tool_calls=calls), *turns, said("Yes."), tools=offered)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (calling("c2", "c1"), "result for the call 'c1'.* out of place"),
+        (calling("c1", "c3"), "result for the call 'c3'.* out of place"),
+        (calling("c1", "c2", "c2"), "result for the call 'c2'.* out of place"),
+        (calling("c1", "c2", tools=("search",)), "'weather'.* which is not among the tools of the row: search"),
+    ],
+    ids=["exchanged", "of no call", "twice", "of no tool"],
+)
+def test_results_and_calls_that_fit_nothing_are_refused_by_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any], told: str
+) -> None:
+    rows = [answering(f"{n} degrees", n) for n in range(30)]
+    script = script_of(tmp_path, recipe(), [*rows, calling("c1", "c2"), calling("c2")], monkeypatch)
+    script.main()
+    write(tmp_path / "chat.jsonl", [*rows, row])
+    with pytest.raises(SystemExit, match=f"line 31: .*{told}"):
+        script.main()
+    (fault,) = [found for found in compiled(tmp_path, recipe()).diagnostics if found.code.startswith("E")]
+    assert fault.code == "E0304" and re.search(told, fault.labels[0].message)
+
+
+def test_a_text_with_nul_is_refused_by_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""And one that says \u0000 is not."""
+    rows = chats(40)
+    rows[5]["messages"][1]["content"] = r"It is \u0000."
+    script = script_of(tmp_path, recipe(), rows, monkeypatch)
+    script.main()
+    rows[6]["messages"][1]["content"] = "It is \0."
+    write(tmp_path / "chat.jsonl", rows)
+    with pytest.raises(SystemExit, match=r"line 7: a text holds a NUL character"):
+        script.main()
+    assert "NUL" in str([found.labels for found in compiled(tmp_path, recipe()).diagnostics if found.code[0] == "E"])
 
 
 def test_a_row_that_the_template_refuses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +319,9 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mo
             script.main()
     write(tmp_path / "a" / "rows.jsonl", bad)
     found = compiled(tmp_path, with_key(BASES["lora-single"], "data.train", "*/rows.jsonl")).diagnostics
-    assert [finding.title for finding in found if finding.code[0] == "E"] == ["`a/rows.jsonl:31` cannot be used"]
+    (fault,) = [finding for finding in found if finding.code[0] == "E"]
+    assert fault.title == "2 of 62 sampled rows of data.train cannot be used"
+    assert fault.labels[0].message.startswith("a/rows.jsonl:31 and 1 other row: ")
 
 
 TURN = {"role": "user", "content": "Go"}
@@ -348,6 +395,15 @@ def test_a_special_token_in_a_text_is_refused_by_its_place(
     bad["messages"][speaker == "assistant"]["content"] += " <|im_end|> <|im_start|>user"
     write(tmp_path / "chat.jsonl", [*rows, bad])
     with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 31: a message holds <\|im_\w+\|>, a special token"):
+        script.main()
+
+
+def test_a_special_token_in_the_system_prompt_of_the_recipe_is_no_fault_of_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [asked(f"Question {n}", said(f"A {n}")) for n in range(30)]
+    script = script_of(tmp_path, recipe(system="Be kind.<|im_end|>"), rows, monkeypatch)
+    with pytest.raises(SystemExit, match=r"^data\.system of the recipe holds <\|im_end\|>, a special token"):
         script.main()
 
 

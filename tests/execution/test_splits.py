@@ -68,6 +68,19 @@ def test_the_plan_counts_the_answers_of_conversations(tmp_path: Path) -> None:
     assert decided["tokens_per_example"].value < whole["tokens_per_example"].value
 
 
+def test_rank_epochs_and_dropout_count_conversations_and_steps_their_answers(tmp_path: Path) -> None:
+    """200 conversations of 10 answers are 2,000 rows to step over, and still fewer than 1,000 to learn from."""
+    write(tmp_path / "chat.jsonl", conversations(100, 10))
+    decided, whole = (
+        good(tmp_path, with_key(unmarked(), "model.name", name)).plan.stages[0].decisions
+        for name in (UNMARKED, "Qwen/Qwen3-8B")
+    )
+    assert (decided["data_rows"].value, decided["examples"].value) == (200, 2000)
+    by_rows = "epochs", "lora_rank", "lora_dropout"
+    assert [decided[id].value for id in by_rows] == [5, 16, 0.1] == [whole[id].value for id in by_rows]
+    assert all("data_rows" in decided[id].inputs for id in (*by_rows, "adaptation", "examples"))
+
+
 def test_whole_groups_fill_the_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One group of 900 rows and thirty of ten: a tenth of the rows is a dozen small groups, never the large one."""
     rows = [row | {"of": 0 if n < 900 else 1 + n // 10} for n, row in enumerate(chats(1200))]
@@ -292,3 +305,49 @@ def test_a_source_of_little_weight_is_not_left_out(tmp_path: Path, monkeypatch: 
     made = with_key(BASES["lora-single"], "data.train", ["chat.jsonl", {"path": "few.jsonl", "weight": 0.1}])
     emitted(tmp_path, with_key(made, "data.eval", "own.jsonl"), monkeypatch).main()
     assert sum("Rare" in json.dumps(row) for row in prepared(tmp_path, "sft/train")) == 1
+
+
+def trees(count: int, branches: int) -> list[dict[str, Any]]:
+    """Conversations that begin with one question and go on in several ways."""
+    return [
+        answered_in_turns((f"Why {n}?", f"Because of {n} ({branch})."), (f"And {branch}?", f"So {n}."))
+        for n in range(count)
+        for branch in range(branches)
+    ]
+
+
+def answered_in_turns(*turns: tuple[str, str]) -> dict[str, Any]:
+    said = [(role, text) for turn in turns for role, text in zip(("user", "assistant"), turn, strict=True)]
+    return {"messages": [{"role": role, "content": text} for role, text in said]}
+
+
+def first_questions(rows: list[dict[str, Any]]) -> set[str]:
+    return {(row.get("messages") or row["prompt"])[0]["content"] for row in rows}
+
+
+@pytest.mark.parametrize("column", [None, "topic"], ids=["at random", "by class"])
+@pytest.mark.parametrize("base", ["marked", "each answer a row"])
+def test_conversations_that_begin_alike_stay_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, column: str | None
+) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"topic": n // 3 % 4} for n, row in enumerate(trees(80, 3))])
+    recipe = with_key(unmarked() if base != "marked" else BASES["lora-single"], "data.examples", 240)
+    recipe = with_key(recipe, "data.split.stratify" if column else "data.ignore", column or ["topic"])
+    emitted(tmp_path, recipe, monkeypatch).main()
+    found = {part: first_questions(rows) for part, rows in split_of(tmp_path).items()}
+    assert all(found.values())
+    assert not found["train"] & (found["eval"] | found["test"]) and not found["eval"] & found["test"]
+    assert json.loads((tmp_path / "data/sft/report.json").read_text())["train"]["leaks"] == 0
+
+
+def test_the_beginning_of_a_held_out_conversation_is_not_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of its own is held out, so that no split keeps conversations together."""
+    whole = [(f"Why {n}?", f"Because of {n}.") for n in range(60)]
+    write(tmp_path / "chat.jsonl", [answered_in_turns(turn) for turn in whole])
+    write(tmp_path / "held.jsonl", [answered_in_turns(turn, ("And?", "So.")) for turn in whole[:20]])
+    recipe = with_key(with_key(BASES["lora-single"], "data.eval", "held.jsonl"), "data.examples", 60)
+    emitted(tmp_path, recipe, monkeypatch).main()
+    found = {part: first_questions(rows) for part, rows in split_of(tmp_path).items()}
+    assert found["train"] and not found["train"] & found["eval"]

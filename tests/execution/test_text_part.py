@@ -38,7 +38,7 @@ def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, n
     stale.parent.mkdir()
     stale.write_text("google/gemma-3-12b-it")
     (stale.parent / "model-00001-of-00005.safetensors").touch()
-    for _ in range(2):  # the second time it is there
+    for _ in range(2 if name == NAMES[0] else 1):  # the second time it is there
         subprocess.run([sys.executable, "text_part.py"], cwd=tmp_path, env=environment, check=True, timeout=300)
     assert stale.read_text() == name
     assert [file.name for file in stale.parent.glob("*.safetensors")] == ["model.safetensors"]

@@ -89,7 +89,7 @@ def test_what_the_recipe_ignores_is_passed_over(tmp_path: Path, monkeypatch: pyt
     write(tmp_path / "chat.jsonl", rows)
     monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
     written, seen = script.written, []
-    monkeypatch.setattr(script, "written", lambda row: seen.append({*row}) or written(row))
+    monkeypatch.setattr(script, "written", lambda row, place: seen.append({*row}) or written(row, place))
     script.main()
     assert seen == [{"messages"}] * 30, "what is ignored is not even decoded"
     kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]

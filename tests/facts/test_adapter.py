@@ -84,7 +84,7 @@ def test_weights_that_are_missing_are_told(folder: Path) -> None:
         ("train.lora.targets", "all-linear"),
         ("train.lora.variant", "dora"),
         ("train.adaptation", "full"),
-        ("train.quantization", "nf4"),
+        ("train.adaptation", "ia3"),
     ],
 )
 def test_another_shape_in_the_recipe_is_refused(folder: Path, key: str, value: Any) -> None:
@@ -96,6 +96,25 @@ def test_another_shape_in_the_recipe_is_refused(folder: Path, key: str, value: A
 @pytest.mark.parametrize(("key", "value"), [("train.lora.rank", 8), ("train.lora.variant", "lora-plus")])
 def test_the_same_shape_is_none(folder: Path, key: str, value: Any) -> None:
     assert good(folder, with_key(ON, key, value)).plan
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "base"),
+    [
+        ("train.adaptation", "qlora", "nf4"),
+        ("train.quantization", "nf4", "nf4"),
+        ("train.adaptation", "lora-int8", "int8"),
+        ("train.adaptation", "lora", "none"),
+    ],
+)
+def test_the_recipe_says_how_the_base_is_stored(folder: Path, key: str, value: str, base: str) -> None:
+    """The folder of an adapter does not say it; the loaded model and its evaluation have that base."""
+    done = good(folder, with_key(ON, key, value))
+    assert done.plan and done.plan.stages[0].decisions["quantization"].value == base
+    train, evaluate = texts(done)["train.py"], texts(done)["evaluate.py"]
+    loading = f"from_pretrained(MODEL, quantization_config={base}_config(), **options)"
+    assert (loading in train) is (base != "none") is (f"{base}_config()" in evaluate)
+    assert ("\n        quantization_config=" not in train and "parameter.data.float()" in train) or base == "none"
 
 
 @pytest.mark.parametrize(("base", "rule"), [("sft-dpo", None), ("dpo-full", "BAD-080"), ("pretrain", "random")])

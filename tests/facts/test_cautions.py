@@ -66,3 +66,20 @@ def test_a_text_that_ends_a_turn_is_told_where_the_end_is_known(tmp_path: Path, 
     qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-8B")
     assert told(tmp_path, qwen, rows, "chat.jsonl", "W0534") == ["1 of 2 sampled rows, the first chat.jsonl:2"]
     assert told(tmp_path, with_key(qwen, "data.template", "plain"), rows, "chat.jsonl", "W0534") == []
+
+
+LONG = "Name one part of a pump."
+REPEATING = {
+    "chat.jsonl": {"prompt": LONG, "completion": f"{LONG} The impeller."},
+    "pairs.jsonl": {"prompt": LONG, "chosen": f"{LONG} The impeller.", "rejected": f"{LONG} A pump."},
+}
+
+
+@pytest.mark.parametrize(("base", "file"), [("lora-single", "chat.jsonl"), ("dpo-full", "pairs.jsonl")])
+def test_answers_that_repeat_their_prompt_are_told(tmp_path: Path, base: str, file: str) -> None:
+    row = REPEATING[file]
+    others = [row | {"prompt": f"Name part {n} of one pump."} for n in range(4)]
+    assert told(tmp_path, BASES[base], [row] * 4, file, "W0537") == [f"4 of 4 sampled rows, the first {file}:1"]
+    assert told(tmp_path, BASES[base], [row, *others], file, "W0537") == []
+    if "chosen" in row:
+        assert told(tmp_path, BASES[base], [row | {"rejected": "A pump."}] * 4, file, "W0537") == []

@@ -127,11 +127,11 @@ def test_a_template_that_is_no_page_of_text_is_refused(tmp_path: Path, size: int
     assert (finding.code, finding.labels[0].message[:6]) == ("E0002", "it is ")
 
 
-def test_a_template_is_read_as_it_is(tmp_path: Path) -> None:
+def test_a_template_is_read_as_python_reads_text(tmp_path: Path) -> None:
     write_data(tmp_path)
     (tmp_path / "a.jinja").write_bytes("\ufeff{{ messages }}\r\n<｜é｜>".encode())
     facts = compiled(tmp_path, with_key(CHAT, "data.template", "./a.jinja")).facts
-    assert facts is not None and facts.template_text == "{{ messages }}\r\n<｜é｜>"
+    assert facts is not None and facts.template_text == "{{ messages }}\n<｜é｜>"
 
 
 @pytest.mark.parametrize(("share", "expected"), [(1e-4, ["E0205"]), (2e-4, [])])
@@ -186,10 +186,15 @@ def test_pairs_need_a_preference_stage(tmp_path: Path) -> None:
 def test_the_size_of_all_texts_counts(tmp_path: Path) -> None:
     text = with_key(BASES["text"], "data", {"train": "*.txt"})
     write_data(tmp_path)
-    (tmp_path / "second.txt").write_text("A pump moves water.\n" * 60)
+    for number in range(39):  # more than are looked into
+        (tmp_path / f"{number}.txt").write_text("A pump moves water.\n" * 70)
     facts = compiled(tmp_path, text).facts
     assert facts is not None
-    assert facts.data["train"].decisions["examples"].value == 4
+    decisions = facts.data["train"].decisions
+    assert (decisions["examples"].value, decisions["examples"].because) == (40, "counted in the files, rounded")
+    size = (tmp_path / "manual.txt").stat().st_size + 39 * 1_400
+    assert decisions["tokens_per_example"].value == rounded(size / 40 / 4)
+    assert decisions["tokens_per_example"].because.endswith(", and on the size of all files")
 
 
 def test_small_changes_of_the_data_change_nothing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from compiling import BASES, codes, compiled, with_key, write_data
 
+from recipec.catalog.measured import BOUNDS, TABLES
 from recipec.cli.plan import plan_text
 from recipec.compiler import Compilation, compile_recipe
 from recipec.facts import measured as facts
@@ -152,6 +153,7 @@ PASSES, STEPS = "passes_seconds = 0.0284", "optimizer_seconds = 0.0034"
         (STEPS, "optimizer_seconds = 0.0020", "the peak is 3,350 GB/s"),
         (PASSES, "passes_seconds = 0.0140", "4,096 tokens; 2,048 took 0.0152 s"),
         ("free_gib = 78.6", "free_gib = 79.6", "of 79.11 GiB in all"),
+        ("started_gib = 1.31", "started_gib = 500.0", "of 442.5 GiB in all"),
         ("date = 2026-11-20", "date = 2026-12-03", "today is 2026-12-01"),
     ],
 )
@@ -160,6 +162,29 @@ def test_what_no_machine_has_is_refused(tmp_path: Path, old: str, new: str, said
     refused = [each for each in found.diagnostics if each.code == "E0413"]
     assert said in [label.message for each in refused for label in each.labels], found.diagnostics
     assert found.plan is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("started_gib = 1.31", "started_gib = 1e15", "`process.started_gib` is 1000000000000000.0"),
+        ("start_seconds = 9.4", "start_seconds = 1e9", "`process.start_seconds` is 1000000000.0"),
+        ("start_seconds_spread = 0.08", "start_seconds_spread = 1e9", "`process.start_seconds_spread` is 1000000000.0"),
+        ("write_gb_s = 1.9", "write_gb_s = 1e-12", "`disk.write_gb_s` is 1e-12"),
+        ("tflops = 51.0", "tflops = 1e-15", "`product.tflops` is 1e-15"),
+        ("host_memory_gib = 442.5", "host_memory_gib = 1e12", "`machine.host_memory_gib` is 1000000000000.0"),
+        ("cores = 52", "cores = 1000000000", "`machine.cores` is 1_000_000_000"),
+    ],
+)
+def test_what_is_far_from_any_machine_is_refused_by_name(tmp_path: Path, old: str, new: str, said: str) -> None:
+    found = planned(tmp_path, **{old: new})
+    assert said in [each.title for each in found.diagnostics if each.code == "E0205"], found.diagnostics
+    assert found.plan is None
+
+
+def test_every_number_of_the_file_has_bounds() -> None:
+    numbers = {key for table in TABLES.values() for key in (*table.figures, *table.sizes, *table.amounts)}
+    assert numbers == BOUNDS.keys()
 
 
 def test_the_day_has_begun_elsewhere(tmp_path: Path) -> None:

@@ -59,6 +59,9 @@ def test_a_function_is_given_what_its_parameters_name(tmp_path: Path, definition
         ("def f(sum):\n    pass\n", "`f` does not look at answers"),
         ("async def f(completions):\n    pass\n", "`f` is async"),
         ("def f(completions, total):\n    pass\n", "`f` asks for `total`"),
+        (f"x = {'-' * 5_000}1\n\n\ndef f(completions):\n    pass\n", "`judge.py` cannot be read as Python"),
+        (f"x = {'-' * 200_000}1\n\n\ndef f(completions):\n    pass\n", "`judge.py` cannot be read as Python"),
+        (f"x = 1{' + 1' * 3_000}\n\n\ndef f(completions):\n    pass\n", "`judge.py` cannot be read as Python"),
     ],
 )
 def test_what_cannot_judge_is_refused(tmp_path: Path, text: str, told: str) -> None:
@@ -118,3 +121,25 @@ def test_another_text_is_another_training(tmp_path: Path) -> None:
     one, other = (found(tmp_path, f"def f(completions):\n    return [{n}]\n") for n in (1, 2))
     digests = {done.plan.stages[0].decisions["reward_files"].value for done in (one, other) if done.plan}
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize("reward", ["judge.py:wrong", "judge.f", ["judge.py:f", "judge.py:wrong"], "judge.py:asking"])
+def test_no_column_is_to_be_ignored_that_a_reward_may_need(tmp_path: Path, reward: object) -> None:
+    """One that is misspelt, or that asks for a column by another name, would have read it."""
+    text = "def f(completions):\n    return [0.0]\n\n\ndef asking(completions, solution):\n    return [0.0]\n"
+    codes = {finding.code for finding in found(tmp_path, text, reward).diagnostics}
+    assert "E0310" in codes and "W0516" not in codes
+
+
+def test_a_column_that_is_missing_is_told_with_those_that_are_there(tmp_path: Path) -> None:
+    done = found(tmp_path, "def f(completions, solution):\n    return [0.0]\n")
+    (label,) = next(finding.labels for finding in done.diagnostics if finding.code == "E0310")
+    assert label.message == "no row has `solution`; the rows have `sum`"
+
+
+def test_a_file_with_a_byte_order_mark_is_read_and_copied_without_it(tmp_path: Path) -> None:
+    """As Python imports it."""
+    text = "def f(completions):\n    return [1.0 for _ in completions]\n"
+    done = found(tmp_path, f"\ufeff{text}")
+    assert done.plan, [str(finding) for finding in done.diagnostics]
+    assert done.facts.rewards.files == {"judge": text}

@@ -94,8 +94,9 @@ def test_tools_are_counted_as_the_template_writes_them(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_not_taken_do_not_count(tmp_path: Path) -> None:
-    files = {"a.jsonl": [chat(1)] * 30 + [chat(1, 500)] * 70}
-    found = decided(tmp_path, files, [{"path": "a.jsonl", "take": 30}, {"path": "a.jsonl", "take": 999}])
+    rows = [chat(1)] * 30 + [chat(1, 500)] * 70
+    files = {"a.jsonl": rows, "b.jsonl": rows}
+    found = decided(tmp_path, files, [{"path": "a.jsonl", "take": 30}, {"path": "b.jsonl", "take": 999}])
     assert found["examples"] == 130
     first = decided(tmp_path, {}, [{"path": "a.jsonl", "take": 30}])
     assert first["tokens_p99"] < 30

@@ -13,6 +13,7 @@ from recipec.diagnostics.model import Diagnostic
 
 LORA, PROMPTS = BASES["lora-single"], with_key(BASES["lora-single"], "data.train", "told.jsonl")
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+CHAT_OF_TWO = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
 ROWS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}."} for n in range(8)]
 
 
@@ -66,3 +67,21 @@ def test_a_field_of_messages_may_be_ignored_and_one_that_none_has_may_not(tmp_pa
 
     (found,) = findings(tmp_path, with_key(recipe, "data.ignore", ["tool_cals"]), calls=rows)
     assert found.title == "`data.ignore` names `tool_cals`, which the rows do not have"
+
+
+def test_what_reads_fields_of_messages_reads_no_column(tmp_path: Path) -> None:
+    """`carry = ["weight"]` is not offered for a column, and does not hide that nothing reads it."""
+    recipe, rows = with_key(LORA, "data.train", "calls.jsonl"), [{"messages": CHAT_OF_TWO, "weight": 1}] * 8
+    for made in (recipe, with_key(recipe, "data.carry", ["weight"])):
+        (found,) = findings(tmp_path, made, calls=rows)
+        assert (found.code, "carry = " in " ".join(found.help)) == ("E0308", False)
+    weighed = [{"messages": [CHAT_OF_TWO[0], CHAT_OF_TWO[1] | {"weight": 1}]}] * 8
+    assert not findings(tmp_path, with_key(recipe, "data.carry", ["weight"]), calls=weighed)
+
+
+def test_the_column_without_a_name_can_be_ignored(tmp_path: Path) -> None:
+    """pandas writes its index so."""
+    recipe, rows = with_key(LORA, "data.train", "calls.jsonl"), [{"messages": CHAT_OF_TWO, "": n} for n in range(8)]
+    (found,) = findings(tmp_path, recipe, calls=rows)
+    assert '`ignore = [""]`' in found.help[0]
+    assert not findings(tmp_path, with_key(recipe, "data.ignore", [""]), calls=rows)

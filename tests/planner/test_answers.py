@@ -13,9 +13,9 @@ from compiling import BASES, Tables, codes, compiled, good, texts, with_key, wit
 
 from recipec.cli.plan import plan_text
 from recipec.planner.advice.changes import within
-from recipec.planner.advice.rejected import _closest, _obstacle
+from recipec.planner.advice.rejected import _obstacle
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import TIE, Candidate
+from recipec.planner.search.candidates import TIE, Candidate, nearest_of
 from recipec.recipe.schema import Policy
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
@@ -256,7 +256,7 @@ def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memor
     layout = stage(tmp_path, "lora-single").layout
     host = Candidate("sft", layout, None, None, over_bytes=-1, host_bytes=0, obstacle="needs host memory")
     gpu = Candidate("sft", layout, None, None, over_bytes=10, host_bytes=0)
-    assert _closest([host, gpu]) is gpu
+    assert nearest_of([host, gpu]) is gpu
     assert _obstacle(host, 24.0, "GPU") == f"{host.adaptation} needs host memory"
 
 
@@ -321,3 +321,10 @@ def test_few_steps_of_answers_are_counted_in_answers(tmp_path: Path) -> None:
     assert re.search(
         r"\d+ prompts with \d+ answers each and a global batch of \d+ answers give", found.labels[0].message
     )
+
+
+@pytest.mark.parametrize(("steps", "told"), [(1, False), (50, True)])
+def test_no_warmup_is_accepted_where_it_is_the_way_out(tmp_path: Path, steps: int, told: bool) -> None:
+    """A single step with a warmup learns nothing, and E0411 advises to leave it out."""
+    recipe = with_key(with_key(BASES["lora-single"], "train.max_steps", steps), "train.warmup", 0)
+    assert ("W0501" in codes(compiled(tmp_path, recipe, only_plan=True))) is told

@@ -67,7 +67,7 @@ def test_a_large_model_is_not_put_into_memory_that_nobody_stated(tmp_path: Path)
 
 
 def test_offload_into_assumed_memory_is_warned_of_and_told(tmp_path: Path) -> None:
-    tables = recipe("Qwen/Qwen3-0.6B", "t4", 4, train__adaptation="full", train__strategy="zero2", train__offload="cpu")
+    tables = recipe("Qwen/Qwen3-4B", "t4", 4, train__adaptation="full", train__strategy="zero3", train__offload="cpu")
     (warning,) = warnings(tmp_path, tables)
     assert "192 GiB are assumed" in warning.labels[0].message
     text = plan_text(plan_document(good(tmp_path, tables).plan))
@@ -75,6 +75,13 @@ def test_offload_into_assumed_memory_is_warned_of_and_told(tmp_path: Path) -> No
     stated = with_key(with_key(tables, "hardware.host_memory_gib", 192), "hardware.cpu_cores", 24)
     assert not warnings(tmp_path, stated)
     assert "assumes" not in plan_text(plan_document(good(tmp_path, stated).plan))
+
+
+def test_offload_that_needs_a_part_of_the_assumed_memory_is_told_without_a_warning(tmp_path: Path) -> None:
+    tables = recipe("Qwen/Qwen3-0.6B", "t4", 4, train__adaptation="full", train__strategy="zero2", train__offload="cpu")
+    assert not warnings(tmp_path, tables)
+    text = plan_text(plan_document(good(tmp_path, tables).plan))
+    assert "  assumes  192 GiB of host memory in a node" in text
 
 
 def test_a_network_that_decides_is_warned_of_with_what_would_change(tmp_path: Path) -> None:
@@ -115,7 +122,7 @@ def test_random_weights_that_crowd_assumed_memory_are_warned_of(tmp_path: Path) 
 
 
 def test_the_warning_asks_for_what_is_not_stated(tmp_path: Path) -> None:
-    tables = recipe("Qwen/Qwen3-0.6B", "t4", 4, train__adaptation="full", train__strategy="zero2", train__offload="cpu")
+    tables = recipe("Qwen/Qwen3-4B", "t4", 4, train__adaptation="full", train__strategy="zero3", train__offload="cpu")
     (warning,) = warnings(tmp_path, tables)
     assert warning.help == ("set `hardware.host_memory_gib` and `hardware.cpu_cores` to what a node has",)
     (warning,) = warnings(tmp_path, with_key(tables, "hardware.cpu_cores", 24))

@@ -69,6 +69,17 @@ def test_evaluations_take_the_forward_share_of_what_their_rows_take_in_training(
     assert seconds(plan)["evaluations"] == pytest.approx(expected, rel=0.05)
 
 
+def test_evaluate_py_does_not_wait_for_the_network(tmp_path: Path) -> None:
+    """The ranks of the training exchange weights in each pass; evaluate.py runs on one node, without them."""
+    nodes = {"gpu": "rtx-4090", "gpus_per_node": 8, "nodes": 2, "host_memory_gib": 4_000}
+    recipe = with_key(with_key(BASES["lora-single"], "hardware", nodes), "train.strategy", "zero3")
+    recipe = with_key(recipe, "model.name", "meta-llama/Llama-3.3-70B-Instruct")
+    slow, fast = (stage(tmp_path, with_key(recipe, "hardware.network_gbps", rate)) for rate in (100, 400))
+    assert slow.layout == fast.layout and slow.layout.mesh.world_size == 16
+    assert slow.seconds > 1.2 * fast.seconds
+    assert seconds(slow)["scoring"] == pytest.approx(seconds(fast)["scoring"])
+
+
 @pytest.mark.parametrize("gpus", [1, 4])
 def test_answers_are_written_once_to_each_prompt_that_is_looked_at(tmp_path: Path, gpus: int) -> None:
     """As long as the generations of training, which write as many answers at once as an evaluation here."""
@@ -95,6 +106,16 @@ def test_a_text_part_is_taken_out_of_what_was_downloaded(tmp_path: Path) -> None
     parts = {part.name: part.because for part in plan.parts}
     assert parts["download"].startswith("8.0 GiB") and parts["text part"].startswith("7.2 GiB")
     assert "checkpoint of 8.0 GiB" in parts["text part"]
+
+
+def test_a_model_with_new_tokens_is_written_once(tmp_path: Path) -> None:
+    recipes = [BASES["lora-single"], with_key(BASES["lora-single"], "model.new_tokens", ["<|new|>"])]
+    (parts, plain), (extended, grown) = (
+        ({part.name: part.because for part in plan.parts}, plan.needs.storage.hub_cache_bytes)
+        for plan in (stage(tmp_path, recipe) for recipe in recipes)
+    )
+    assert extended["download"] == parts["download"] and "new tokens" not in parts
+    assert extended["new tokens"].startswith("15.3 GiB") and grown > 1.99 * plain
 
 
 def test_few_rows_are_prepared_by_one_process_and_many_by_the_cores(tmp_path: Path) -> None:

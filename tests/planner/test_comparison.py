@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def stage(folder: Path, base: str, **keys: object) -> StagePlan:
 )
 def test_a_reason_names_what_the_rejected_takes(tmp_path: Path, base: str, decision: str, clause: str) -> None:
     assert clause in stage(tmp_path, base).decisions[decision].because
+
+
+def test_a_reason_and_the_table_have_one_figure_for_a_layout(tmp_path: Path) -> None:
+    """Also where the layout that takes least holds activations in host memory, and so takes another amount."""
+    hardware = {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2}
+    model = {"model__name": "meta-llama/Llama-3.3-70B-Instruct", "train": {"adaptation": "lora"}}
+    rows = {"data__examples": 1_500, "data__tokens_per_example": 100, "data__max_length": 512}
+    found = stage(tmp_path, "lora-single", hardware=hardware, **rows, **model)
+    (needed,) = re.findall(r"ddp across nodes needs ([0-9.]+) GiB", found.decisions["strategy"].because)
+    (row,) = [row for row in found.rejected if row.family == "LoRA, ddp"]
+    assert row.reason.startswith(f"needs {needed} GiB allocated")
 
 
 PAIRS_ON_TWO = {
@@ -106,3 +118,17 @@ def test_idle_gpus_are_compared_with_more_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("base", "noun"), [("dpo-full", "pairs"), ("kto", "answers"), ("qlora", "sequences")])
 def test_a_batch_counts_what_the_method_counts(tmp_path: Path, base: str, noun: str) -> None:
     assert noun in stage(tmp_path, base).decisions["gradient_accumulation"].because
+
+
+@pytest.mark.parametrize(
+    ("strategy", "precision", "said"), [("zero2", "bf16", True), ("zero2", "fp32", False), ("fsdp", "bf16", False)]
+)
+def test_gradients_that_are_added_up_in_16_bits_are_said(
+    tmp_path: Path, strategy: str, precision: str, said: bool
+) -> None:
+    keys = {"train__strategy": strategy, "train__precision": precision, "train__micro_batch_size": 1}
+    decision = stage(tmp_path, "full-fsdp", model__name="Qwen/Qwen2.5-0.5B-Instruct", **keys).decisions[
+        "gradient_accumulation"
+    ]
+    assert decision.value > 1
+    assert ("added up in bf16" in decision.because) is said

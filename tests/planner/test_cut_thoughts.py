@@ -28,6 +28,11 @@ def test_a_model_of_two_modes_thinks_unless_that_is_off(tmp_path: Path, base: st
     assert not warned(tmp_path, base, "Qwen/Qwen3-4B", data__reasoning="off")
 
 
+def test_a_student_is_said_to_learn_thoughts_alone(tmp_path: Path) -> None:
+    (found,) = warned(tmp_path, "on-policy-distill", "Qwen/Qwen3-4B", alignment__teacher="Qwen/Qwen3-8B")
+    assert "never what follows it" in found.notes[0] and "cut answers earn" not in found.notes[0]
+
+
 def test_answers_long_enough_for_a_thought_are_not_warned_about(tmp_path: Path) -> None:
     assert warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 2047})
     assert not warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 2048})

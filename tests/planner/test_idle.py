@@ -9,6 +9,7 @@ from compiling import BASES, compiled, with_key
 from recipec.cli.plan import plan_text
 from recipec.planner.document import plan_document
 from recipec.planner.plan import StagePlan
+from recipec.units import duration, usd
 
 Tables = dict
 
@@ -66,8 +67,11 @@ def advised(folder: Path, tables: Tables, code: str) -> tuple[str, ...]:
 def test_what_is_advised_for_idle_nodes_uses_them(tmp_path: Path) -> None:
     """A 32B model on two nodes: more of the host memory that is assumed is what a faster layout lacks."""
     memory, batch, fewer = advised(tmp_path, TWO_NODES, "W0503")
-    assert memory == "set `hardware.host_memory_gib = 1054` if a node has it: fsdp on 16 GPUs then takes 0.8x the time"
-    assert batch.startswith("set `train.global_batch_size = 256`: zero3 on 16 GPUs then takes 0.2x the time")
+    assert (
+        memory
+        == "set `hardware.host_memory_gib = 1054` if a node has it: fsdp on 16 GPUs then takes 0.8x the time to train"
+    )
+    assert batch.startswith("set `train.global_batch_size = 256`: zero3 on 16 GPUs then takes 0.2x the time to train")
     assert fewer.startswith("set `hardware.nodes = 1` and `hardware.gpus_per_node = 4`: as the recipe is")
     for key, value in (("hardware.host_memory_gib", 1054), ("train.global_batch_size", 256)):
         assert not advised(tmp_path, with_key(TWO_NODES, key, value), "W0503")
@@ -82,10 +86,39 @@ def test_a_batch_is_advised_only_where_it_gives_gpus_work(tmp_path: Path) -> Non
     assert not [line for line in advised(tmp_path, few, "W0503") if "global_batch_size" in line], "too few steps"
 
 
+def test_a_strategy_is_advised_where_the_whole_run_is_shorter(tmp_path: Path) -> None:
+    """Most of a short run is no training, and its evaluations may take longer."""
+    tables = with_key(with_key(LORA, "model.name", "meta-llama/Llama-3.3-70B-Instruct"), "data.examples", 1_500)
+    tables = with_key(tables, "hardware", {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2})
+    tables = with_key(tables, "train", {"adaptation": "lora", "global_batch_size": 32})
+    tables = with_key(tables, "data.tokens_per_example", 100)
+    assert not [line for line in advised(tmp_path, tables, "W0503") if "strategy" in line]
+    long = with_key(tables, "data.examples", 100_000)
+    (line,) = [line for line in advised(tmp_path, long, "W0503") if "strategy" in line]
+    then = planned(tmp_path, with_key(long, "train.strategy", line.split('"')[1]))
+    now = planned(tmp_path, long)
+    assert then.run_seconds < now.run_seconds
+    times = f"the whole run takes {duration(then.run_seconds)} instead of {duration(now.run_seconds)}"
+    assert line.endswith(f"{times} and {usd(then.cost_usd)} instead of {usd(now.cost_usd)}")
+
+
+def test_the_batch_is_no_obstacle_where_it_has_an_example_for_each_gpu(tmp_path: Path) -> None:
+    tables = with_key(with_key(LORA, "model.name", "meta-llama/Llama-3.1-70B"), "hardware.nodes", 2)
+    stated = {"adaptation": "lora", "strategy": "zero3", "offload": "optimizer"}
+    tables = with_key(with_key(tables, "hardware.network_gbps", 100), "train", stated)
+    stage = planned(tmp_path, tables)
+    assert stage.layout.mesh.world_size == 8 and stage.layout.global_batch >= 16
+    (row,) = (row for row in stage.rejected if row.family.endswith("on 16 GPUs"))
+    assert "the time" in row.reason and "global batch" not in row.reason
+
+
 def test_what_is_advised_for_crowded_host_memory_is_enough(tmp_path: Path) -> None:
     crowded = with_key(TWO_NODES, "train.strategy", "fsdp")
     (advice,) = advised(tmp_path, crowded, "W0505")
-    assert advice == "remove `train.strategy`: zero3 on 4 GPUs then takes 1.3x the time, and its host memory is enough"
+    assert (
+        advice
+        == "remove `train.strategy`: zero3 on 4 GPUs then takes 1.3x the time to train, and its host memory is enough"
+    )
     assert not advised(tmp_path, TWO_NODES, "W0505")
 
 

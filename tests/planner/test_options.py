@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from compiling import BASES, Tables, compiled, good, with_key
+from compiling import BASES, Tables, codes, compiled, good, with_key
 
 from recipec.axes import ADAPTATIONS
 from recipec.cli.plan import plan_text
@@ -34,6 +34,18 @@ def test_packing_is_named_with_what_it_gives(tmp_path: Path, key: str, value: ob
     assert float(re.search(r"take (0\.\d+)x the time", line)[1]) == pytest.approx(after / before, abs=0.01)
     assert "recipec does not take it by itself" in line
     assert line in plan_text(json.loads(good(tmp_path, recipe).plan_json))
+
+
+def test_packing_is_named_with_batches_of_as_many_examples(tmp_path: Path) -> None:
+    """A global batch of 16 rows would be one of 16 packed sequences."""
+    stated = {"attention": "sdpa", "global_batch_size": 16, "micro_batch_size": 2}
+    recipe = with_key(with_key(SHORT, "data.tokens_per_example", 100), "train", stated)
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith("set `train.packing = true`")]
+    sets = dict(re.findall(r"`([\w.]+) = (\w+)`", line))
+    assert sets == {"train.packing": "true", "train.global_batch_size": "2", "train.micro_batch_size": "1"}
+    for key, value in sets.items():
+        recipe = with_key(recipe, key, json.loads(value))
+    assert not {"W0501", "W0504"} & set(codes(good(tmp_path, recipe)))
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,47 @@ def test_a_bundle_that_packs_examples_shows_that_they_are_apart(tmp_path: Path, 
 def test_a_bundle_that_packs_no_examples_has_no_such_check(tmp_path: Path, base: str) -> None:
     bundle = texts(good(tmp_path, BASES[base]))
     assert "check_apart" not in bundle["preflight.py"] and "packed_attention.py" not in bundle
+
+
+EIGHT = {
+    "model.name": "Qwen/Qwen2.5-7B",
+    "data.template": "chatml",
+    "data.max_length": 8192,
+    "data.tokens_per_example": 100,
+    "data.examples": 2000,
+    "hardware.gpu": "a100-80gb",
+    "hardware.gpus_per_node": 8,
+    "train.adaptation": "full",
+    "train.packing": True,
+}
+
+
+def on_eight(**keys: Any) -> dict[str, Any]:
+    """Short rows in long sequences, for eight GPUs: the examples of a step fill one sequence."""
+    base = BASES["lora-single"]
+    for key, value in EIGHT.items():
+        base = with_key(base, key, value)
+    return recipe(base, **keys)
+
+
+def test_packed_rows_leave_a_sequence_for_every_gpu_where_fewer_do_not_fit(tmp_path: Path) -> None:
+    for keys in ({}, {"strategy": "zero3", "micro_batch_size": 1}):
+        found = stage(tmp_path, on_eight(**keys))
+        batch = found.decisions["global_batch_size"]
+        assert (found.layout.global_batch, found.layout.mesh.world_size) == (8, 8)
+        assert "no layout fits" in batch.because and batch.accepts == (8, 8)
+
+
+def test_what_recipec_accepts_of_a_packed_batch_can_be_planned(tmp_path: Path) -> None:
+    batch = stage(tmp_path, on_eight(strategy="zero3", global_batch_size=16)).decisions["global_batch_size"]
+    assert batch.dissent.startswith("recipec accepts 8 alone: raised from 1")
+
+
+def test_a_batch_with_fewer_examples_than_gpus_is_named_as_the_cause(tmp_path: Path) -> None:
+    for strategy, code in (({"strategy": "zero3", "micro_batch_size": 1}, "E0405"), ({}, "E0402")):
+        done = compiled(tmp_path, on_eight(**strategy, global_batch_size=1), only_plan=True)
+        (error,) = [finding for finding in done.diagnostics if finding.code.startswith("E")]
+        assert error.code == code and error.help[0].startswith("set `train.global_batch_size = 8`: full fine-tuning")
+        assert code == "E0402" or error.notes[0].startswith("the global batch has 1 sequence, and all 8 GPUs")
+        text = " ".join((*error.help, *error.notes))
+        assert "must divide" not in text

@@ -14,6 +14,8 @@ OTHER = {  # what changes train.py's training, by recipe
     ("lora-single", "train.arguments"): {"neftune_noise_alpha": 5.0},
     ("distill", "alignment.teacher"): "Qwen/Qwen3-4B",
     ("distill", "alignment.temperature"): 2.0,
+    ("on-policy-distill", "alignment.teacher"): "Qwen/Qwen3-4B",
+    ("on-policy-distill", "alignment.beta"): 0.5,
 }
 SAME = {("lora-single", "recipe.description"): "Another text.", ("lora-single", "registry.tags"): ["a"]}
 

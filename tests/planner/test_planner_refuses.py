@@ -176,6 +176,25 @@ def test_a_limit_in_money_does_not_pass_where_no_price_is_known(tmp_path: Path) 
     assert "E0404" in codes(compiled(tmp_path, with_key(BASES["cpu"], "recipe.extends", "team.toml")))
 
 
+@pytest.mark.parametrize(("in_team", "in_recipe", "code"), [("", "0", "E0404"), ("0", "", ""), ("", "100", "E0404")])
+def test_a_recipe_does_not_lift_a_limit_in_money_by_its_price(
+    tmp_path: Path, in_team: str, in_recipe: str, code: str
+) -> None:
+    """Only the file that sets the limit can state a price below the catalog's."""
+    budget = f"[budget]\nprice_per_gpu_hour = {in_team}\n" if in_team else ""
+    (tmp_path / "team.toml").write_text(f"[policy]\nmax_usd = 0.0001\n{budget}")
+    recipe = _with(LORA, {"recipe.extends": "team.toml", "recipe.allow": ["W0522"]})
+    recipe = with_key(recipe, "budget.price_per_gpu_hour", int(in_recipe)) if in_recipe else recipe
+    assert codes(compiled(tmp_path, recipe)) == [code] * bool(code)
+
+
+def test_a_price_below_the_catalogs_is_used_where_the_plan_keeps_to_the_limit_anyway(tmp_path: Path) -> None:
+    (tmp_path / "team.toml").write_text("[policy]\nmax_usd = 100000\n")
+    recipe = _with(LORA, {"recipe.extends": "team.toml", "recipe.allow": ["W0522"], "budget.price_per_gpu_hour": 0})
+    found = compiled(tmp_path, recipe)
+    assert codes(found) == [] and found.plan and found.plan.cost_usd == 0
+
+
 def test_parallel_sizes_that_do_not_divide_are_told_what_they_need(tmp_path: Path) -> None:
     recipe = _with(LORA, {"hardware.gpus_per_node": 2, "train.tensor_parallel": 3})
     (problem,) = compiled(tmp_path, recipe).diagnostics

@@ -106,6 +106,10 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def test_prompts_alone_have_a_model_chosen_too(tmp_path: Path) -> None:
+    assert selected(tmp_path, with_key(BASES["grpo"], "model.name", "auto")).model
+
+
 @pytest.mark.parametrize("case", WISHES)
 def test_a_wish_steers(tmp_path: Path, case: str) -> None:
     changes, name = WISHES[case]

@@ -18,6 +18,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "cpo": [("cpo", "lora", "none", "single", "none")],
     "cpu-demo": [("sft", "full", "none", "single", "none")],
     "distill": [("distill", "full", "none", "single", "none")],
+    "on-policy-distill": [("on-policy-distill", "full", "none", "single", "none")],
     "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],

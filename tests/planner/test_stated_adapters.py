@@ -125,9 +125,9 @@ def test_a_way_out_removes_all_that_asks_for_it(tmp_path: Path, train: Keys, rem
     assert as_written(change, "sft", compilation.recipe).told == f"remove {removed}"
 
 
-def test_every_table_of_an_adapter_belongs_to_one_family() -> None:
+def test_every_table_of_an_adapter_with_or_without_a_key_belongs_to_one_family() -> None:
     """What a table says of the adaptation is then never a guess."""
-    for row in ADAPTATIONS.values():
-        families = {other.family for other in ADAPTATIONS.values() if row.table and other.table == row.table}
-        assert len(families) <= 1
+    for row in (row for row in ADAPTATIONS.values() if row.table):
+        asked = (row.table, row.own_key)
+        assert {other.family for other in ADAPTATIONS.values() if (other.table, other.own_key) == asked} == {row.family}
     assert any(len(row.adaptations) == 1 for row in METHODS.values())  # those refuse the table: test_contradictions

@@ -23,7 +23,7 @@ GOOD = {
     "a split of a share": BASE.replace("[data]", '[data]\ntest_fraction = 0.1\nsplit = {group = "user"}'),
     "steps of one stage, epochs of the other": ALIGN + "[train]\nepochs = 1\n[train.sft]\nmax_steps = 5\n",
     "arguments of every kind": BASE
-    + '[train.arguments]\neval_delay = 1\nlog_level = "info"\nlabel_names = [1, 2]\ndataset_kwargs = {e = true}\n',
+    + '[train.arguments]\neval_delay = 1\nlog_level = "info"\ninclude_for_metrics = [1]\ndataset_kwargs = {e = true}\n',
     "variables that are not secret": BASE + '[launch.env]\nNCCL_DEBUG = "INFO"\nTOKENIZERS_PARALLELISM = "false"\n',
 }
 
@@ -47,6 +47,18 @@ def test_a_policy_allows_what_it_names(tmp_path: Path) -> None:
     team = '[policy]\nmodels = ["Qwen/*"]\nmax_gpus = 2\n'
     recipe = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)
     assert load(tmp_path, team=team, recipe=recipe).recipe.policy.max_gpus == 2
+
+
+@pytest.mark.parametrize("pattern", ["[", "Qwen/[A", "[!]", "[ab]*[", "[]" * 41])
+def test_a_pattern_with_an_open_set_is_refused(tmp_path: Path, pattern: str) -> None:
+    recipe = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)
+    assert codes(tmp_path, team=f'[policy]\nmodels = ["{pattern}"]\n', recipe=recipe) == ["E0206"]
+
+
+def test_sets_of_characters_are_patterns(tmp_path: Path) -> None:
+    patterns = '["[Q]wen/*", "[]]*", "[!]]*[[]", "]", "*"]'
+    recipe = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)
+    load(tmp_path, team=f"[policy]\nmodels = {patterns}\n", recipe=recipe)
 
 
 def test_a_policy_is_narrowed_on_the_way(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recipec.recipe import extends
-from recipec.recipe.validate import keys_of
+from recipec.recipe.extends import rebased
+from recipec.recipe.locate import KeyPath
+from recipec.recipe.schema_keys import keys_of
 from recipes import BASE, codes, findings, load
 
 NAMED = '[recipe]\nname = "case"\nextends = "team.toml"\n'
@@ -51,6 +55,31 @@ def test_later_recipes_of_a_list_win(tmp_path: Path) -> None:
     assert loaded.recipe.train.epochs == 1
 
 
+def test_a_recipe_that_is_reached_in_two_ways_counts_at_its_first_place(tmp_path: Path) -> None:
+    """Read again through `c`, `d` does not undo what `b` wrote over it, nor what that replaced."""
+    over = '[recipe]\nextends = "d.toml"\n'
+    files = {
+        "b": f'{over}[train]\nlearning_rate = 1e-4\nmax_steps = 50\n[launch]\nsetup = ["b"]\n',
+        "c": f"{over}[train]\nwarmup = 0.1\nlora.rank = 8\n[launch.env]\nC = '1'\n",
+        "d": f"{WHOLE}[train]\nlearning_rate = 3e-4\nepochs = 2\nwarmup = 0.2\n"
+        "[launch]\nsetup = ['a', 'd']\nenv.D = '1'\n",
+    }
+    loaded = load(tmp_path, **files, recipe=NAMED.replace('"team.toml"', '["b.toml", "c.toml"]'))
+    train, launch = loaded.recipe.train, loaded.recipe.launch
+    assert (train.learning_rate, train.max_steps, train.epochs, train.warmup) == (1e-4, 50, None, 0.1)
+    assert (launch.setup, launch.env) == (["b"], {"C": "1", "D": "1"})
+    places = {key: loaded.where("train", key).partition(":")[0] for key in ("learning_rate", "max_steps", "warmup")}
+    assert places == {"learning_rate": "b.toml", "max_steps": "b.toml", "warmup": "c.toml"}
+    assert loaded.where("launch", "setup", 0).startswith("b.toml")
+
+
+def test_a_base_named_last_does_not_undo_what_came_over_it(tmp_path: Path) -> None:
+    over = '[recipe]\nextends = "d.toml"\n[train]\nepochs = 5\n'
+    recipe = NAMED.replace('"team.toml"', '["b.toml", "d.toml"]')
+    loaded = load(tmp_path, b=over, d=f"{WHOLE}[train]\nepochs = 2\nwarmup = 0.2\n", recipe=recipe)
+    assert (loaded.recipe.train.epochs, loaded.recipe.train.warmup) == (5, 0.2)
+
+
 PATHS = {
     "file": ('train = "a.jsonl"', "shared/a.jsonl"),
     "up": ('train = "../a.jsonl"', "a.jsonl"),
@@ -65,6 +94,26 @@ def test_inherited_data_is_found_from_the_recipes_folder(tmp_path: Path, written
     team = WHOLE.replace('train = "train.jsonl"', written)
     loaded = load(tmp_path, shared__team=team, recipe=NAMED.replace("team", "shared/team"))
     assert [source.path for source in loaded.recipe.data.train] == [seen]
+
+
+def _paths(table: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Every key with an example that is a path, and that example."""
+    for name, field in keys_of(table).items():
+        for example in field.examples or ():
+            if isinstance(example, str) and (example.startswith("./") or ".jsonl" in example or ".py:" in example):
+                yield (*table, name), example
+        yield from _paths((*table, name)) if len(table) < 3 else ()
+
+
+@pytest.mark.parametrize(("path", "example"), [*_paths()])
+def test_every_path_of_an_extended_recipe_is_found_from_the_recipe(path: KeyPath, example: str) -> None:
+    data: Any = example
+    for name in reversed(path):
+        data = {name: data}
+    moved: Any = rebased(data, Path("/work/team"), Path("/work/mine"))
+    for name in path:
+        moved = moved[name]
+    assert moved == f"../team/{example.removeprefix('./')}"
 
 
 def test_inherited_names_stay_and_paths_stay_paths(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from toml_documents import documents
 from recipec.diagnostics.human import human
 from recipec.diagnostics.model import Report
 from recipec.recipe import load_recipe
-from recipec.recipe.validate import keys_of
+from recipec.recipe.schema_keys import keys_of
 from recipes import BASE
 
 VALUES = st.sampled_from([*WRONG, '"auto"', "1", "0.5", '["a", 5]', '"./x.toml"', "[{path = 1}]", "{lora = 1}"])

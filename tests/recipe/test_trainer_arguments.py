@@ -6,7 +6,10 @@ import ast
 import dataclasses
 import importlib
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from transformers import TrainingArguments
@@ -14,8 +17,8 @@ from transformers import TrainingArguments
 from recipec.axes import METHODS
 from recipec.backends.methods import BACKENDS
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
-from recipec.recipe.trainer_arguments import arguments_of
-from recipec.recipe.validate import keys_of
+from recipec.recipe.schema_keys import keys_of
+from recipec.recipe.trainer_arguments import arguments_of, kind_of
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
@@ -59,6 +62,23 @@ def test_the_names_are_those_of_the_installed_trainers(config: str) -> None:
     assert arguments_of(config) == {field.name for field in fields if field.init}
 
 
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config not in BROUGHT])
+def test_the_kinds_of_values_are_those_of_the_installed_trainers(config: str) -> None:
+    module = importlib.import_module(next(row.module for row in METHODS.values() if row.config == config))
+    hints = get_type_hints(getattr(module, config))
+    given = arguments_of(config) - {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS}
+    assert given
+    assert {name: set(kind_of(name)[1]) for name in given} == {name: _in_toml(hints[name]) for name in given}
+
+
+def _in_toml(hint: Any) -> set[type]:
+    """The types of TOML that an annotation allows."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = {type(get_args(part)[0]) if get_origin(part) is Literal else get_origin(part) or part for part in parts}
+    kinds = {list if kind is tuple else kind for kind in kinds if not issubclass(kind, Enum | NoneType)}
+    return kinds | {int} if float in kinds else kinds
+
+
 @pytest.mark.parametrize("config", BROUGHT)
 def test_a_configuration_of_the_bundle_has_the_names_that_are_known(config: str) -> None:
     tree = ast.parse(
@@ -81,7 +101,7 @@ CHANGE_THE_RUN = (
     *("use_liger_kernel", "liger_kernel_config", "padding_free", "eval_packing", "auto_find_batch_size", "hub_token"),
     *("dataloader_drop_last", "ignore_data_skip", "resume_from_checkpoint", "save_only_model", "truncation_mode"),
     *("deepspeed", "fsdp", "bf16", "max_length", "packing", "per_device_train_batch_size", "num_train_epochs", "optim"),
-    *("gradient_accumulation_steps", "output_dir", "seed"),
+    *("gradient_accumulation_steps", "output_dir", "seed", "label_names", "local_rank", "push_to_hub", "hub_model_id"),
 )
 
 
@@ -90,10 +110,24 @@ def test_what_changes_the_run_unseen_is_refused(tmp_path: Path, name: str) -> No
     assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
 
 
-@pytest.mark.parametrize("name", ["neftune_noise_alpha", "full_determinism", "eval_delay"])
-def test_other_names_are_passed_on(tmp_path: Path, name: str) -> None:
-    found = load(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n").wishes("sft", last=True)
-    assert found["train.arguments"].value == {name: 1}
+@pytest.mark.parametrize(
+    ("name", "value"), [("neftune_noise_alpha", 5), ("full_determinism", True), ("eval_delay", 0.5)]
+)
+def test_other_names_are_passed_on(tmp_path: Path, name: str, value: float) -> None:
+    line = f"{name} = {str(value).lower()}\n"
+    found = load(tmp_path, recipe=f"{BASE}[train.arguments]\n{line}").wishes("sft", last=True)
+    assert found["train.arguments"].value == {name: value}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('full_determinism = "yes"', "full_determinism = 1", "ddp_timeout = 1.5", 'neftune_noise_alpha = "5"'),
+        *("include_for_metrics = true", "length_column_name = 1", "pad_to_multiple_of = true", "debug = 1"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(tmp_path: Path, line: str) -> None:
+    assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{line}\n") == ["E0202"]
 
 
 def _keywords(path: Path) -> Iterator[str]:

@@ -15,8 +15,9 @@ from recipec.diagnostics.human import human
 from recipec.diagnostics.model import Report
 from recipec.recipe.document import parse
 from recipec.recipe.locate import KeyPath
+from recipec.recipe.schema_keys import keys_of
 from recipec.recipe.source import Source
-from recipec.recipe.validate import keys_of, validate
+from recipec.recipe.validate import validate
 from recipes import BASE, codes, findings, load
 
 # Words of the validation library that must not reach a user.
@@ -153,7 +154,7 @@ def test_a_refused_value_is_not_called_missing_as_well(tmp_path: Path) -> None:
     assert codes(tmp_path, recipe=recipe) == ["E0202", "E0202"]
 
 
-def test_a_missing_table_is_asked_for_at_the_end_of_the_file(tmp_path: Path) -> None:
+def test_a_missing_table_is_asked_for_on_a_line_below_the_last_one(tmp_path: Path) -> None:
     text = BASE.replace('[goal]\ntask = "instruct"\n', "")
     (diagnostic,) = findings(tmp_path, recipe=text).diagnostics
-    assert diagnostic.labels[0].place.span[:2] == (len(text.splitlines()), len("gpus_per_node = 2") + 1)
+    assert diagnostic.labels[0].place.span[:2] == (len(text.splitlines()) + 1, 1)

@@ -103,11 +103,49 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
     ("section", "line", "help"),
     [
         ("data", "message_property_mappings = { role = 'from' }", "set `data.columns`"),
-        ("data", 'type = "alpaca"', "set `data.format`"),
+        ("data", 'type = "alpaca"', 'set `data.format = "instruction"`'),
+        ("data", "eval_split = 0.1", "set `data.eval_fraction = 0.1`"),
+        ("data", 'eval_split = "e.jsonl"', "set `data.eval`"),
+        ("data", "shuffle_merged_datasets = true", "remove it: rows are shuffled, with `recipe.seed`"),
+        ("data", 'pretrain = "a.txt"', KEYS["data.pretrain"]),
+        ("model", 'tokenizer_type = "AutoTokenizer"', "remove it: `model.name` brings its own"),
+        (
+            "model",
+            'special_tokens = { pad_token = "<pad>" }',
+            '`pad_token`: write `arguments = { pad_token = "<pad>" }` under [train]: it is a keyword of the trainer '
+            "(DPOConfig, RewardConfig, SFTConfig)",
+        ),
+        ("hardware", "gpu_memory_gib = 80", "set `hardware.vram_gib`"),
+        ("train", "fp16 = true", 'set `train.precision = "fp16"`'),
+        ("train", "fp16 = false", 'set `train.precision`, for example "bf16"'),
+        ("train", 'optim = "adamw_torch_fused"', 'set `train.optimizer = "adamw"`'),
+        ("train", 'attention = "flash_attn_2"', 'set `train.attention = "sdpa"`'),
+        ("train", "flash_attention = true", KEYS["use_flash_attention_2"]),
+        (
+            "train",
+            "nothing_alike = true",
+            "remove it: nothing like it is a key; `recipec explain train` lists them",
+        ),
+        (
+            "train",
+            "temperature = 0.9",
+            "set `alignment.generation.temperature` (grpo, rloo, ppo, on-policy-distill), "
+            "or set `alignment.temperature` (distill)",
+        ),
+        (
+            "train",
+            'reward_funcs = "r.py:f"',
+            'set `alignment.reward`, for example to "rewards.py:correct" or { model = "FOLDER" }',
+        ),
+        ("train", "lora = true", 'set `train.adaptation = "lora"`'),
+        ("train", "lora = false", "remove it"),
         ("data", 'template = "llama3"', 'set `data.template = "model"`'),
         ("data", 'loss_on = "assistant"', 'set `data.loss_on = "answers"`'),
         ("train", 'strategy = "ds_z3"', 'set `train.strategy = "zero3"`'),
         ("train", 'quantization = "4bit"', 'set `train.quantization = "nf4"`'),
+        ("train", 'quantization = "8bit"', 'set `train.quantization = "int8"`'),
+        ("train", 'adaptation = "8bit"', 'set `train.adaptation = "lora-int8"`'),
+        ("train", "load_in_8bit = true", 'set `train.adaptation = "lora-int8"`'),
         ("train", "random_state = 3407", "set `recipe.seed`"),
         ("train", "do_train = true", "remove it: a bundle has no such switch"),
         ("train", "overwrite_output_dir = true", "remove it: `recipec build -o FOLDER` sets the output folder"),
@@ -139,6 +177,38 @@ def test_a_word_of_another_tool_leads_to_the_key(tmp_path: Path, section: str, l
     text = RECIPE if f"[{section}]" in RECIPE else f"{RECIPE}[{section}]\n"
     found, *_ = findings(tmp_path, text.replace(f"[{section}]", f"[{section}]\n{line}"))
     assert found.help == (help,)
+
+
+@pytest.mark.parametrize(
+    ("source", "help"),
+    [
+        ('type = "alpaca"', 'set `format = "instruction"` in this source'),
+        ('type = "of_mine"', "set `format` in this source"),
+        ("dataset_train_split = 'a'", "set `split` in this source"),
+        ("dataset_config = 'a'", "set `subset` in this source"),
+        ("chat_template = 'a'", "set `data.template`"),
+    ],
+)
+def test_a_word_in_a_source_leads_to_the_key_of_the_source(tmp_path: Path, source: str, help: str) -> None:
+    text = RECIPE.replace('"rows.jsonl"', f'[{{ path = "rows.jsonl", {source} }}]')
+    assert findings(tmp_path, text)[0].help == (help,)
+
+
+def test_a_split_of_a_data_set_stands_in_its_source(tmp_path: Path) -> None:
+    found, *_ = findings(tmp_path, RECIPE.replace("[data]", '[data]\nsplit = "train_prefs"'))
+    line = '`train = { hub = "OWNER/NAME", split = "train_prefs" }`'
+    assert found.help == (f"write the split of a data set of the Hub into its source: {line}",)
+
+
+def test_two_tasks_are_two_recipes(tmp_path: Path) -> None:
+    found, *_ = findings(tmp_path, RECIPE.replace('"instruct"', '["continue-pretrain", "instruct"]'))
+    assert found.code == "E0202" and found.help[1].endswith("`recipec explain NOT-003`")
+
+
+def test_a_key_of_another_method_names_its_namesake(tmp_path: Path) -> None:
+    text = RECIPE.replace('task = "instruct"', 'task = "align"') + '[alignment]\nmethod = "grpo"\ntemperature = 0.9\n'
+    helps = [each.help for each in findings(tmp_path, text) if "temperature" in each.title]
+    assert helps == [("set `alignment.generation.temperature` of grpo, or remove temperature",)]
 
 
 @pytest.mark.parametrize(("method", "key"), [("dpo", "alignment.loss"), ("grpo", "alignment.variant")])

@@ -8,7 +8,7 @@ from recipec.axes import ADAPTATIONS
 from recipec.rules.adaptation import adaptation_preferences, double_quantization, wished
 from recipec.rules.goal import alignment_method, stages
 
-LORA, QLORA, FULL, IA3, PROMPT = "lora", "qlora", "full", "ia3", "prompt-tuning"
+LORA, QLORA, INT8, FULL, IA3, PROMPT = "lora", "qlora", "lora-int8", "full", "ia3", "prompt-tuning"
 PLAIN = {
     "stage": "sft",
     "priority": None,
@@ -124,14 +124,18 @@ def test_every_entry_has_its_own_reason():
         ("ia3", None, (IA3,)),
         ("ia3", "nf4", ()),
         ("prompt-tuning", None, (PROMPT,)),
+        ("lora", "int8", (INT8,)),
+        (None, "int8", (INT8,)),
     ],
 )
 def test_a_fixed_value_keeps_what_agrees_with_it(adaptation, quantization, expected):
-    assert wished((LORA, QLORA, FULL), (IA3, LORA, QLORA, PROMPT, FULL), adaptation, quantization) == expected
+    able = (IA3, LORA, QLORA, INT8, PROMPT, FULL)
+    assert wished((LORA, QLORA, FULL), able, adaptation, quantization) == expected
 
 
 def test_only_a_4_bit_base_is_double_quantised():
     assert double_quantization("nf4").value is True
+    assert double_quantization("int8").value is False
     assert double_quantization("none").value is False
 
 

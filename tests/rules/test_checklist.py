@@ -13,7 +13,7 @@ def test_all_criteria_of_001_and_gates_of_003_are_there():
 
 
 def test_without_facts_nothing_is_met_and_every_line_says_what_is_missing():
-    checked = completion({})
+    checked = completion({}, batch="{batch}")
     assert not any(line.met for line in checked)
     assert [line.how for line in checked] == [item.unmet for item in CHECKLIST]
 
@@ -21,7 +21,7 @@ def test_without_facts_nothing_is_met_and_every_line_says_what_is_missing():
 def test_a_fact_meets_its_own_line_only():
     assert CHECKLIST
     for item in CHECKLIST:
-        found = completion({item.fact: True})
+        found = completion({item.fact: True}, batch="{batch}")
         assert [line.text for line in found if line.met] == [item.text] * (not item.by_run)
         assert [line.how for line in found if line.text == item.text] == [item.met]
 

@@ -19,6 +19,12 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"strategy": "zero2"}, {"strategy": "ddp"}, {"adaptation": "lora"}],
     ),
     "BAD-003": ({"adaptation": "qlora", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"adaptation": "lora"}]),
+    "BAD-035": ({"adaptation": "lora-int8", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"adaptation": "lora"}]),
+    "BAD-046": (
+        {"adaptation": "lora-int8", "strategy": "zero1"},
+        [{"strategy": "ddp"}, {"adaptation": "lora"}, {"adaptation": "qlora"}],
+    ),
+    "BAD-047": ({"adaptation": "lora-int8", "gpu_int8": False}, [{"gpu_int8": True}, {"adaptation": "qlora"}]),
     "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
     "BAD-005": (
         {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
@@ -100,6 +106,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-052": ({"method": "grpo", "lora_dropout": 0.1}, [{"lora_dropout": 0.0}, {"method": "sft"}]),
     "BAD-053": ({"method": "grpo", "strategy": "fsdp"}, [{"strategy": "zero2"}, {"method": "sft"}]),
+    "BAD-054": (
+        {"method": "on-policy-distill", "moe": True},
+        [{"moe": False}, {"method": "grpo"}, {"method": "distill"}],
+    ),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],
@@ -139,21 +149,61 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"packing": False}, {"adaptation": "lora"}],
     ),
     "BAD-111": (
-        {"adaptation": "prompt-tuning", "strategy": "zero3"},
+        {"adaptation": "prefix-tuning", "strategy": "zero3"},
         [{"strategy": "ddp"}, {"strategy": "zero2"}, {"adaptation": "ia3"}],
     ),
     "BAD-112": ({"adaptation": "prompt-tuning", "followed": True}, [{"followed": False}, {"adaptation": "lora"}]),
     "BAD-113": (
-        {"adaptation": "prompt-tuning", "beyond_positions": True},
+        {"adaptation": "prefix-tuning", "beyond_positions": True},
         [{"beyond_positions": False}, {"adaptation": "lora"}],
     ),
-    "BAD-114": ({"adaptation": "prompt-tuning", "hybrid": True}, [{"hybrid": False}, {"adaptation": "lora"}]),
+    "BAD-114": ({"adaptation": "p-tuning", "hybrid": True}, [{"hybrid": False}, {"adaptation": "lora"}]),
+    "BAD-115": ({"adaptation": "prefix-tuning", "hybrid": True}, [{"hybrid": False}, {"adaptation": "lora"}]),
+    "BAD-116": (
+        {"adaptation": "prefix-tuning", "recomputes": True},
+        [{"recomputes": False}, {"adaptation": "p-tuning"}, {"adaptation": "lora"}],
+    ),
+    "BAD-117": (
+        {"adaptation": "prefix-tuning", "moe": True},
+        [{"moe": False}, {"balanced": False}, {"adaptation": "p-tuning"}],
+    ),
+    "BAD-118": ({"adaptation": "prefix-tuning", "two_heads": True}, [{"two_heads": False}, {"adaptation": "lora"}]),
+    "BAD-130": (
+        {"new_tokens": True, "method": "dpo"},
+        [{"method": "sft"}, {"method": "continue-pretrain"}, {"begins": False}, {"new_tokens": False}],
+    ),
+    "BAD-131": (
+        {"new_tokens": True, "adaptation": "ia3"},
+        [{"adaptation": "lora"}, {"adaptation": "qlora"}, {"adaptation": "full"}, {"new_tokens": False}],
+    ),
+    "BAD-132": (
+        {"new_tokens": True, "adaptation": "lora", "strategy": "fsdp"},
+        [
+            {"strategy": "ddp"},
+            {"strategy": "zero2"},
+            {"adaptation": "full"},
+            {"new_tokens": False},
+            {"method": "dpo", "begins": False},
+        ],
+    ),
+    "BAD-133": ({"new_tokens": True, "continues": True}, [{"continues": False}, {"new_tokens": False}]),
+    "BAD-134": (
+        {"new_tokens": True, "adaptation": "lora", "variant": "lora-plus"},
+        [{"variant": "rslora"}, {"variant": "dora"}, {"new_tokens": False}],
+    ),
+    "BAD-135": ({"new_tokens": True, "loop": "torch"}, [{"loop": "trainer"}, {"new_tokens": False}]),
     "BAD-120": (
         {"ordered": True, "packing": True},
         [{"packing": False}, {"ordered": False}, {"method": "continue-pretrain"}],
     ),
     "BAD-121": ({"ordered": True, "method": "grpo"}, [{"ordered": False}, {"method": "dpo"}]),
     "BAD-122": ({"ordered": True, "loop": "torch"}, [{"ordered": False}, {"loop": "trainer"}]),
+    "BAD-123": ({"ordered": True, "asked_sampling": "random"}, [{"ordered": False}, {"asked_sampling": ""}]),
+    "BAD-124": (
+        {"method": "dpo", "asked_sampling": "similar-lengths"},
+        [{"method": "sft"}, {"asked_sampling": "random"}, {"asked_sampling": ""}],
+    ),
+    "BAD-125": ({"method": "kto", "asked_sampling": "random"}, [{"method": "dpo"}, {"asked_sampling": ""}]),
     "BAD-070": (
         {"method": "ppo", "strategy": "zero2"},
         [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],
@@ -189,6 +239,14 @@ CASES |= {
     "BAD-105": ({"hybrid": True, "lacks_kernels": True}, [{"lacks_kernels": False}]),
     "BAD-107": ({"two_heads": True, "variant": "dora"}, [{"variant": "rslora"}, {"two_heads": False}]),
     "BAD-106": ({"moe": True, "balanced": False, "adaptation": "full"}, [{"balanced": True}, {"adaptation": "lora"}]),
+    "BAD-108": (
+        {"linear_router": True, "adaptation": "qlora"},
+        [{"adaptation": "lora"}, {"linear_router": False}],
+    ),
+    "BAD-109": (
+        {**FULL_FSDP, "moe": True, "experts": 4, "expert": 2, "spread": False},
+        [{"expert": 1}, {"spread": True}],
+    ),
 }
 
 
@@ -257,6 +315,13 @@ def test_which_attention_computes_which_model(attention, model, id):
 
 def test_a_leaking_model_is_told_of_the_leak_and_not_of_memory():
     assert found(combination(packing=True, attention="eager", leaks=True)) == {"BAD-040"}
+
+
+def test_an_8_bit_base_trains_on_a_cpu_and_with_the_variants_that_do_not_read_it():
+    for fine in ({"gpu_is_cpu": True}, {"strategy": "ddp"}, {"variant": "rslora"}, {"variant": "lora-plus"}):
+        assert found(combination(adaptation="lora-int8", **fine)) == set()
+    assert found(combination(adaptation="lora-int8", strategy="zero3")) == {"BAD-046"}
+    assert "BAD-061" in found(combination(adaptation="lora-int8", variant="dora"))
 
 
 def test_refused_rows_come_first():

@@ -21,6 +21,49 @@ def test_bad_001_a_quantised_model_without_adapters_is_refused():
         validate_quantization_for_training(SimpleNamespace(is_quantized=True, hf_quantizer=quantizer))
 
 
+def eight_bit_layer():
+    from bitsandbytes.nn import Linear8bitLt
+
+    return Linear8bitLt(16, 8, bias=False, has_fp16_weights=False, threshold=6.0).to("cpu")
+
+
+def test_inputs_beyond_fp16_pass_an_8_bit_layer():
+    """Why bf16 is not refused, although such layers cast their inputs to fp16."""
+    layer = eight_bit_layer().eval()
+    inputs = torch.ones(4, 16, dtype=torch.bfloat16)
+    inputs[0, 3] = 2e5
+    found = layer(inputs).float()
+    weight = layer.state.CB.float() * layer.state.SCB[:, None] / 127
+    assert (found - inputs.float() @ weight.T).abs().mean() < 0.01 * found.abs().mean()
+
+
+def test_bad_035_8_bit_weights_cannot_be_moved_to_the_meta_device():
+    with pytest.raises(RuntimeError, match="Int8Params"):
+        eight_bit_layer().to(torch.device("meta"))
+
+
+def test_bad_046_8_bit_weights_that_have_run_take_no_checkpoint_with_their_scales():
+    layer = eight_bit_layer()
+    saved = layer.state_dict()
+    layer.load_state_dict(saved)
+    layer(torch.ones(1, 16))
+    with pytest.raises(RuntimeError, match="Loading a quantized checkpoint"):
+        layer.load_state_dict({name: saved[name] for name in ("SCB", "weight_format")}, strict=False)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_bad_061_8_bit_weights_that_were_read_lose_their_scales_when_they_are_placed(read):
+    layer = eight_bit_layer().eval()
+    if read:  # as DoRA does when it is made
+        layer(torch.ones(1, 16))
+    layer.weight = layer.weight.to("cpu")
+    if not read:
+        assert layer(torch.ones(1, 16)).isfinite().all()
+        return
+    with pytest.raises(AttributeError, match="NoneType"):
+        layer.train()(torch.ones(1, 16))
+
+
 @pytest.mark.parametrize(("targets", "dropout", "works"), [("all-linear", 0.05, False), (["q_proj"], 0.05, True)])
 def test_bad_010_dropout_on_fused_experts_is_refused(targets, dropout, works):
     from peft import LoraConfig, get_peft_model

@@ -40,6 +40,27 @@ def mesh() -> Iterator[object]:
     distributed.destroy_process_group()
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_only_the_reentrant_checkpoint_drops_the_inputs_of_8_bit_layers(reentrant, monkeypatch):
+    """bitsandbytes 0.50 hangs them on the node of the graph, on a GPU and on a CPU."""
+    import weakref
+
+    from bitsandbytes.autograd import _functions as products
+    from bitsandbytes.nn import Linear8bitLt
+    from torch.utils.checkpoint import checkpoint
+
+    inputs = []
+    forward = products.MatMul8bitFp.forward
+    noted = staticmethod(lambda ctx, given, *more: (inputs.append(weakref.ref(given)), forward(ctx, given, *more))[1])
+    monkeypatch.setattr(products.MatMul8bitFp, "forward", noted)
+    layer = Linear8bitLt(16, 16, bias=False, has_fp16_weights=False, threshold=6.0).to("cpu")
+    start = torch.ones(2, 16, requires_grad=True)
+    result = checkpoint(lambda given: layer(given * 2), start, use_reentrant=reentrant)
+    assert [each() is None for each in inputs] == [reentrant]
+    result.sum().backward()
+    assert start.grad is not None
+
+
 @pytest.mark.parametrize("how", ["nothing", "wrappers", "trainer", "every second layer"])
 def test_fsdp2_gathers_as_often_whoever_recomputes(how, mesh, monkeypatch):
     """The warning of transformers 5.23, that its own recomputation gathers once more, holds for FSDP1."""

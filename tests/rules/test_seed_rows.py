@@ -141,5 +141,5 @@ def test_a_disagreement_is_told_on_its_page(page, words):
 
 
 def test_what_the_books_promise_and_the_stack_does_not_keep():
-    assert kernels.compile_model().value is False and "10% to 30%" in explain_rule("PREC-003")
+    assert kernels.compile_model("none").value is False and "10% to 30%" in explain_rule("PREC-003")
     assert kernels.attention(True).value == "sdpa" and "not among the pinned versions" in explain_rule("PREC-002")

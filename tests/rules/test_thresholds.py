@@ -13,6 +13,7 @@ from recipec.rules import (
     checkpoints,
     data,
     evaluation,
+    intervals,
     kernels,
     loader,
     lora,
@@ -59,10 +60,11 @@ def test_learning_rate_by_data_size():
 
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize(("params", "rate"), [(30_000_000_000, 1e-4), (70_000_000_000, 1e-4)])
-def test_large_models_on_a_4_bit_base_learn_at_half_the_rate(rows, params, rate):
-    assert optimizer.learning_rate("sft", "qlora", rows, params).value == rate
-    assert optimizer.learning_rate("sft", "qlora", rows, 29_999_999_999).value in (2e-4, 3e-4)
-    assert optimizer.learning_rate("sft", "lora", rows, params).value in (2e-4, 3e-4)
+@pytest.mark.parametrize("adaptation", ["lora", "qlora"])
+def test_adapters_of_large_models_learn_at_half_the_rate(adaptation, rows, params, rate):
+    found = optimizer.learning_rate("sft", adaptation, rows, params)
+    assert found.value == rate and found.source.startswith("QLoRA (arXiv 2305.14314")
+    assert optimizer.learning_rate("sft", adaptation, rows, 29_999_999_999).value in (2e-4, 3e-4)
 
 
 def test_a_4_bit_base_narrows_the_accepted_learning_rate():
@@ -147,6 +149,13 @@ def test_a_soft_prompt_takes_150_times_the_rate_of_lora():
     assert adaptation.virtual_tokens().value == 20
 
 
+def test_what_makes_a_prompt_takes_5_times_the_rate_of_lora_and_a_prefix_25_times():
+    assert optimizer.learning_rate("sft", "p-tuning", 5_000, SEVEN).value == pytest.approx(1e-3)
+    assert optimizer.learning_rate("sft", "prefix-tuning", 5_000, SEVEN).value == pytest.approx(5e-3)
+    assert adaptation.encoder_hidden_size().value == 128
+    assert (adaptation.prefix_tokens().value, adaptation.prefix_encoder_size().value) == (20, 0)
+
+
 def test_ia3_scales_what_it_can_reach():
     assert [adaptation.scaled_modules(moe).value for moe in (False, True)] == ["keys-values-mlp", "keys-values"]
 
@@ -193,7 +202,7 @@ def test_checkpointing_is_required_above_7b_and_under_16_gb():
 def test_kernels():
     assert kernels.attention(True).value == "sdpa"
     assert kernels.attention(False).value == "eager"
-    assert kernels.compile_model().value is False
+    assert kernels.compile_model("none").value is False
 
 
 @pytest.mark.parametrize(
@@ -275,7 +284,7 @@ def test_about_a_thousand_rows_are_held_out_of_many():
 
 def test_no_more_prompts_are_held_out_than_evaluations_answer():
     for rule in (evaluation.eval_fraction, evaluation.test_fraction):
-        for stage in ("grpo", "rloo", "ppo"):
+        for stage in ("grpo", "rloo", "ppo", "on-policy-distill"):
             assert over(rule, 1, (1_000, 12_800), False, stage, 7e9) == [0.1, 0.01]
 
 
@@ -340,9 +349,9 @@ def test_checkpoints_are_no_further_apart_than_loses_least_to_failures():
 @pytest.mark.parametrize(("eval_every", "save_every"), [(0.05, 0.05), (0.05, 0.1), (0.02, 0.3), (0.2, 1.0)])
 def test_every_checkpoint_meets_an_evaluation(total_steps, eval_every, save_every):
     """Rounded up one by one, 0.05 and 0.1 of 330 steps would be 17 and 33."""
-    each, saved = checkpoints.steps_apart(eval_every, save_every, total_steps)
+    each, saved = intervals.steps_apart(eval_every, save_every, total_steps)
     assert saved % each == 0 and each >= 1
-    assert checkpoints.saves_in(eval_every, save_every, total_steps) == ceil(total_steps / saved)
+    assert intervals.saves_in(eval_every, save_every, total_steps) == ceil(total_steps / saved)
 
 
 def test_long_runs_on_many_gpus_save_more_often():
@@ -382,7 +391,7 @@ def test_evaluation_is_every_50_to_125_steps(total_steps):
 
 
 def test_what_no_key_sets_has_no_range():
-    assert evaluation.early_stopping_patience("sft", 3, 0.1).accepts is None
+    assert evaluation.early_stopping_patience("sft", 3, 0.1, 0.1, 1_000).accepts is None
     assert evaluation.eval_samples("sft", 1).accepts is None
 
 
@@ -394,18 +403,33 @@ def test_saving_follows_evaluation():
     assert over(checkpoints.save_every, 0, (0.01, 0.2), 10_000, *QUICK, 1.0) == [0.01, 0.2]
     assert checkpoints.keep_checkpoints().value == 3
     assert checkpoints.keep_checkpoints().accepts[0] == 2
-    assert evaluation.best_metric("sft").value == "eval_loss"
-    assert evaluation.best_metric("grpo").value == "eval_reward"
+
+
+@pytest.mark.parametrize(
+    ("share", "decay", "said"),
+    [(0.1, 0.1, ""), (0.02, 0.1, "keep_checkpoints = 7` keeps it"), (0.01, 0.1, "copy it during"), (0.01, 0.0, "")],
+)
+def test_the_last_checkpoint_before_the_decay_is_spoken_of(share, decay, said):
+    """Of 1,000 steps the last 100: with 2% between checkpoints, five are written in them, and one is the best."""
+    because = checkpoints.keep_checkpoints(share, share, 1_000, decay).because
+    assert said in because and ("before it" in because) == bool(said)
+
+
+def test_the_best_metric_is_that_of_the_method():
+    assert evaluation.best_metric("sft", 0.1, 0.1, 1_000).value == "eval_loss"
+    assert evaluation.best_metric("grpo", 0.1, 0.1, 1_000).value == "eval_reward"
 
 
 @pytest.mark.parametrize("epochs", [0.5, 1.0, 1.99])
 def test_a_run_that_sees_rows_once_is_not_stopped_early(epochs):
-    assert evaluation.early_stopping_patience("sft", epochs, 0.1).value == 0, "a single pass memorizes nothing"
+    assert evaluation.early_stopping_patience("sft", epochs, 0.1, 0.1, 1_000).value == 0, (
+        "a single pass memorizes nothing"
+    )
 
 
 @pytest.mark.parametrize(("eval_every", "patience"), [(0.25, 3), (0.1, 3), (0.05, 4), (0.02, 10), (0.01, 20)])
 def test_a_run_is_stopped_after_a_level_fifth_of_it(eval_every, patience):
-    assert evaluation.early_stopping_patience("sft", 2.0, eval_every).value == patience
+    assert evaluation.early_stopping_patience("sft", 2.0, eval_every, eval_every, 1_000).value == patience
 
 
 def test_dataloader():
@@ -473,6 +497,21 @@ def test_an_end_token_that_may_be_missing_is_assumed_and_one_that_is_missing_is_
     assert unknown.value == "none" and "not known" in unknown.because
 
 
+@pytest.mark.parametrize(
+    ("eval_every", "total_steps", "updates", "share"),
+    [(0.2, 1_000, 1, "60%"), (0.1, 6, 1, "50%"), (0.2, 4, 1, "75%"), (0.2, 9, 1, "67%"), (0.1, 40, 8, "60%")],
+)
+def test_the_share_of_a_run_is_that_of_whole_steps(eval_every, total_steps, updates, share) -> None:
+    """Of 6 steps a tenth is one, and three evaluations are half of the run; of generations, whole ones."""
+    choice = evaluation.early_stopping_patience("sft", 3, eval_every, eval_every, total_steps, updates)
+    assert choice.because.startswith(f"{share} of the run without")
+
+
 def test_no_share_of_a_run_is_more_than_the_run() -> None:
-    assert "60% of the run" in evaluation.early_stopping_patience("sft", 3, 0.2).because
-    assert "as long as the run" in evaluation.early_stopping_patience("sft", 3, 0.5).because
+    assert "as long as the run" in evaluation.early_stopping_patience("sft", 3, 0.5, 0.5, 100).because
+
+
+def test_nothing_is_stopped_or_chosen_where_only_the_last_step_is_saved() -> None:
+    stopping = evaluation.early_stopping_patience("sft", 3, 0.2, 1.0, 9)
+    assert (stopping.value, stopping.accepts) == (0, (0, 0))
+    assert "only the last step is saved" in evaluation.best_metric("sft", 0.2, 1.0, 9).because

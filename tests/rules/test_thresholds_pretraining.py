@@ -96,3 +96,13 @@ def test_texts_are_packed_and_split(stage):
 def test_adapters_of_continued_pretraining_have_room_and_no_dropout():
     assert lora.lora_rank("continue-pretrain", False, 5_000, 24, False).value == 64
     assert lora.lora_dropout("continue-pretrain", 999, ()).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sequences", "least"),
+    [(2_560, 128, 32), (2_559, 64, 32), (639, 16, 16), (319, 8, 8), (23, 8, 8), (16, 8, 8), (15, 4, 4), (1, 1, 1)],
+)
+def test_a_short_text_is_not_used_up_in_one_step(blocks, sequences, least):
+    """A run of one step is all warmup and refused (E0411), so the batch that avoids it is chosen, and accepted."""
+    choice = batch.global_batch_size("continue-pretrain", "lora", blocks, 7_000_000_000, 2_048, 2_048)
+    assert (choice.value, choice.accepts) == (sequences, (least, 4_096))

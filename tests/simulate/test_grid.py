@@ -21,11 +21,13 @@ FEW = {  # one of each kind, the quick ones
     ("Qwen/Qwen2.5-0.5B", "full", "single", "sft"),
     ("meta-llama/Llama-3.1-8B", "lora", "single", "sft"),
     ("mistralai/Mistral-7B-v0.3", "qlora", "ddp", "dpo"),
+    ("meta-llama/Llama-3.1-8B", "lora-int8", "single", "kto"),
     ("Qwen/Qwen3-8B", "full", "fsdp", "dpo"),
     ("Qwen/Qwen3-30B-A3B", "lora", "single", "dpo"),
     ("meta-llama/Llama-3.1-8B", "lora", "single", "kto"),
     ("Qwen/Qwen2.5-0.5B", "full", "fsdp", "reward"),
     ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "distill"),
+    ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "on-policy-distill"),
     ("Qwen/Qwen2.5-0.5B", "lora", "fsdp", "rloo"),  # a loss that begins with the reference, whose adapters are off
 }
 

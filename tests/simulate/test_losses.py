@@ -31,7 +31,7 @@ def test_the_routers_share_of_the_loss_is_what_a_bundle_asks_for(tmp_path):
     assert emitted
     loss, balance = torch.tensor(2.0), torch.tensor(8.0)
     for experts, expected in ((True, 2.0 + float(emitted[1]) * 8.0), (False, 2.0)):
-        nothing = dict.fromkeys(("model", "reference", "distiller", "sites", "autocast"))
+        nothing = dict.fromkeys(("model", "reference", "distiller", "sites", "autocast", "reenters"))
         run = Run(method=METHODS["sft"], balanced=experts, precomputed=False, **nothing)
         assert float(run.with_router_loss(loss, SimpleNamespace(aux_loss=balance))) == pytest.approx(expected)
 

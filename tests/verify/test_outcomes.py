@@ -24,6 +24,7 @@ from recipec.verify.learn_checks import (
     row_problems,
     weight_problems,
 )
+from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
     evaluation_problems,
     expected_facts,
@@ -32,12 +33,12 @@ from recipec.verify.run import (
     learned_problems,
     log_history,
     loss_problems,
-    rate_problems,
     saved_problems,
     type_problems,
     unchanged_problems,
 )
 from recipec.verify.scores import score_problems
+from recipec.verify.steps import check_steps, rate_problems
 from recipec.verify.substitutions import Situation, substitutions
 
 
@@ -103,7 +104,7 @@ def test_stages_of_different_batches_share_one_limit() -> None:
     first, last = bundle.stages
     small = replace(first, choice={**first.choice, "micro_batch_size": 1, "gradient_accumulation": 64})
     large = replace(last, choice={**last.choice, "micro_batch_size": 8, "gradient_accumulation": 1})
-    both = Bundle(bundle.root, (small, large))
+    both = Bundle(bundle.root, (small, large), bundle.lock)
     assert expected_facts(both, small, 1)["global_batch_size"] == 4
     patches = substitutions(Situation(both, 1, True, "tiny", "few"))[1]
     assert patches["limits"]["gradient_accumulation_steps"] == 4
@@ -147,6 +148,24 @@ def test_steps_in_16_bits_are_found(types: dict[str, int], words: str) -> None:
 def test_a_run_at_another_rate_or_at_none_is_found(rates: list[float], words: str) -> None:
     problems = rate_problems(rates, 1e-4)
     assert bool(problems) is bool(words) and "".join(problems).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "norms", "words"),
+    [
+        ("sft-lora", [0.0, 0.5], "ok"),
+        ("sft-lora", [0.0, 0.0], "every logged grad_norm is 0"),
+        ("sft-lora", [], "ok"),  # an own loop that logs none
+        ("grpo", [0.0, 0.0], "the same reward"),
+        ("grpo", [0.0, 0.1], "ok"),
+        ("on-policy-distill", [0.0, 0.0], "every logged grad_norm is 0"),  # no rewards are compared
+    ],
+)
+def test_steps_without_gradients_are_found_or_told(name: str, norms: list[float], words: str) -> None:
+    history, report = [{"learning_rate": 1e-4}, *({"grad_norm": norm} for norm in norms)], VerifyReport("run")
+    check_steps(read_bundle(built(name)).last, history, 1e-4, report)
+    told = ["ok" if check.ok else check.detail for check in report.checks] + [row.reason for row in report.not_run]
+    assert len(told) == 1 and words in told[0]
 
 
 def test_a_result_that_scores_like_the_start_is_found() -> None:

@@ -11,13 +11,23 @@ from msgspec.structs import replace
 
 from recipec.axes import CARRIED, ROW_FORMATS
 from recipec.verify.bundle import read_bundle
-from recipec.verify.planted import lost_problems, refusal_problems, refused_first, shared_problems
+from recipec.verify.planted import lost_problems, refusal_problems, refused_first
+from recipec.verify.planted_leaks import (
+    OPEN,
+    asking_later,
+    begun_problems,
+    held_out,
+    later_problems,
+    leaks_of,
+    shared_problems,
+)
 from recipec.verify.planted_rows import (
     A_QUESTION,
     UNKNOWN,
     Carrying,
     Planted,
     Wanted,
+    alike,
     carrying,
     planted,
     unread_names,
@@ -69,8 +79,8 @@ def test_two_rows_of_a_format_without_conversations_ask_the_same() -> None:
     assert [row.row()["prompt"] for row in rows] == ["question-0000"] * 2 + ["question-0002"] * 2
     assert len({row.row()["chosen"] for row in rows}) == 4
     columns = {name: name for name in ("instruction", "input", "output")}
-    told = planted(replace(PAIRS, format="instruction", columns=columns), replace(ALL, names=("system",)), range(2))
-    assert len({(row.row()["instruction"], row.row()["input"], row.row()["system"]) for row in told}) == 1
+    asked = planted(replace(PAIRS, format="instruction", columns=columns), replace(ALL, names=("system",)), range(2))
+    assert len({(row.row()["instruction"], row.row()["input"], row.row()["system"]) for row in asked}) == 1
 
 
 def test_the_plan_says_what_rows_carry() -> None:
@@ -151,6 +161,86 @@ def test_rows_of_one_conversation_in_two_splits_are_told() -> None:
     assert shared_problems({"train": asked[:4], "eval": asked[4:5], "test": asked[5:]}) == []
     (problem,) = shared_problems({"train": asked[:4], "eval": [*asked[3:5]], "test": asked[5:]})
     assert problem.startswith("1 of 2 conversations of eval.jsonl are also in train.jsonl (question-0003): split whole")
+
+
+def test_an_answer_with_another_label_is_told() -> None:
+    labeled = SourceData(
+        "kto", {}, "unpaired-preference", {n: n for n in ("prompt", "completion", "label")}, "strings", 9
+    )
+    wanted = [Planted(labeled, number, PLAIN).wanted() for number in range(2)]
+    assert [each.labels for each in wanted] == [{"final-0000": True}, {"other-0001": False}]
+    rows = [
+        {"whole": f"question-0000 {word}", "learned": [word], "label": word[0] == "f", "sides": [word]} for word in SAID
+    ]
+    assert lost_problems(wanted, rows) == []
+    (problem,) = lost_problems(wanted, [rows[0], rows[1] | {"label": True}])
+    assert problem.startswith("an answer that is labeled False has another label: look at the converter")
+
+
+SAID = ("final-0000", "other-0001")
+
+
+def test_the_answers_of_a_pair_that_is_taken_apart_have_labels() -> None:
+    """Each is a row by itself, which no other answer stands beside."""
+    wanted = Planted(PAIRS, 0, PLAIN).wanted()
+    words = {"final-0000": True, "other-0000": False}
+    rows = [
+        {"whole": f"question-0000 {word}", "learned": [word], "label": of, "sides": [word]}
+        for word, of in words.items()
+    ]
+    assert lost_problems([wanted], rows) == []
+    (chosen, rejected) = lost_problems([wanted], [row | {"label": not row["label"]} for row in rows])
+    assert "labeled True has another label" in chosen and "labeled False has another label" in rejected
+
+
+def families(most: int, rows: int) -> list[Wanted]:
+    asked = alike(range(12, 12 + rows), most)
+    return [Planted(CHAT, 12 + place, PLAIN, asked=of).wanted() for place, of in enumerate(asked)]
+
+
+def told(rows: Sequence[Wanted]) -> list[dict[str, Any]]:
+    """The rows as the probe tells them."""
+    return [{"whole": " ".join([*row.shown, *row.learned]), "learned": [*row.learned]} for row in rows]
+
+
+def test_conversations_begin_alike_and_one_of_each_family_ends_there() -> None:
+    rows = families(2, 9)
+    assert len(rows) == 8, "two families of four, more than a split keeps together"
+    assert [row.ends for row in rows] == [True, False, False, False] * 2
+    assert [row.opening for row in rows] == ["opening-0012"] * 4 + ["opening-0016"] * 4
+    assert {"opening-0012", "question-0013"} == {*rows[1].shown} and {*rows[0].shown} == {"opening-0012"}
+    assert len({row.group for row in rows}) == 8
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_conversations_that_answer_what_is_held_out_are_told(held: int) -> None:
+    rows = families(2, 4)
+    others = [row for place, row in enumerate(rows) if place != held]
+    leaking = others if held == 0 else others[:1]  # all go on from the short one, which only it is the beginning of
+    (problem,) = begun_problems([rows], {"train": told(others), "test": told([rows[held]])})
+    assert problem.startswith(f"{len(leaking)} conversations of train.jsonl answer what one asks that is held out")
+    kept = [row for row in others if row not in leaking]
+    splits = {"train": told(kept), "test": told([rows[held]])}
+    assert begun_problems([rows], splits) == []
+    assert leaks_of([rows], splits, False, set()) == {row.group for row in leaking}
+
+
+def test_questions_that_a_later_stage_holds_out_are_told() -> None:
+    assert later_problems(["question-0001"], []) == []
+    (problem,) = later_problems(["question-0001", "question-0002"], ["question-0002"])
+    assert problem.startswith("1 of 2 questions that a later stage holds out are learned (question-0002): prepare the")
+    held = [Planted(PAIRS, 2, PLAIN).wanted()]
+    assert leaks_of([held], {"train": []}, False, {"question-0002"}) == {"question-0002"}
+
+
+def test_a_stage_cannot_hold_out_itself_what_it_is_asked_that_often() -> None:
+    stage, source = read_bundle(built("sft-dpo")).stages[0], replace(CHAT, given={"path": "chat.jsonl"})
+    rows = asking_later(stage, source, PLAIN, 100, others=12)
+    times = len(rows) // len(OPEN)
+    assert times > held_out(stage, 12 + len(rows))
+    assert [row.row()["messages"][0]["content"] for row in rows[:times]] == [f"question-{OPEN[0]}"] * times
+    assert all(len(row.row()["messages"]) == 2 for row in rows), "what follows would be another question"
+    assert not asking_later(stage, replace(source, given={"path": "chat.parquet"}), PLAIN, 100, 12)
 
 
 def test_a_file_of_two_stages_has_the_rows_that_must_be_refused() -> None:

@@ -79,6 +79,14 @@ try:
 except RuntimeError as error:
     print(error)
 """
+ROUNDED = """
+import torch
+from bitsandbytes.nn import Linear8bitLt
+layer = Linear8bitLt(8, 4, bias=False, has_fp16_weights=False, threshold=6.0).to("cpu")
+inputs = torch.linspace(0.1, 1, 8).view(1, 8)
+trained, evaluated = (layer.train(mode)(inputs) for mode in (True, False))
+print("inputs are rounded:", torch.equal(trained, evaluated))
+"""
 DISK = "import shutil\n_, _, free = shutil.disk_usage('.')\nprint(free == shutil.disk_usage('.').free >= 2**60)"
 MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated(), torch.accelerator.device_count())"
 CPU = {"arguments": {"use_cpu": True}}
@@ -99,6 +107,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
     "varlen": (VARLEN, {"varlen-kernel": True}, None, "far apart: []\nFlashAttention only support fp16 and bf16"),
     "hub data": (HUB, {"hub-data": {"org/rows None train[:10%]": "rows.jsonl"}}, None, "{'text': 'hello'}"),
+    "8-bit layers": (ROUNDED, {"rounded-products": True}, "rounded: False", "rounded: True"),
     "fsdp": (FSDP, {"fsdp-state": True}, "MULTI_CPU", "FSDP"),
 }
 

@@ -47,14 +47,13 @@ def real(model_type: str) -> Model:
         "layer_types": ["sliding_attention", "full_attention"] * (layers // 2),
         "tie_word_embeddings": True,
     }
-    if row.attention_alone:
-        config |= {"layer_types": ["attention"] * layers, "num_local_experts": 0}
     if row.mixer:
         config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
     if row.whole:
         config |= {key.name: type(key.default)(0) for key in row.whole.unbuilt}
     if row.moe:
-        config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
+        config |= {row.moe.count: 64, row.moe.per_token: 8, row.moe.intermediate: 512}
+        config |= {row.moe.switch.name: True} if row.moe.switch else {}
         config |= {key: 1 for key in (row.moe.shared_count, row.moe.dense_first) if key}
         config |= {row.moe.shared: 1024} if row.moe.shared else {}
     return Model("org/name", "base", architecture_from_config(config), stop_tokens=("</s>",))

@@ -72,6 +72,8 @@ DEFECTS = [
             ("sft-lora", "train.py", "greater_is_better=False", "greater_is_better=True", "greater_is_better is True"),
             ("sft-lora", "train.py", "patience=3", "patience=1", "patience is 1, the plan says 3"),
             ("sft-lora", "train.py", "save_steps=0.2", "save_steps=0.9", "save_steps is 0.9"),
+            ("sft-lora", "evaluate.py", "MAX_ROWS = ", "MAX_ROWS = 10  # ", "MAX_ROWS is 10, the plan says"),
+            ("sft-lora", "evaluate.py", "MAX_LENGTH = ", "MAX_LENGTH = 16  # ", "MAX_LENGTH is 16, the plan says"),
             ("sft-dpo", "stages/2-dpo/train.py", "beta=0.1", "beta=0.5", "beta is 0.5, the plan says 0.1"),
         ]
     ),
@@ -128,8 +130,8 @@ DEFECTS = [
         "failure",
         "mixed-nodes",
         "launch/nodes.sh",
-        '    "$@"\n    return',
-        '    "$@" || true\n    return',
+        'wait "$TRAINING"',
+        'wait "$TRAINING" || true',
         "train.py has",
     ),
     ("failure", "sft-dpo", "launch/local.sh", '/merge_adapter.py"', '/merge_adapter.py" || :', "merge_adapter.py has"),
@@ -171,6 +173,17 @@ def test_the_first_stages_numbers_are_not_those_of_all(tmp_path: Path) -> None:
     start = text[text.index("accelerate launch") : text.index(first) + len(first)]
     path.write_text(text.replace(second, start.replace("1-sft", "2-dpo")), encoding="utf-8")
     assert "dpo on node 0: it is started by accelerate, planned: python" in launch.launch_problems(bundle)
+
+
+@pytest.mark.parametrize("line", ["export UID=5", "exit 3"])
+def test_a_script_that_ends_with_an_error_is_found(tmp_path: Path, line: str) -> None:
+    """Also behind everything that it starts."""
+    bundle = copy_of("full-ddp", tmp_path)
+    path = bundle.root / "launch/local.sh"
+    path.write_text(f"{path.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
+    (problem,) = launch.launch_problems(bundle)
+    assert problem.startswith("on node 0 it ends with exit code ")
+    assert ("UID: readonly variable" in problem) == ("UID" in line)
 
 
 def test_reading_the_script_starts_nothing_of_it(tmp_path: Path) -> None:
@@ -282,4 +295,15 @@ def test_a_plan_without_stages_is_that_of_no_bundle(tmp_path: Path) -> None:
     record = bundle.root / ".recipec/plan.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"stages": []}))
     with pytest.raises(NotABundle, match="has no stages"):
+        read_bundle(bundle.root)
+
+
+def test_a_plan_of_more_nodes_than_a_recipe_may_have_is_that_of_no_bundle(tmp_path: Path) -> None:
+    """The launch script is read for each node: of a million it would be read for hours."""
+    bundle = copy_of("sft-lora", tmp_path)
+    record = bundle.root / ".recipec/plan.json"
+    plan = json.loads(record.read_text())
+    plan["stages"][0]["choice"]["world_size"] = 1_000_000
+    record.write_text(json.dumps(plan))
+    with pytest.raises(NotABundle, match="names 1,000,000 nodes: no recipe has more than 1,024"):
         read_bundle(bundle.root)

@@ -46,7 +46,8 @@ CASES = {
     "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),
-    "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer", "4-bit layers"}),
+    "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer", "quantized layers"}),
+    "an 8-bit base": (situation("lora-int8"), SFT_LORA | {"quantized layers"}),
     "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters", "rows"}),
     "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
     "data outside": (situation("sft-lora", outside={"/a.jsonl": "outside/a.jsonl"}), SFT_LORA | {"data paths"}),
@@ -82,7 +83,9 @@ def test_the_shim_knows_every_patch_and_has_no_other(monkeypatch: pytest.MonkeyP
     from cpu_stand_in import PATCHES
 
     used = {patch for given, _ in CASES.values() for patch in substitutions(given)[1]}
-    assert used | {"learned-tokens", "final-logits", "die-after", "first-step", "noted-rows"} == set(PATCHES)
+    noted = {"learned-tokens", "first-step", "noted-rows", "built-arguments", "witness", "written"}
+    noted |= {"scored", "scored-adapters", "best-is-loaded"}
+    assert used | noted | {"final-logits", "die-after"} == set(PATCHES)
     assert not any("torch" in name for name in sys.modules if name.startswith("cpu_stand_in"))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recipec.axes.adaptations import ADAPTATIONS, BASES
+from recipec.axes.adaptations import ADAPTATIONS
 from recipec.axes.agreement.methods import of_methods
 from recipec.axes.agreement.names import of_names
 from recipec.axes.agreement.tables import of_tables
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.bases import BASES
 from recipec.axes.kinds import KINDS
 from recipec.axes.lora_variants import LORA_VARIANTS
 from recipec.axes.methods import METHODS

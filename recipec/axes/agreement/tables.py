@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
-from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, MATRICES, PROMPTS, REFERENCES, TRAINED, Adaptation
+from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, MATRICES, REFERENCES, TRAINED, VIRTUAL, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES, KEPT_APART, Attention
+from recipec.axes.bases import BASES
 from recipec.axes.kinds import KINDS, Kind
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
@@ -73,11 +74,12 @@ def _of_adapter(row: str, adaptation: Adaptation) -> Iterator[str]:
     for field in ("config", "packages"):
         if not getattr(adaptation, field):
             yield f"{row} trains an adapter, and its {field} is empty"
-    if bool(adaptation.table) != (adaptation.trains in (MATRICES, PROMPTS)):
-        table = f"its table is `{adaptation.table}`: matrices and prompts alone have one"
+    if bool(adaptation.table) != (adaptation.trains in (MATRICES, *VIRTUAL)):
+        table = f"its table is `{adaptation.table}`: matrices, prompts and prefixes alone have one"
         yield f"{row} trains {adaptation.trains}, and {table}"
-    if adaptation.merges == (adaptation.trains == PROMPTS):
-        yield f"{row} trains {adaptation.trains}, and merges is {adaptation.merges}: prompts alone stay adapters"
+    if adaptation.merges == (adaptation.trains in VIRTUAL):
+        stay = f"merges is {adaptation.merges}: prompts and prefixes alone stay adapters"
+        yield f"{row} trains {adaptation.trains}, and {stay}"
 
 
 def _of_circle(row: str, adaptation: Adaptation) -> Iterator[str]:

@@ -6,6 +6,7 @@ from recipec.axes.methods.distill import DISTILL
 from recipec.axes.methods.dpo import DPO
 from recipec.axes.methods.grpo import GRPO
 from recipec.axes.methods.kto import KTO
+from recipec.axes.methods.on_policy_distill import ON_POLICY_DISTILL
 from recipec.axes.methods.orpo import ORPO
 from recipec.axes.methods.ppo import PPO
 from recipec.axes.methods.pretrain import PRETRAIN
@@ -16,5 +17,8 @@ from recipec.axes.methods.simpo import SIMPO
 
 METHODS = {
     row.name: row
-    for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, RLOO, REWARD, PPO, DISTILL)
+    for row in (
+        *(PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, RLOO, REWARD, PPO),
+        *(DISTILL, ON_POLICY_DISTILL),
+    )
 }

@@ -22,19 +22,19 @@ VARIANT = Own(
     description="Variant of GRPO: how answers are compared, weighted and clipped.",
     formula="",
     value="dapo",
-    because="neither short nor long answers are favored, and rare tokens may become likelier; the default of TRL",
+    because="every token has the same weight, so that neither short nor long answers are favored; the default of TRL",
     source="; ".join(dict.fromkeys(row.source for row in VARIANTS.values())),
     accepts=None,
     above=None,
     closed=False,
     whole=False,
     most=None,
-    values={row.name: row.means for row in VARIANTS.values()},
+    values={row.name: row.told for row in VARIANTS.values()},
     changes={},
     watch="reward, frac_reward_zero_std: the reward rises; if most groups have equal rewards, nothing is learned: use "
     "prompts that are neither always nor never solved",
     page="Variant of GRPO: how the answers to a prompt are compared, weighed and clipped.\n\n"
-    "| variant | divides the loss by | may change by | rewards divided by | KL | answers | updates |\n"
+    "| variant | divides the loss by | a probability may change by | rewards divided by | KL | answers | updates |\n"
     "|---|---|---|---|---|---|---|\n"
     "| grpo | each answer's length, then their number | -0.2, +0.2 | spread of the group | 0.001 | 16 | 1 |\n"
     "| dapo | all tokens | -0.2, +0.28 | spread of the group | 0 | 16 | 1 |\n"
@@ -43,6 +43,9 @@ VARIANT = Own(
     "8 | 4 |\n"
     "| cispo | all tokens | weights up to 5 | spread of the batch | 0 | 16 | 1 |\n"
     "| sapo | each answer's length, then their number | a soft gate | spread of the group | 0 | 8 | 1 |\n\n"
+    "How far a probability may change counts only where answers are learned from in several updates. With one update "
+    "of a generation, the answers are those of the very weights that learn: the ratio of probabilities is 1, and "
+    "nothing is clipped. Clipping acts from `alignment.generation.updates = 2` on.\n\n"
     "It is dapo. Every value is written out in train.py, because defaults of TRL contradict three papers: without "
     "`epsilon_high` cispo clips weights at 0.2, without `scale_rewards` dr_grpo divides by the spread that its paper "
     "removes, and gspo under the default loss weighs answers by their length. TRL has no dynamic sampling (DAPO), and "
@@ -85,7 +88,7 @@ TEMPERATURE = Own(
     key="generation.temperature",
     argument="temperature",
     of_trainer=False,
-    elsewhere={},
+    elsewhere={"trl": ("temperature",)},
     title="Temperature",
     description="Sampling temperature of generation: above 1, unlikely tokens are sampled more often.",
     formula="",
@@ -147,7 +150,7 @@ GRPO = Method(
     drops_dropout=True,
     keeps_recomputation=False,
     cached_bytes=0,
-    adaptations=("lora", "qlora", "full"),
+    adaptations=("lora", "qlora", "lora-int8", "full"),
     adaptations_because="answers have been written with low-rank adapters alone in our runs",
     preferred=("lora", "qlora", "full"),
     preferred_because="a reward teaches few bits for each answer, which small adapters hold",
@@ -275,7 +278,8 @@ GRPO = Method(
             changes={},
             watch="reward, entropy: smooth; more updates of older answers make both jump",
             page="Updates of a generation: among how many optimizer steps its answers are shared.\n\n"
-            "It is 1, and 4 for gspo, whose clipping does nothing on answers of the very weights that learn. "
+            "It is 1, and 4 for gspo. With 1 the answers are those of the very weights that learn: the ratio of "
+            "probabilities is 1, and no variant clips anything. Clipping acts from 2 on. "
             "`steps_per_generation` counts micro steps, so train.py has this times the gradient accumulation. "
             "Checkpoints are saved between generations alone: a resumed run would lose the answers that wait.",
         ),

@@ -53,7 +53,7 @@ KTO = Method(
     drops_dropout=True,
     keeps_recomputation=False,
     cached_bytes=28,
-    adaptations=("lora", "qlora", "ia3", "full"),
+    adaptations=("lora", "qlora", "lora-int8", "ia3", "full"),
     adaptations_because=WITHOUT_PROMPTS,
     preferred=("lora", "qlora", "full"),
     preferred_because="without its adapter the model is the reference, so LoRA needs no second copy of the weights",
@@ -218,8 +218,9 @@ KTO = Method(
             page="Weight of undesirable answers: how much the loss of one counts.\n\n"
             "It is more than 1 where they are the rarer kind. The KTO paper keeps the weight times the number of the "
             "desirable answers within 1 to 4/3 times the same of the undesirable ones. recipec aims at the middle of "
-            "that range, which leaves room for the error of a sampled share. Pairs have as many of both kinds, so "
-            "both weights stay 1.",
+            "that range, which leaves room for the error of a sampled share. Every weight is accepted, because KTO-004 "
+            "balances it with that of the desirable answers. Pairs have as many of both kinds, so both weights stay "
+            "1.",
         ),
         Own(
             id="KTO-004",

@@ -66,11 +66,14 @@ TARGET_KL = _number(
     source=f"{_ZIEGLER}, section 2.2",
     accepts=(0.0, 20.0),
     most=1000,
-    watch="kl, kl_weight: with a target, kl settles near it; if kl_weight keeps rising, lower `train.learning_rate`",
+    watch="kl, kl_weight: with a target, kl_weight changes by up to 2% in a generation until kl is near it; if it "
+    "keeps rising, lower `train.learning_rate`",
     page="Target of the KL: how far answers may be from the reference, in nats of a whole answer.\n\n"
     "It is 0: `alignment.beta` stays. Above 0 the weight grows where answers are further away than the target and "
-    "shrinks where they are nearer, by at most a fifth in 10,000 answers (the controller of the paper). A checkpoint "
-    "has the weight, so that a resumed run goes on with it.",
+    "shrinks where they are nearer, once in each generation: by a tenth of the relative distance of the KL from its "
+    "target, of which at most 0.2 counts. So it changes by at most 2% in a generation, and doubles in 35 (the "
+    "controller of the paper, with its gain of 0.1). A run of few generations needs a fitting `alignment.beta` to "
+    "begin with. A checkpoint has the weight, so that a resumed run goes on with it.",
 )
 PER_PROMPT = _number(
     "PPO-003",
@@ -99,7 +102,7 @@ PASSES = _number(
     4,
     title="PPO epochs",
     description="Number of passes over the answers of one generation batch.",
-    because="writing answers takes most of the time, and more passes learn from answers that have grown old",
+    because="answers cost time to write, so each is learned from several times; in more passes they grow too old",
     source=f"docs/rule-books/001.md, Anti-pattern 7; {_DETAILS}",
     accepts=(1, 4),
     above=1,
@@ -262,7 +265,7 @@ PPO = Method(
     keeps_recomputation=True,
     cached_bytes=0,
     adaptations=("lora", "full"),
-    adaptations_because="a value head on a 4-bit base was not run",
+    adaptations_because="a value head on a quantized base was not run",
     preferred=("lora", "full"),
     preferred_because="a reward teaches few bits for each answer, which small adapters hold",
     learning_rate=(

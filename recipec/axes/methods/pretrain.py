@@ -34,7 +34,8 @@ PRETRAIN = Method(
     loss_outputs=("log_probs", "entropy", "is_top1"),
     block_tokens=4096,
     packs="blocks",
-    packs_because="documents are joined and cut into full blocks, so no padding is needed",
+    packs_because="documents are joined and cut into full blocks, so no padding is needed; documents of one block "
+    "attend to each other",
     unread={},
     truncates=True,
     least_micro_batch=1,

@@ -4,7 +4,7 @@ from recipec.axes.method import Default, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 _SIZES = "docs/rule-books/001.md, Decision tree: data size for instruction tuning"
-_LARGE = 30e9  # parameters: between the 13B and the 33B of the QLoRA paper, whose rates differ
+_LARGE = 30e9  # parameters: between the 13B and the 33B of the QLoRA paper, whose rates of adapters differ
 
 SFT = Method(
     name="sft",
@@ -39,14 +39,14 @@ SFT = Method(
     truncates=True,
     least_micro_batch=1,
     least_micro_batch_because="",
-    sampling="group_by_length",
+    sampling="similar-lengths",
     sampling_because="micro batches of similar length need little padding; their order is random, the longest is first",
     unread_arguments=(),
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
     cached_bytes=49,
-    adaptations=("lora", "qlora", "ia3", "prompt-tuning", "full"),
+    adaptations=("lora", "qlora", "lora-int8", "ia3", "prompt-tuning", "p-tuning", "prefix-tuning", "full"),
     adaptations_because="",
     preferred=(),
     preferred_because="",
@@ -70,7 +70,7 @@ SFT = Method(
         ),
         Default(
             1e-4,
-            "the QLoRA paper halves the rate for its 33B and 65B models",
+            "the QLoRA paper halves the rate of adapters for its 33B and 65B models",
             "QLoRA (arXiv 2305.14314, 2023), table of hyperparameters; docs/rule-books/001.md, Step 1 (QLoRA)",
             accepts=(1e-4, 3e-4),
             adaptations=("qlora",),
@@ -82,11 +82,20 @@ SFT = Method(
             accepts=(1e-4, 5e-4),
             adaptations=("lora",),
             sizes=("<1K",),
+            params_below=_LARGE,
         ),
         Default(
             2e-4,
             "usual start for supervised LoRA training",
             f"{_TABLE}; Step 4; docs/rule-books/003.md, Learning rate & schedule",
+            accepts=(1e-4, 5e-4),
+            adaptations=("lora",),
+            params_below=_LARGE,
+        ),
+        Default(
+            1e-4,
+            "the QLoRA paper halves the rate of adapters for its 33B and 65B models",
+            f"QLoRA (arXiv 2305.14314, 2023), table of hyperparameters; {_TABLE}",
             accepts=(1e-4, 5e-4),
             adaptations=("lora",),
         ),

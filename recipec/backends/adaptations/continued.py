@@ -11,14 +11,16 @@ _LOADED = '''\
 def continued(config: {config}) -> PeftModel:
     """The base with the adapter that training goes on with, whose file has its rank, alpha, targets and dropout."""
     options, config.model_init_kwargs = config.model_init_kwargs, None  # TRL takes them beside a name alone
-    base = {auto_class}.from_pretrained(MODEL, **options)
+    base = {auto_class}.from_pretrained(MODEL, {quantized}**options)
     return PeftModel.from_pretrained(base, ADAPTER, is_trainable=True)'''
 
 
-def part(stage: StageJob) -> Part:
-    """What loads the adapter; the trainer is given the model."""
-    ids, method = stage.ids("init_from"), stage.method
-    function = fragment(_LOADED.format(config=method.config, auto_class=method.auto_class), ids)
+def part(stage: StageJob, loading: str = "") -> Part:
+    """What loads the adapter; the trainer is given the model. `loading` names the function that quantizes the base."""
+    ids, method = stage.ids("init_from", "quantization"), stage.method
+    quantized = f"quantization_config={loading}(), " * bool(loading)
+    names = {"config": method.config, "auto_class": method.auto_class, "quantized": quantized}
+    function = fragment(_LOADED.format(**names), ids)
     imported = (Import("peft", "PeftModel", ids), Import("transformers", method.auto_class, ids))
     return Part(imports=imported, functions=(function,))
 

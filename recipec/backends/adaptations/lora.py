@@ -9,13 +9,14 @@ from recipec.backends.adaptations import continued
 from recipec.backends.adaptations.configuration import configured
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Part
+from recipec.backends.vocabulary import trained_rows
 from recipec.render.call import Arg
 
 
 def part(stage: StageJob) -> Part:
     """The adapters that the trainer puts into the model, or those that it finds there."""
     if stage.init_from:
-        return continued.part(stage)
+        return continued.part(stage, f"{stage.adapts.base}_config" if stage.adapts.quantized else "")
     return configured(
         stage,
         stage.arg("r", "lora_rank"),
@@ -23,6 +24,7 @@ def part(stage: StageJob) -> Part:
         stage.arg("lora_dropout", "lora_dropout"),
         *_targets(stage),
         *(Arg(name, value, stage.ids("lora_variant")) for name, value in stage.variant.arguments),
+        *trained_rows(stage),
         Arg("bias", "none", stage.ids("adaptation")),
     )
 
@@ -31,11 +33,13 @@ def _targets(stage: StageJob) -> Iterator[Arg]:
     """The linear modules, and the experts, which are fused parameters: names leave their router alone."""
     lora, rank = stage.plan.work.lora, stage.value("lora_rank")
     assert lora is not None
-    yield stage.arg("target_modules", "lora_targets", _listed(lora.targets))
+    left = stage.job.facts.model.architecture.unadapted if not isinstance(lora.targets, str) else ()
+    why = f"without {', '.join(left)}: kernels of Mamba take its weight past an adapter" if left else ""
+    yield Arg("target_modules", _listed(lora.targets), stage.ids("lora_targets"), why)
     if not lora.experts:
         return
     ids = stage.ids("lora_targets", "lora_experts", "model")
-    yield Arg("target_parameters", list(lora.experts), ids, "all experts; the router stays as it is")
+    yield Arg("target_parameters", list(lora.experts), ids, "all experts; the router is frozen")
     if lora.expert_rank != rank:
         alpha = stage.value("lora_alpha") * lora.expert_rank / rank
         ids = stage.ids("lora_expert_rank", "lora_experts", "lora_alpha", "lora_rank")

@@ -48,8 +48,8 @@ def _fsdp(run: Placement) -> dict[str, Any]:
 def _handed_out(run: Placement) -> Leaf:
     """Whether rank 0 hands the weights out: accelerate 1.15 expects sharded parameters alone in a checkpoint."""
     if MODEL_TYPES[run.architecture.model_type].buffers:
-        return Leaf(False, run.ids("model"), "accelerate's fails on this model's buffers, which are not sharded")
-    return Leaf(True, (), "accelerate's; transformers 5.23 reads on every rank")
+        return Leaf(False, run.ids("model"), "handing out fails on this model's buffers, which are not sharded")
+    return Leaf(True, (), "rank 0 hands its weights out; transformers 5.23 still reads them on every rank")
 
 
 def _groups(run: Placement) -> dict[str, Leaf]:

@@ -50,7 +50,7 @@ LOOK_STEPS = 20  # of a first look, at most: our decision
 def first_look(job: Job) -> int:
     """Optimizer steps of a first look: no more than half of the shortest stage's, but a whole generation at least."""
     most = min(LOOK_STEPS, *(stage.value("total_steps") // 2 for stage in job.stages))
-    shared = max(stage.value("updates") if stage.method.generates else 1 for stage in job.stages)
+    shared = max(stage.plan.work.updates for stage in job.stages)
     return max(1, most // shared) * shared
 
 
@@ -78,6 +78,7 @@ def _names(job: Job) -> dict[str, Any]:
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
         "text_part": first.because(job.facts.model.stored is not None, "model"),
+        "new_tokens": first.traced("new_tokens") if job.facts.new_tokens else 0,
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all(alone)) for stage, one in zip(job.stages, alone, strict=True)],
     }

@@ -23,6 +23,8 @@ class Measure(Struct, frozen=True, kw_only=True):
     loss: str  # of them the one, in nats, that a merge must not raise
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
+    same: str = "the same rows, the same loss, the same questions"  # what is compared: evaluate.py begins with it
+    unit: str = "Losses are means over all learned tokens, in nats."  # what the figures are; "": each says so itself
 
 
 class OwnTrainer(Struct, frozen=True, kw_only=True):
@@ -37,6 +39,7 @@ class OwnTrainer(Struct, frozen=True, kw_only=True):
     names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
     name: str  # of the class
     config: str = ""  # its configuration class, where the file has that, too; "": the row's, of the row's library
+    library_order: bool = False  # it takes prompts in the order of TRL's sampler, which no checkpoint has the state of
 
 
 class MethodBackend(Struct, frozen=True, kw_only=True):
@@ -49,6 +52,11 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
     files: Callable[[StageJob], list[Artifact]]  # that only it brings beside train.py
     taught: str  # the template for rows.py of what a row of its trainer teaches
     measure: Measure
+
+    @property
+    def library_order(self) -> bool:
+        """Whether rows come in the order of the library's sampler."""
+        return self.trainer is None or self.trainer.library_order
 
 
 def nothing(stage: StageJob) -> Part:

@@ -12,69 +12,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
-from recipec.axes.models import TEACHER
-from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import sft
 from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_files
-from recipec.backends.models import from_hub, other_from_hub, placed
-from recipec.backends.parts import Import, Part
-from recipec.render.call import Arg, Call, render_call
-from recipec.render.traced import Raw, fragment
-
-_CHECK = "check_tokenizers"
-
-
-def _part(stage: StageJob) -> Part:
-    """The teacher, and the check that it knows the student's tokens."""
-    own, named = stage.own_args(of_trainer=True), stage.ids(TEACHER)
-    student = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
-    check = Call(_CHECK, [Arg("", student), Arg("", other_from_hub(stage, TEACHER, "AutoTokenizer"))])
-    return Part(
-        imports=(Import("transformers", "AutoTokenizer", named),),
-        own_imports=(Import("rows", _CHECK, named),),
-        before_trainer=(fragment(render_call(check, indent=4), named),),
-        arguments=(Arg("teacher", Raw(TEACHER.upper()), named), Arg("teacher_options", _options(stage), named), *own),
-    )
-
-
-def _options(stage: StageJob) -> dict[str, Any]:
-    """How the teacher is loaded: in the type that is computed in, with the student's attention."""
-    options = {
-        "dtype": stage.traced("precision", torch_dtype(stage.value("precision"))),
-        "attn_implementation": stage.traced("attention"),
-    }
-    revision = stage.value(f"{TEACHER}_revision")
-    return options | ({"revision": stage.traced(f"{TEACHER}_revision")} if revision else {})
+from recipec.backends.methods.taught import CHECK, measured, sides, teacher_part
+from recipec.backends.parts import Import
 
 
 def _sides(stage: StageJob) -> Mapping[str, Any]:
     """What the trainer has to know of the sides of its stage."""
-    sharded = stage.strategy.shards_weights and stage.engine.shards_what_it_loads
     return {
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
         "dtensors": stage.because(stage.engine.dtensors, "strategy"),
-        "shards_teacher": stage.because(sharded, "strategy"),
+        **sides(stage),
     }
 
 
 def _names(stage: StageJob) -> Mapping[str, Any]:
     """What evaluate.py's measure reads."""
-    load = other_from_hub(stage, TEACHER, "AutoModelForCausalLM")
-    dtype = Raw(f"torch.{torch_dtype(stage.value('precision'))}")
-    options = [
-        Arg("dtype", dtype, stage.ids("precision")),
-        *placed(stage),
-        Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
-    ]
-    return {
-        "load_teacher": replace(load, args=[*load.args, *options]),
-        "teacher_tokenizer": other_from_hub(stage, TEACHER, "AutoTokenizer"),
-        "beta": stage.traced(stage.own("beta")),
-        "temperature": stage.traced(stage.own("temperature")),
-    }
+    return {**measured(stage), "squared": stage.because(True, "stage")}
 
 
 BACKEND = MethodBackend(
@@ -86,7 +42,7 @@ BACKEND = MethodBackend(
     ),
     arguments=sft.BACKEND.arguments,
     takes_template=True,
-    part=_part,
+    part=teacher_part,
     files=no_files,
     taught="rows/taught/distilled.py.j2",
     measure=Measure(
@@ -96,6 +52,6 @@ BACKEND = MethodBackend(
         metrics=("divergence", "answer_loss", "perplexity"),
         loss="answer_loss",
         imports=(Import("math"),),
-        reads=(_CHECK, "encode", "opening"),
+        reads=(CHECK, "encode", "opening"),
     ),
 )

@@ -30,6 +30,12 @@ def generation_arguments(stage: StageJob) -> Iterator[Arg]:
     ids = stage.ids("updates", "gradient_accumulation")
     yield Arg("steps_per_generation", micro, ids, "micro steps that share the answers of a generation")
     yield Arg("num_iterations", 1, stage.ids("updates"))
+    yield from drawing_arguments(stage)
+    yield Arg("reward_weights", Raw("WEIGHTS"), stage.ids("rewards"))
+
+
+def drawing_arguments(stage: StageJob) -> Iterator[Arg]:
+    """How answers are drawn: from the probabilities that are learned."""
     yield stage.arg("max_completion_length", "max_new_tokens", note=True)
     yield stage.arg("temperature", "temperature")
     ids = stage.ids("temperature")
@@ -39,7 +45,6 @@ def generation_arguments(stage: StageJob) -> Iterator[Arg]:
     if stage.thinks_not:
         yield Arg("chat_template_kwargs", {"enable_thinking": False}, stage.ids("reasoning"))
     yield Arg("shuffle_dataset", True, stage.ids("sampling"))
-    yield Arg("reward_weights", Raw("WEIGHTS"), stage.ids("rewards"))
 
 
 _CHECK = 'check_rewards(rows["train"], config.generation_batch_size // config.num_generations, DATA / "train.jsonl")'
@@ -60,8 +65,15 @@ def rewards_part(stage: StageJob) -> Part:
 def reward_artifacts(stage: StageJob) -> list[Artifact]:
     """rewards.py, the user's files beside it, and what runs a reward model."""
     rewards, ids = stage.job.facts.rewards, stage.ids("rewards")
+    file_of = {reward.module: reward.file for reward in rewards.functions}
     copies = [
-        Artifact(f"{stage.folder}{FUNCTIONS}/{module}.py", ids, "trl/given.py.j2", {"given": Raw(text)})
+        Artifact(
+            f"{stage.folder}{FUNCTIONS}/{module}.py",
+            ids,
+            "trl/given.py.j2",
+            {"given": Raw(text)},
+            copy_of=file_of[module],
+        )
         for module, text in rewards.files.items()
     ]
     judge = [Artifact(f"{stage.folder}{JUDGE}.py", ids, "trl/judge.py.j2", _names_of_judge(stage))] * _has_judge(stage)
@@ -126,10 +138,12 @@ def _names(stage: StageJob) -> dict[str, Any]:
 
 MEASURE = Measure(
     template="measures/rewards.py.j2",
-    names=lambda _: {},
+    names=lambda stage: {"merges": stage.because(stage.adapts.merges, "adaptation")},
     by_row=False,
     metrics=("mean_reward", "prompt_loss", "mean_length", "cut_share", "distinct_2"),
     loss="prompt_loss",
     imports=(Import("statistics", "fmean"), Import("transformers", "TrainerState")),
     reads=("encode", "opening"),
+    same="the rewards of answers to the same prompts",
+    unit="Rewards are means over the prompts, of one greedy answer to each.",
 )

@@ -33,5 +33,7 @@ BACKEND = MethodBackend(
         loss="loss",
         imports=(Import("math"), Import("statistics", "correlation"), Import("statistics", "fmean")),
         reads=("encode",),
+        same="the scores of the same rows",
+        unit="",
     ),
 )

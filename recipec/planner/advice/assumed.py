@@ -11,12 +11,12 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import TIE, Bounds, Candidate, best, host_gib, retimed, seconds_per_sequence
+from recipec.planner.search.candidates import Bounds, Candidate, best, host_gib, retimed, seconds_per_sequence
 from recipec.recipe import LoadedRecipe
 from recipec.units import GIB, counted
 
 LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
-CROWDED = 0.5  # of the memory that is assumed for random weights, which every plan of them takes: our decision
+CROWDED = 0.5  # of the assumed memory: what is assumed is low for the GPU, so few nodes have less; our decision
 NETWORK_SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
 
 
@@ -65,7 +65,7 @@ def more_host_memory(facts: Facts, chosen: Candidate, tried: Sequence[Candidate]
         return ""
     alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
     other = best([replace(each, crowds_host=False) for each in alike])
-    if other is None or seconds_per_sequence(other) * (1 + TIE) >= seconds_per_sequence(chosen):
+    if other is None or seconds_per_sequence(other) * (1 + chosen.tie) >= seconds_per_sequence(chosen):
         return ""
     return f"with {ceil(host_gib(other.host_bytes)):,} GiB of host memory in a node: {_how(other)}"
 
@@ -74,8 +74,8 @@ def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     memory, needed = stage.decisions.get("host_memory_gib"), stage.needs.host.needed_bytes / GIB
     if memory is None or memory.origin != "default":
         return
-    crowded = METHODS[stage.stage.name].random_weights and needed > CROWDED * memory.value
-    if stage.layout.on_device and not crowded and not stage.more_host_memory:
+    rests = not stage.layout.on_device or METHODS[stage.stage.name].random_weights
+    if not (rests and needed > CROWDED * memory.value) and not stage.more_host_memory:
         return
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key), f"{memory.value:,g} GiB are assumed, and {needed:,.0f} GiB are needed")

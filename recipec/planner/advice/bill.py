@@ -11,10 +11,10 @@ from recipec.facts import Facts
 from recipec.planner.advice.evaluations import looks
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
-from recipec.rules.checkpoints import saves_in
 from recipec.rules.core import Ledger
-from recipec.rules.evaluation import looked_at, times_in
+from recipec.rules.evaluation import looked_at
 from recipec.rules.failures import expected_failures
+from recipec.rules.intervals import saves_in, times_in
 from recipec.rules.loader import tokenizing_processes
 
 WORTH_TELLING = 0.001  # of the training: what failures repeat is told from there on; our decision
@@ -60,11 +60,15 @@ def bill(
 def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> Iterator[RunPart]:
     """What it takes until the models that only this stage brings are on the disk as training reads them."""
     model = facts.model
-    part_bytes = 2 * model.architecture.params if model.stored and first else 0
-    if downloaded := needs.storage.hub_cache_bytes - part_bytes:
+    whole_bytes = 2 * model.architecture.params
+    part_bytes = whole_bytes if model.stored and first else 0
+    extended_bytes = whole_bytes if facts.new_tokens and first else 0
+    if downloaded := needs.storage.hub_cache_bytes - part_bytes - extended_bytes:
         yield whole_run.download(downloaded, rates)
     if part_bytes:
         yield whole_run.text_part(2 * model.params_on_disk - part_bytes, part_bytes, rates)
+    if extended_bytes:
+        yield whole_run.extended(extended_bytes, rates)
 
 
 def _rows(value: Mapping[str, Any]) -> Rows:

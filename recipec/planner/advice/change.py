@@ -61,4 +61,5 @@ def toml(value: Any) -> str:
 
 def quoted(lines: Sequence[str]) -> str:
     """Lines of a recipe in code font."""
-    return " and ".join(f"`{line}`" for line in lines)
+    *before, last = (f"`{line}`" for line in lines)
+    return f"{', '.join(before)} and {last}" if before else last

@@ -8,12 +8,13 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, meant_by
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
+from recipec.planner.search.fit import sequences_for_all
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
@@ -34,7 +35,11 @@ NODES = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
     """Let recipec decide one of the values that the recipe fixes, then all of them."""
-    pinned = [key for key in keys if key in context.wishes]
+    below = _bases_below(context) if _BASE in keys else []
+    for base in below:  # the adapter that training goes on from does not say how its base is stored
+        stored = {**context.wishes, _BASE: Wish(base, "a quantized base")}
+        yield setting(train__quantization=base), replace(context, wishes=stored)
+    pinned = [key for key in keys if key in context.wishes and not (below and key == _BASE)]
     for freed in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
         removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
         also = [key for written in freed for key in _fixed_with(written, context.wishes)]
@@ -44,6 +49,18 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
             if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
         }
         yield Change(removes=tuple(removed)), replace(context, wishes=free)
+
+
+_BASE = "train.quantization"
+
+
+def _bases_below(context: Context) -> list[str]:
+    """The quantized bases that a recipe can state below the adapter that it goes on from, where it states none."""
+    adapter, wish = context.facts.adapter, context.wishes.get(_BASE)
+    if adapter is None or wish is None or not wish.where.startswith(f"{adapter.path}/"):
+        return []
+    family = context.wishes["train.adaptation"].value
+    return [row.base for row in meant_by(family) if row.quantized and row.unasked]
 
 
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
@@ -108,6 +125,14 @@ def smaller_states(context: Context) -> Changes:
     if "train.optimizer" not in context.wishes:
         small = {**context.wishes, "train.optimizer": Wish(EIGHT_BIT, "8-bit optimizer states")}
         yield setting(train__optimizer=EIGHT_BIT), replace(context, wishes=small)
+
+
+def batch_for_all(context: Context) -> Changes:
+    """A global batch with a micro batch for every GPU, where it has fewer examples."""
+    adaptation, least = METHODS[context.stage.name].adaptations[0], sequences_for_all(context)
+    if settle(context, adaptation, "").decisions["global_batch_size"].value < least:
+        larger = {**context.wishes, "train.global_batch_size": Wish(least, "a micro batch for every GPU")}
+        yield setting(train__global_batch_size=least), replace(context, wishes=larger)
 
 
 def shorter(context: Context) -> Changes:

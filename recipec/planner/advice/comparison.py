@@ -18,12 +18,13 @@ from recipec.planner.search.candidates import (
     best,
     candidates,
     fastest_of,
+    nearest_of,
     seconds_per_sequence,
     usable_bytes,
     usual_time,
     with_batch,
 )
-from recipec.planner.search.context import work_of
+from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.units import GIB, times
 
@@ -59,7 +60,7 @@ def _strategies(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> 
             groups.setdefault(_place(other), []).append(other)
     places = sorted(groups)
     simpler, further = [place for place in places if place < own][-1:], [place for place in places if place > own][:1]
-    nearest = {list(STRATEGIES)[place]: _nearest(groups[place]) for place in (*simpler, *further)}
+    nearest = {list(STRATEGIES)[place]: nearest_of(groups[place]) for place in (*simpler, *further)}
     per_node = facts.machines.gpus_per_node
     clauses = (
         f"{name}{' across nodes' * (other.layout.mesh.world_size > per_node)} {_verdict(other, chosen, facts)}"
@@ -71,11 +72,11 @@ def _strategies(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> 
 
 def _behind(other: Candidate, chosen: Candidate, fastest: Candidate | None) -> str:
     """Why a simpler strategy is not taken that is little slower than the chosen one: the fastest is faster still."""
-    if fastest is None or not other.fits or _place(other) > _place(chosen) or _ratio(other, chosen) > 1 + TIE:
+    if fastest is None or not other.fits or _place(other) > _place(chosen) or _ratio(other, chosen) > 1 + chosen.tie:
         return ""
     behind = _ratio(other, fastest) - 1
-    equal = f"up to {TIE:.0%} counts as equal"
-    return f" and {behind:.1%} more than {fastest.layout.strategy}, the fastest ({equal})" * (behind > TIE)
+    equal = f"up to {chosen.tie:.0%} counts as equal"
+    return f" and {behind:.1%} more than {fastest.layout.strategy}, the fastest ({equal})" * (behind > chosen.tie)
 
 
 def _place(candidate: Candidate) -> int:
@@ -88,14 +89,9 @@ def _offload(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> str
     others = [other for other in alike if other.layout.offloads != chosen.layout.offloads]
     if not others:
         return ""
-    nearest = _nearest(others)
+    nearest = nearest_of(others)
     how = "with offload" if nearest.layout.offloads else "without offload"
     return f"{how} {nearest.layout.strategy} {_verdict(nearest, chosen, facts)}"
-
-
-def _nearest(group: Sequence[Candidate]) -> Candidate:
-    """The best that fits, else what comes nearest."""
-    return best(list(group)) or min(group, key=lambda other: (bool(other.obstacle), other.over_bytes))
 
 
 def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
@@ -104,10 +100,11 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
         over = other.over_bytes > 0
         return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
     ratio = _ratio(other, chosen)
-    if 1 / (1 + TIE) <= ratio <= 1 + TIE and _place(other) > _place(chosen):
-        return (
-            f"takes {times(ratio)}, which counts as equal (within {TIE:.0%}), and {chosen.layout.strategy} is simpler"
-        )
+    if 1 / (1 + chosen.tie) <= ratio <= 1 + chosen.tie and _place(other) > _place(chosen):
+        equal = f"counts as equal (within {chosen.tie_told})"
+        return f"takes {times(ratio)}, which {equal}, and {chosen.layout.strategy} is simpler"
+    if chosen.tie < ratio - 1 <= TIE and _place(other) < _place(chosen):
+        return f"takes {times(ratio)}, and no more than {chosen.tie_told}, would count as equal"
     return f"takes {times(ratio)}"
 
 
@@ -137,7 +134,7 @@ def _other_activations(
     if not kept:
         same = replace(layout, checkpointing=False, recompute_every=1, activation_offload=False)
         kept = candidates([same], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)
-    found = _nearest(kept)
+    found = nearest_of(kept)
     how, verdict = (
         f"{found.layout.strategy} with a micro batch of {found.layout.micro_batch}",
         _verdict(found, chosen, facts),

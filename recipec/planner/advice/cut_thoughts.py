@@ -50,4 +50,6 @@ def _note(stage: StagePlan) -> str:
     variant = stage.decisions.get("variant")
     masked = variant is not None and VARIANTS[variant.value].mask_truncated_completions
     lost = "answers that are cut are masked, and nothing is learned from them" if masked else "cut answers earn little"
+    if METHODS[stage.stage.name].has_teacher:
+        lost = "of cut answers the thought is learned, and never what follows it"
     return f"answers of a model that thinks take thousands of tokens; {lost}"

@@ -19,7 +19,7 @@ from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
-from recipec.planner.search.context import work_of
+from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import training_rows
 
@@ -69,12 +69,14 @@ def scoring_gpus(held: Evaluation) -> int:
 
 
 def _scored(facts: Facts, ledger: Ledger, chosen: Candidate, held: Evaluation, rows: Rows) -> Looks:
-    """The ranks of the training score a row in `each` seconds."""
+    """The ranks of the training score a row in `each` seconds; evaluate.py needs none of their communication."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     assert chosen.time is not None
     share = whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    each = share * value["total_steps"] * chosen.time.seconds_per_step / (training_rows(value) * value["passes"])
-    alone = each * chosen.layout.mesh.world_size / scoring_gpus(held)
+    step_share = share * value["total_steps"] / (training_rows(value) * value["passes"])
+    each = step_share * chosen.time.seconds_per_step
+    scored = step_share * (chosen.time.seconds_per_step - chosen.time.terms["communication"])
+    alone = scored * chosen.layout.mesh.world_size / scoring_gpus(held)
     batches = rows.tested * rows.tokens_each / held.tokens_at_once
     return Looks(Look(rows.evaluated * each, batches), Look(rows.tested * alone, batches))
 

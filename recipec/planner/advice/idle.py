@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import ceil
 
 from msgspec.structs import replace
 
+from recipec.estimate.cost import Cost
 from recipec.planner.advice.change import Proposal, setting
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.ways_out import as_written
@@ -15,19 +16,24 @@ from recipec.planner.search.context import Context, settled_method, training_seq
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
-from recipec.units import counted, times
+from recipec.units import counted, duration, times, usd
 
 _BATCHES = 4  # that are tried, each twice the one before
 
 
-def work_for_idle(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ...]:
-    """What a recipe may set so that more of its GPUs train the same, and faster; empty where none is idle."""
+def work_for_idle(
+    context: Context, found: Fit, loaded: LoadedRecipe, now: Cost, whole: Callable[[Context, Fit], Cost]
+) -> tuple[str, ...]:
+    """What a recipe may set so that more of its GPUs train the same, and faster; empty where none is idle.
+
+    `now` is the whole run of the plan, `whole` tells that of another one.
+    """
     if found.chosen is None or found.chosen.layout.mesh.world_size == context.facts.machines.gpus:
         return ()
     return (
         *_more_host_memory(found.chosen, found),
-        *_larger_batch(context, found, loaded),
-        *_another_strategy(context, found, loaded),
+        *_larger_batch(context, found, loaded, now, whole),
+        *_another_strategy(context, found, loaded, now, whole),
     )
 
 
@@ -45,7 +51,9 @@ def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
         yield Proposal(setting(hardware__host_memory_gib=wanted), _outcome(then, chosen), " if a node has it").told
 
 
-def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
+def _larger_batch(
+    context: Context, found: Fit, loaded: LoadedRecipe, now: Cost, whole: Callable[[Context, Fit], Cost]
+) -> Iterator[str]:
     """The smallest accepted global batch with which more GPUs have work, and steps enough are left."""
     assert found.chosen is not None and found.ledger is not None
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
@@ -57,15 +65,19 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterato
         if accepts is None or size > min(accepts[1], most):
             return
         wishes = {**context.wishes, "train.global_batch_size": Wish(size, "a larger batch")}
-        then = fit(replace(context, wishes=wishes), loaded).chosen
-        if then is not None and _uses_more(then, found.chosen):
-            effect = f"{_outcome(then, found.chosen)} for the same rows"
-            yield Proposal(setting(train__global_batch_size=size), effect).told
+        changed = replace(context, wishes=wishes)
+        then = fit(changed, loaded)
+        if then.chosen is not None and _uses_more(then.chosen, found.chosen):
+            effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
+            run = _instead(whole(changed, then), now)
+            yield Proposal(setting(train__global_batch_size=size), effect, but=(run,)).told
             return
 
 
-def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
-    """A strategy that uses more GPUs and is faster, though by so little that the simpler one was taken."""
+def _another_strategy(
+    context: Context, found: Fit, loaded: LoadedRecipe, now: Cost, whole: Callable[[Context, Fit], Cost]
+) -> Iterator[str]:
+    """A strategy that uses more GPUs and is faster in the whole run, though the simpler one counted as equal."""
     assert found.chosen is not None
     if "train.strategy" in context.wishes:
         return
@@ -73,10 +85,12 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe) -> Ite
     wider = [other for other in wider if _uses_more(other, found.chosen)]
     for name in dict.fromkeys(other.layout.strategy for other in sorted(wider, key=seconds_per_sequence)):
         wishes = {**context.wishes, "train.strategy": Wish(name, "another strategy")}
-        then = fit(replace(context, wishes=wishes), loaded).chosen
-        if then is not None and _uses_more(then, found.chosen):
-            effect = f"{_outcome(then, found.chosen)}, which counts as equal"
-            yield Proposal(setting(train__strategy=name), effect).told
+        changed = replace(context, wishes=wishes)
+        then = fit(changed, loaded)
+        if then.chosen is not None and _uses_more(then.chosen, found.chosen):
+            if (run := whole(changed, then)).seconds * (1 + IDLE_TIE) < now.seconds:
+                effect = f"{_outcome(then.chosen, found.chosen)}, which counts as equal"
+                yield Proposal(setting(train__strategy=name), effect, but=(_instead(run, now),)).told
             return
 
 
@@ -90,7 +104,13 @@ def _uses_more(other: Candidate, chosen: Candidate) -> bool:
 
 def _outcome(then: Candidate, chosen: Candidate) -> str:
     gpus = counted(then.layout.mesh.world_size, "GPU")
-    return f"{then.layout.strategy} on {gpus} then takes {times(_ratio(then, chosen))}"
+    return f"{then.layout.strategy} on {gpus} then takes {times(_ratio(then, chosen))} to train"
+
+
+def _instead(run: Cost, now: Cost) -> str:
+    """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
+    money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
+    return f"the whole run takes {duration(run.seconds)} instead of {duration(now.seconds)}{money}"
 
 
 def _ratio(one: Candidate, other: Candidate) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from recipec.axes import COMMON_SECTION, METHODS, ROW_FORMATS, SECTIONS, Method
 from recipec.catalog.models import Model
+from recipec.catalog.prices import price
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -112,7 +113,7 @@ def _without_end(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagno
     label = Label(loaded.place("data", "template"), has.because)
     help = (
         f"use {own} under [data]",
-        f"or name a model that has {end}, such as a folder to which you added it (`recipec explain NOT-025`)",
+        f'or add it to the vocabulary: `new_tokens = ["{end}"]` under [model]',
     )
     note = f"the tokenizer would cut {end} into several tokens, and the model would not learn to stop"
     return Diagnostic("E0401", title, (label,), help, (note, *[f"source: {has.source}"] * bool(has.source)))
@@ -209,6 +210,23 @@ def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Repor
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
         costs = f"the plan costs ${plan.cost_usd:,.2f}, the limit is ${policy.max_usd:,.2f}"
         _broken(loaded, loaded.place("hardware"), costs, "max_usd", report)
+    elif policy.max_usd is not None:
+        _lifted_by_a_price(loaded, plan, policy.max_usd, report)
+
+
+def _lifted_by_a_price(loaded: LoadedRecipe, plan: Plan, most_usd: float, report: Report) -> None:
+    """Report a plan that keeps to the limit only at a price that the file with the limit does not state."""
+    stated = next((key for key in ("price_per_gpu_hour", "prices") if loaded.is_set("budget", key)), "")
+    usual = price(plan.stages[0].decisions["gpu"].value)
+    if not stated or usual is None or usual.usd_per_hour * plan.gpu_hours <= most_usd:
+        return
+    own, limit = loaded.place("budget", stated), loaded.place("policy", "max_usd")
+    if own.file == limit.file:
+        return
+    costs = f"${usual.usd_per_hour * plan.gpu_hours:,.2f} at the catalog's price of ${usual.usd_per_hour:g} an hour"
+    labels = (Label(own, f"not the price of the policy: {costs}"), Label(limit, "the limit"))
+    help = (f"change the recipe to meet the limit, or let the policy's file state `budget.{stated}`",)
+    report.add(Diagnostic("E0404", f"the plan breaks `policy.max_usd`: it costs {costs}", labels, help))
 
 
 Licensed = tuple[Place, str, str | None]  # where a model is named, "its license", and that
@@ -281,12 +299,13 @@ def _one_step(loaded: LoadedRecipe, name: str, decisions: Decisions, report: Rep
 def _answers(loaded: LoadedRecipe, stage: str, decisions: Decisions, report: Report) -> None:
     """A generation that the prompts do not fill: TRL would end after 0 steps, without an error."""
     value = {id: decision.value for id, decision in decisions.items()}
-    prompts, needed = training_rows(value), value["global_batch_size"] * value["updates"] // value["per_prompt"]
+    each, updates = value.get("per_prompt", 1), value.get("updates", 1)
+    prompts, needed = training_rows(value), value["global_batch_size"] * updates // each
     label = Label(loaded.place("data", _section(loaded, stage)), f"{prompts:,} prompts are left to train on")
-    most = prompts * value["per_prompt"] // value["updates"]
+    most = prompts * each // updates
     lower = of_stage("`train.global_batch_size`", stage) if len(value["stages"]) > 1 else "`train.global_batch_size`"
     help = (f"lower {lower} to {most:,} or less, or give more prompts" if most else "give more prompts",)
-    note = f"one generation answers {needed:,} prompts, {counted(value['per_prompt'], 'time')} each"
+    note = f"one generation answers {needed:,} prompts, {counted(each, 'time')} each"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
 
 
@@ -295,7 +314,7 @@ def _unfilled(stage: str, decisions: Decisions) -> bool:
     value = {id: decision.value for id, decision in decisions.items()}
     if not METHODS[stage].generates:
         return False
-    return training_rows(value) * value["per_prompt"] < value["global_batch_size"] * value["updates"]
+    return training_rows(value) * value.get("per_prompt", 1) < value["global_batch_size"] * value.get("updates", 1)
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

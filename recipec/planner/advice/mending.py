@@ -8,22 +8,23 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.axes import STRATEGIES
+from recipec.axes import METHODS, STRATEGIES
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.change import Change, Proposal
-from recipec.planner.advice.changes import Changes, unpinned
+from recipec.planner.advice.changes import Changes, batch_for_all, unpinned
 from recipec.planner.advice.ways_out import as_written, buildable, fits_in, fitting, same
-from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.context import Context, settle
+from recipec.planner.search.fit import Fit, fit, sequences_for_all
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
-from recipec.units import value_text
+from recipec.units import counted, value_text
 
 SHOWN = 3  # changes that are proposed for one finding
 _EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
+_BATCH = "train.global_batch_size"
 _TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
 
 DECIDES = {  # recipe key -> what it decides of a combination
@@ -34,6 +35,8 @@ DECIDES = {  # recipe key -> what it decides of a combination
         for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload", "loop")
     },
     **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.sampling": ("asked_sampling",),
+    **dict.fromkeys(("train.curriculum.by", "train.curriculum.column"), ("ordered",)),
     "train.micro_batch_size": ("micro_batch",),
     "train.global_batch_size": ("cuts_groups",),
     "train.tensor_parallel": ("tensor",),
@@ -43,8 +46,9 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "train.lora.dropout": ("lora_dropout",),
     "train.lora.variant": ("variant",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": ("has_class", "leaks", "hybrid", "lacks_kernels", "caps_scores", "has_sinks"),
+    "model.name": ("has_class", "leaks", "hybrid", "lacks_kernels", "caps_scores", "has_sinks", "linear_router"),
     "model.init_from": ("continues",),
+    "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
 }
 _WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
@@ -208,13 +212,38 @@ def _offloading() -> str:
 
 def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label) -> Diagnostic:
     """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
-    names = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
+    names = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size", "global_batch_size")
     names += ("tensor_parallel", "context_parallel", "expert_parallel")
     keys = [key for key in (f"train.{name}" for name in names) if key in context.wishes]
+    short = any(fit(changed, loaded).tried for _, changed in batch_for_all(context))
+    if not short:
+        keys = [key for key in keys if key != _BATCH]
     paths = [loaded.written_for(context.stage.name, key) for key in keys]
     labels = tuple(Label(loaded.place(*path), "set in the recipe") for path in paths) or (label,)
-    alone = "train.offload" in keys and context.facts.machines.gpus == 1
-    cause = f"{_offloading()}, and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
-    fixed = f"remove {' or '.join(f'`{key}`' for key in keys or ['train.strategy'])}; {cause}"
-    help = tuple(chain(_mending(context, others, keys, loaded))) or (fixed,)
+    cause = _too_few_examples(context) if short else _sizes(context, keys)
+    fixed = f"remove {' or '.join(f'`{key}`' for key in keys or ['train.strategy'])}"
+    larger = _with_batch_for_all(context, others, loaded)
+    help = (*larger, *_mending(context, others, keys, loaded)) or (fixed,)
     return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help, (cause,))
+
+
+def _with_batch_for_all(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> Iterator[str]:
+    """The larger global batch, where a batch with fewer examples than all GPUs need is what leaves no layout."""
+    for change, changed in batch_for_all(context):
+        then = fitting(changed, loaded)
+        if then is not None and all(buildable(same(batch_for_all, change, other), loaded) for other in others):
+            yield _told(change, context.stage.name, loaded, then)
+
+
+def _too_few_examples(context: Context) -> str:
+    """That the global batch is too small for the GPUs."""
+    row, gpus = METHODS[context.stage.name], context.facts.machines.gpus
+    batch = settle(context, row.adaptations[0], "").decisions["global_batch_size"].value
+    needed = f"all {gpus} GPUs together need {sequences_for_all(context):,}"
+    return f"the global batch has {counted(batch, row.example)}, and {needed}: a micro batch for each"
+
+
+def _sizes(context: Context, keys: Sequence[str]) -> str:
+    """What the sizes of a layout must keep to."""
+    alone = "train.offload" in keys and context.facts.machines.gpus == 1
+    return f"{_offloading()}, and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"

@@ -15,9 +15,9 @@ from recipec.facts.model import is_path
 from recipec.planner.advice.waiting import waiting_share
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate
-from recipec.planner.search.context import work_of
-from recipec.rules.checkpoints import saves_in
+from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
+from recipec.rules.intervals import saves_in
 from recipec.units import GIB
 
 
@@ -28,6 +28,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     tokens = round(value["examples"] * value["tokens_per_example"] * work.method.sequences_per_example)
     first = value["stage"] == value["stages"][0]
     downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
+    downloaded += shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
     before_last = saves_in(value["eval_every"], value["save_every"], value["total_steps"]) - 1
     storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], before_last), tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]

@@ -24,9 +24,10 @@ from recipec.planner.search.candidates import (
     usable_bytes,
     with_batch,
 )
-from recipec.planner.search.context import EIGHT_BIT, Context, settle, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Wish

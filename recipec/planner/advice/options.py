@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
-from recipec.layout import Machines
+from recipec.layout import Layout, Machines
 from recipec.planner.advice.change import Change, Proposal, setting
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.next_better import on_present_gpus
@@ -25,7 +25,8 @@ WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimate
 CHEAPER = 0.9  # of the cost, where it takes longer; our decision
 _PLANNED = 2  # of those that look cheaper
 _UNPROVEN = "recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
-_WITH_MASK = "recipec does not take it by itself, as the gain is small and the plan's alone (DATA-002)"
+_WITH_MASK = "recipec does not take it by itself, as no run with such a mask on a GPU is recorded (DATA-002)"
+_OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed sequence is many of them
 
 
 def options(context: Context, found: Fit, loaded: LoadedRecipe, next_micro_batch: str) -> tuple[str, ...]:
@@ -56,16 +57,25 @@ def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]
 
 
 def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object], but: str) -> Iterator[str]:
-    """A change of one key that packs, where it is planned to be faster."""
+    """A change of one key that packs, where it is planned to be faster with about as many examples in a step."""
     key, value = change
-    then = fit(replace(context, wishes={**context.wishes, key: Wish(value, "an option")}), loaded)
+    free = {key: wish for key, wish in context.wishes.items() if key not in _OF_ROWS}
+    then = fit(replace(context, wishes={**free, key: Wish(value, "an option")}), loaded)
     if then.chosen is None or not then.chosen.layout.can_be_built or not _same(then.chosen, found.chosen):
         return
     ratio = _seconds(then) / _seconds(found)
     if ratio <= WORTH_NAMING:
-        yield Proposal(
-            Change((change,)), f"packed rows have no padding and take {ratio:.2f}x the time", but=(but,)
-        ).told
+        stated = tuple(_of_sequences(context, then.chosen.layout))
+        alike = ", with about as many examples in a step" * bool(stated)
+        effect = f"packed rows have no padding and take {ratio:.2f}x the time{alike}"
+        yield Proposal(Change((change, *stated)), effect, but=(but,)).told
+
+
+def _of_sequences(context: Context, packed: Layout) -> Iterator[tuple[str, int]]:
+    """The batches that the recipe states in rows, in packed sequences."""
+    for key, size in zip(_OF_ROWS, (packed.global_batch, packed.micro_batch), strict=True):
+        if key in context.wishes and context.wishes[key].value != size:
+            yield key, size
 
 
 def _same(other: Candidate, chosen: Candidate | None) -> bool:

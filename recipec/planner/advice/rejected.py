@@ -17,20 +17,20 @@ from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
-    TIE,
     Bounds,
     Candidate,
     adaptation_name,
-    best,
     by_preference,
     candidates,
     gpu_gib,
     host_gib,
+    nearest_of,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import EIGHT_BIT, Context, settled_method, work_of
-from recipec.planner.search.fit import Fit
+from recipec.planner.search.context import EIGHT_BIT, Context, settled_method
+from recipec.planner.search.fit import Fit, sequences_for_all
 from recipec.planner.search.known_bad import Refusal
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.core import Ledger
@@ -47,7 +47,7 @@ def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> l
     groups.pop(_group(chosen, chosen))
     order = by_preference(tried)
     before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
-    return [_reason(_closest(group), chosen, seconds, before) for group in groups.values()]
+    return [_reason(nearest_of(group), chosen, seconds, before) for group in groups.values()]
 
 
 def idle(
@@ -58,12 +58,14 @@ def idle(
     if chosen.layout.mesh.world_size == gpus:
         return []
     alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
-    found = [other for other in alike if other.layout.mesh.world_size == gpus and not other.layout.offloads]
+    found = [other for other in alike if other.layout.mesh.world_size == gpus]
     if found:
-        nearest = _closest(found)
-        row = _reason(nearest, chosen, seconds)
+        on_gpus = [other for other in found if not other.layout.offloads]
+        row = _reason(nearest_of(on_gpus or found), chosen, seconds)
         return [replace(row, family=f"{row.family} on {gpus} GPUs", can_be_asked=False)]
     batch = ledger.decisions["global_batch_size"]
+    if batch.value >= sequences_for_all(context):
+        return []
     has = counted(batch.value, settled_method(ledger.decisions).example)
     reason = f"the global batch has {has}" + (f", and accepts {batch.accepts[1]:g}" if batch.accepts else "")
     return [Rejected(f"{chosen.adaptation} on {gpus} GPUs", chosen.layout, reason, None)]
@@ -75,12 +77,6 @@ def _group(candidate: Candidate, chosen: Candidate) -> str:
         return candidate.adaptation
     states = "" if candidate.layout.optimizer == chosen.layout.optimizer else candidate.layout.optimizer
     return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family + states
-
-
-def _closest(family: list[Candidate]) -> Candidate:
-    """The best that fits, with activations on the device if possible; else what comes nearest."""
-    plain = [candidate for candidate in family if not candidate.layout.activation_offload] or family
-    return best(plain) or best(family) or min(plain, key=lambda other: (bool(other.obstacle), other.over_bytes))
 
 
 def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
@@ -128,7 +124,7 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
     (lambda it: bool(it.other.obstacle), lambda it: it.other.obstacle),
     (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {_measures(it.other)}"),
     (
-        lambda it: it.other.adaptation != it.chosen.adaptation and it.ratio < 1 / (1 + TIE),
+        lambda it: it.other.adaptation != it.chosen.adaptation and it.ratio < 1 / (1 + it.chosen.tie),
         lambda it: f"{it.time} per example; {_asked(it)}",
     ),
     (
@@ -144,11 +140,14 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: it.leaves_idle and it.ratio * (1 + IDLE_TIE) >= 1,
         lambda it: f"{it.time}; GPUs are used where they save {IDLE_TIE:.0%}, and {_simpler(it)}",
     ),
-    (lambda it: it.ratio < 1 / (1 + TIE), lambda it: f"{it.fits}, {1 / it.ratio:.1f}x faster, {_price(it.other)}"),
+    (
+        lambda it: it.ratio < 1 / (1 + it.chosen.tie),
+        lambda it: f"{it.fits}, {1 / it.ratio:.1f}x faster, {_price(it.other)}",
+    ),
     (lambda it: not it.other.layout.can_be_built, lambda it: f"{it.time}, and cannot be built yet"),
     (
         lambda it: True,
-        lambda it: f"{it.fits}; times within {TIE:.0%} of the fastest count as equal, and {_simpler(it)}",
+        lambda it: f"{it.fits}; times within {it.chosen.tie:.0%} of the fastest count as equal, and {_simpler(it)}",
     ),
 )
 
@@ -205,7 +204,7 @@ def preferred_but_passed_over(found: Fit, gpu: Gpu, noun: str) -> str:
     for candidate in found.tried:
         groups.setdefault(candidate.adaptation, []).append(candidate)
     before = list(groups)[: list(groups).index(found.chosen.adaptation)]
-    obstacles = [_obstacle(_closest(groups[name]), gpu, noun) for name in before]
+    obstacles = [_obstacle(nearest_of(groups[name]), gpu, noun) for name in before]
     stage = found.chosen.stage
     obstacles += [f"{adaptation_name(stage, bad.layout)} is not supported ({bad.row.id})" for bad in found.ruled_out]
     return f"{'; '.join(obstacles)}, so {found.chosen.adaptation} is used" if obstacles else ""
@@ -269,7 +268,7 @@ def does_not_fit(
     groups: dict[str, list[Candidate]] = {}
     for candidate in found.tried:
         groups.setdefault(candidate.family, []).append(candidate)
-    closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
+    closest = sorted(map(nearest_of, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
     help = (*_with_host_memory(found.tried), *ways_out(context, others, loaded, over)) or (
         "no single change is enough; use a smaller model and more GPUs",

@@ -10,6 +10,7 @@ from recipec.facts.node import node_of
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import (
     Changes,
+    batch_for_all,
     larger_gpu,
     more_gpus,
     more_nodes,
@@ -40,7 +41,7 @@ def ways_out(
     """
     found = []
     kinds: set[Callable[[Context], Changes]] = set()
-    for kind in (unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
+    for kind in (batch_for_all, unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
         if kind is more_nodes and more_gpus in kinds:
             break  # a fuller node is the nearer change
         for change, changed in kind(context):
@@ -84,13 +85,14 @@ def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> 
 
 def as_written(change: Change, stage: str, loaded: LoadedRecipe) -> Change:
     """A change with the keys that it removes named as the recipe writes them for a stage."""
-    return replace(change, removes=tuple(line for key in change.removes for line in _lines(stage, key, loaded)))
+    lines = dict.fromkeys(line for key in change.removes for line in _lines(stage, key, loaded))
+    return replace(change, removes=tuple(lines))
 
 
 def _lines(stage: str, key: str, loaded: LoadedRecipe) -> list[str]:
-    """Where the recipe writes a key for a stage: in [train.STAGE], in [train], or in both."""
+    """Where the recipe writes a key for a stage: in [train.STAGE], in [train], or in both; else the adapter says it."""
     paths = dict.fromkeys((loaded.written_for(stage, key), tuple(key.split("."))))
-    return [".".join(path) for path in paths if loaded.is_set(*path)]
+    return [".".join(path) for path in paths if loaded.is_set(*path)] or ["model.init_from"]
 
 
 def fits_in(chosen: Candidate) -> str:

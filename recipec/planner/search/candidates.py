@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES
 from recipec.axes.attention import MASK
+from recipec.axes.method import SIMILAR
 from recipec.axes.strategies import EVERYTHING, STATES
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
@@ -25,7 +26,8 @@ from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.node import Node, node_of
 from recipec.layout import Layout, Mesh
-from recipec.planner.search.context import EIGHT_BIT, Context, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Ledger
 from recipec.units import GIB
@@ -34,6 +36,7 @@ HEADROOM = 0.95  # the memory law was more than 5 % too low in few published run
 # Of host memory: the system and the file cache take the rest; what is assumed may be less. Our decision.
 STATED_HOST_SHARE, ASSUMED_HOST_SHARE = 0.95, 0.9
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
+SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is taken though the estimates may err
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
@@ -53,6 +56,7 @@ class Bounds(Struct, frozen=True):
     passes: float  # of the training over its rows
     typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
     tokens_p99: int | None  # of rows drawn at random; None where lengths decide the order, or are not known
+    tie: float  # predicted times closer than this count as equal
 
     @property
     def least_micro_batch(self) -> int:
@@ -74,6 +78,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         passes=value["passes"].value,
         typical=_typical(work_of(ledger, facts), value),
         tokens_p99=_spread(value),
+        tie=SPEED_TIE if value["priority"].value == "speed" else TIE,
     )
 
 
@@ -114,7 +119,7 @@ def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
 def _spread(value: Mapping[str, Decision]) -> int | None:
     """The length that 99% of the rows do not exceed, where chance puts short and long ones into a batch."""
     longest = value["tokens_p99"].value
-    similar = value["sampling"].value == "group_by_length" or "curriculum_by" in value  # the parts are of like length
+    similar = value["sampling"].value == SIMILAR or "curriculum_by" in value  # the parts are of like length
     by_chance = not similar and not value["packing"].value
     return min(longest, value["max_length"].value) if longest and by_chance else None
 
@@ -133,6 +138,12 @@ class Candidate(Struct, frozen=True):
     crowds_host: bool = False  # it may need more host memory than a node has
     host_assumed: bool = False  # whether that is assumed
     nodes: int = 1  # that it runs on
+    tie: float = TIE  # of its time and another one
+
+    @property
+    def tie_told(self) -> str:
+        """The limit, and why it is another one than usual."""
+        return f"{self.tie:.0%}, because the recipe puts speed first" if self.tie < TIE else f"{self.tie:.0%}"
 
     @property
     def fits(self) -> bool:
@@ -216,6 +227,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
         crowds_host=crowds,
         host_assumed=bounds.host_assumed,
         nodes=ceil(layout.mesh.world_size / bounds.link.gpus_per_node),
+        tie=bounds.tie,
     )
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
     memory = on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu))
@@ -317,10 +329,16 @@ def best(found: list[Candidate]) -> Candidate | None:
     if not feasible:
         return None
     fastest = min(map(seconds_per_sequence, feasible))
-    equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)]
+    equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + candidate.tie)]
     simplest = min(equal, key=_complexity)
     busier = [candidate for candidate in equal if _fills_node(candidate, simplest)]
     return min(busier, key=_complexity, default=simplest)
+
+
+def nearest_of(group: Sequence[Candidate]) -> Candidate:
+    """The best that fits, with activations on the device if possible; else what comes nearest."""
+    plain = [candidate for candidate in group if not candidate.layout.activation_offload] or list(group)
+    return best(plain) or best(list(group)) or min(plain, key=lambda other: (bool(other.obstacle), other.over_bytes))
 
 
 def fastest_of(found: list[Candidate]) -> Candidate | None:

@@ -10,16 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.axes.adaptations import MATRICES, PROMPTS, SCALES, WEIGHTS, targeted
-from recipec.axes.loops import LOOPS
-from recipec.axes.models import TEACHER
+from recipec.axes.adaptations import MATRICES, SCALES, VIRTUAL, WEIGHTS
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
-from recipec.estimate.workload import Workload, adapter_shape
+from recipec.estimate.workload import adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
+from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import raise_batch, whole_groups
+from recipec.planner.search.new_rows import trained_rows
 from recipec.rules import (
     adaptation as adaptations,
 )
@@ -57,12 +57,13 @@ class Context(Struct, frozen=True):
     before: Adaptation | None  # of the stage that it starts from, once that one is planned
     small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
+    fits_with: bool = False  # whether nothing fits with fewer
 
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
         ledger = Ledger(self.wishes)
         others = [self.facts.others[role].decisions.values() for role in METHODS[self.stage.name].named_models]
-        rewards = self.facts.rewards.decisions(self.stage.judge) if METHODS[self.stage.name].generates else ()
+        rewards = self.facts.rewards.decisions(self.stage.judge) if METHODS[self.stage.name].earns else ()
         given = (*self.facts.decisions.values(), *chain(*others), *rewards, *self.data.decisions.values(), *self.goals)
         for fact in given:
             ledger.record(fact)
@@ -85,19 +86,21 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _small_states(ledger, context.small_states)
     _data(ledger)
     _learning(ledger)
-    raise_batch(ledger, context.least_batch)
+    raise_batch(ledger, context.least_batch, context.fits_with)
     if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
     if ADAPTATIONS[adaptation].trains == SCALES:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
-    if ADAPTATIONS[adaptation].trains == PROMPTS:
-        ledger.decide(adaptations.virtual_tokens)
+    for rule in adaptations.before_rows(ADAPTATIONS[adaptation]):
+        ledger.decide(rule)
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
-    if settled_method(ledger.decisions).generates:
+    if "per_prompt" in ledger.decisions:
         whole_groups(ledger)
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
+    if settled_method(ledger.decisions).writes and context.facts.model.architecture.balanced:
+        ledger.record(router_loss(ledger.decisions["adaptation"]))
     _trainable(ledger, context.facts.model.architecture)
     _passes(ledger)
     return ledger
@@ -105,7 +108,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
 
 def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
     given = ledger.decisions
-    basis = ("stage", "priority", "examples", "params", "total_vram_gb", "new_domain", "first_time", "gpu_is_cpu")
+    basis = ("stage", "priority", "data_rows", "params", "total_vram_gb", "new_domain", "first_time", "gpu_is_cpu")
     reasons = (
         ("adaptation", row.name, because, basis),
         ("quantization", row.base, row.why_base, ("adaptation", *basis)),
@@ -142,7 +145,6 @@ def _numerics(ledger: Ledger) -> None:
     given = ledger.decisions
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
     ledger.decide(kernels.attention, given["has_sdpa"])
-    ledger.decide(kernels.compile_model)
     if "train.loop" in ledger.wishes:
         ledger.decide(kernels.training_loop)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
@@ -168,7 +170,7 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.overflow, stage)
     ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])
     packing = ledger.decide(data.packing, stage, given["attention"])
-    ledger.decide(data.packing_strategy, stage, packing)
+    ledger.decide(kernels.compile_model, ledger.decide(data.packing_strategy, stage, packing))
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
     marked, apart = given["template_has_mask"], given["answers_apart"]
@@ -189,12 +191,12 @@ def _learning(ledger: Ledger) -> None:
     if ledger.decide(schedule.schedule).value == "warmup-stable-decay":
         ledger.decide(schedule.decay_share)
     ledger.decide(schedule.warmup, stage, examples)
-    ledger.decide(schedule.epochs, stage, adaptation, examples)
+    ledger.decide(schedule.epochs, stage, adaptation, given["data_rows"])
     if named.value not in WITHOUT_BETAS:
         ledger.decide(optimizer.adam_beta2, stage, adaptation, named)
     ledger.decide(optimizer.weight_decay, stage, named)
     ledger.decide(optimizer.max_grad_norm)
-    size = (given["max_length"], given["tokens_per_example"], given["packing"])
+    size = (given["max_length"], given["tokens_per_example"], given["packing"], given["gpus"])
     ledger.decide(batch.global_batch_size, stage, adaptation, examples, params, *size)
     ledger.decide(tracking.seed)
     ledger.decide(tracking.tracker)
@@ -208,12 +210,12 @@ def _learning(ledger: Ledger) -> None:
 def _order(ledger: Ledger) -> None:
     """In which order the rows come: the recipe's curriculum, or the method's own."""
     asked = [rule for rule in (loader.curriculum_by, loader.curriculum_column) if rule.key in ledger.wishes]
-    if not asked:
-        ledger.decide(loader.sampling, ledger.decisions["stage"], ledger.decisions["packing"])
+    for one in asked:
+        ledger.decide(one)
+    parts, rule = ledger.decide(loader.curriculum_parts) if asked else None, loader.sampling
+    if parts is None or rule.key in ledger.wishes:  # both is refused (BAD-123)
+        ledger.decide(rule, ledger.decisions["stage"], ledger.decisions["packing"])
         return
-    for rule in asked:
-        ledger.decide(rule)
-    parts, rule = ledger.decide(loader.curriculum_parts), loader.sampling
     because = f"the rows stand from easy to hard, in {parts.value} parts"
     inputs = (*(one.decides for one in asked), parts.id)
     pages = {"rule": rule.id, "watch": parts.watch, "source": rule.source}
@@ -222,31 +224,23 @@ def _order(ledger: Ledger) -> None:
 
 def _lora(ledger: Ledger, architecture: Architecture) -> None:
     given = ledger.decisions
-    stage, examples, variant = given["stage"], given["examples"], given["lora_variant"]
-    rank = ledger.decide(
-        lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gb"], given["gpu_is_cpu"]
-    )
+    stage, rows, variant = given["stage"], given["data_rows"], given["lora_variant"]
+    rank = ledger.decide(lora.lora_rank, stage, given["new_domain"], rows, given["total_vram_gb"], given["gpu_is_cpu"])
     ledger.decide(lora.lora_alpha, stage, rank, variant)
     targets = ledger.decide(lora.lora_targets, given["moe"])
-    experts = ledger.record(_experts(targets, architecture))
+    experts = ledger.record(adapted_experts(targets, architecture))
     if experts.value:
         ledger.decide(lora.lora_expert_rank, rank, given["experts_per_token"])
-    ledger.decide(lora.lora_dropout, stage, examples, experts, variant)
-
-
-def _experts(targets: Decision, architecture: Architecture) -> Decision:
-    """The fused parameters of the experts that get adapters."""
-    _, found = targeted(targets.value, architecture.attention_modules, architecture.expert_parameters)
-    none = "`train.lora.targets` names none" if architecture.moe else "a dense model has no experts"
-    because = "the fused parameters of the experts, which are no linear modules" if found else none
-    return Decision("lora_experts", found, because, inputs=(targets.id, "moe"), origin="planner")
+    ledger.decide(lora.lora_dropout, stage, rows, experts, variant)
+    if "new_tokens" in given and settled_method(given).learns_tokens:
+        ledger.record(trained_rows(given["new_tokens"]))
 
 
 _SHAPED_BY = {
     WEIGHTS: ("params", "adaptation", "stage"),
     MATRICES: ("params", "stage", "lora_rank", "lora_targets", "lora_variant"),
     SCALES: ("params", "adaptation", "stage", "ia3_scales"),
-    PROMPTS: ("params", "adaptation", "stage", "virtual_tokens"),
+    **dict.fromkeys(VIRTUAL, ("params", "adaptation", "stage")),
 }
 
 
@@ -255,8 +249,10 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     shape = adapter_shape(architecture, value)
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{percent(count / architecture.params)} of the {value['params']:,} parameters of the model"
-    inputs = _SHAPED_BY[ADAPTATIONS[value["adaptation"]].trains]
+    row = ADAPTATIONS[value["adaptation"]]
+    inputs = _SHAPED_BY[row.trains] + tuple(rule.decides for rule in adaptations.before_rows(row))
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
+    inputs += ("trained_rows",) if shape and shape.new_rows else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
 
 
@@ -316,24 +312,29 @@ def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
     return tuple(id for id in STEP_INPUTS if id in given)
 
 
-def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float) -> None:
-    """Decide what depends on how many optimizer steps there are, and on what they and a checkpoint take."""
+def settle_steps(
+    ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float, known: tuple[str, ...]
+) -> None:
+    """Decide what depends on how many optimizer steps there are, and on what they and a checkpoint take.
+
+    `known` are the decisions that these times depend on.
+    """
     given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
     each = f"each epoch's {_learned_in_steps(ledger)}, divided by the global batch and rounded up"
     reason, inputs = ("`train.max_steps` is set", ("max_steps",)) if fixed else (each, step_inputs(given))
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=inputs, origin="planner"))
-    known = tuple(given)  # the layout and all that it was chosen by
     training = ledger.record(
-        _predicted("training_seconds", step_seconds, known, "predicted time of all training steps")
+        _predicted("training_seconds", step_seconds, (*known, steps.id), "predicted time of all training steps")
     )
     saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, known, "predicted time to write one"))
     shared = [given[id] for id in ("updates", "answer_passes") if id in given]
     every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"], *shared)
-    ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
-    ledger.decide(checkpoints.keep_checkpoints)
+    saved = ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
+    decay = [every, saved, steps, given["decay_share"]] if "decay_share" in given else []
+    ledger.decide(checkpoints.keep_checkpoints, *decay)
     ledger.decide(evaluation.eval_samples, given["stage"], given["params"])
-    ledger.decide(evaluation.best_metric, given["stage"])
-    ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every)
+    ledger.decide(evaluation.best_metric, given["stage"], every, saved, steps)
+    ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every, saved, steps, *shared)
     ledger.decide(tracking.logging_steps, steps)
 
 
@@ -366,34 +367,5 @@ def training_sequences(value: Mapping[str, Any]) -> float:
 
 def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
     """The answers of whole generations, as often as they are learned from: prompts that fill none are left out."""
-    each = value["global_batch_size"] * value["updates"]
-    return max(1, prompts * value["per_prompt"] // each) * each * value.get("answer_passes", 1)
-
-
-def _judges(value: Mapping[str, Any], facts: Facts) -> tuple[Architecture, ...]:
-    """The reward models that are kept beside the policy: those of the recipe, or one that is trained from its model."""
-    trained = [facts.model.architecture] * ("judge" in value)
-    return (*trained, *(judge.model.architecture for judge in facts.rewards.models))
-
-
-def work_of(ledger: Ledger, facts: Facts) -> Workload:
-    """One training step as the estimates see it."""
-    value = {id: decision.value for id, decision in ledger.decisions.items()}
-    method = settled_method(ledger.decisions)
-    return Workload(
-        objective=value["stage"],
-        own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
-        seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0) + value.get("virtual_tokens", 0),
-        lora=adapter_shape(facts.model.architecture, value),
-        teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
-        judges=_judges(value, facts) if method.generates else (),
-        head=LOOPS[value["loop"]].head if "loop" in value else "",
-        written_tokens=value.get("max_new_tokens", 0),
-        updates=value.get("updates", 1),
-        answer_passes=value.get("answer_passes", 1),
-        padded=not value["packing"],
-        compiled=value["compile"],
-        decays=value["weight_decay"] > 0,
-        sync_each_batch=True,
-        on_cpu=facts.gpu.kind == "cpu",
-    )
+    each = value["global_batch_size"] * value.get("updates", 1)
+    return max(1, prompts * value.get("per_prompt", 1) // each) * each * value.get("answer_passes", 1)

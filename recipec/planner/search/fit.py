@@ -18,12 +18,13 @@ from recipec.planner.search.candidates import (
     candidates,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import Context, settle, settled_method, training_sequences, work_of
+from recipec.planner.search.context import Context, settle, settled_method, training_sequences
 from recipec.planner.search.known_bad import Refusal, refused
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
-from recipec.rules.core import Ledger
+from recipec.rules.core import Ledger, beside
 from recipec.units import GIB
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
@@ -41,13 +42,46 @@ class Fit(Struct, frozen=True):
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
-    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs."""
+    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs, and
+    before a stage that does not fit because its batch is too small for all GPUs."""
     found = _fit(context, loaded)
+    if found.chosen is None:
+        return _for_all_gpus(context, found, loaded)
     batch = _larger_batch(context, found)
     if batch:
         wider = _fit(replace(context, least_batch=batch), loaded)
         found = wider if _gives_work(wider, found) else found
     return _beside_shared(context, found, loaded)
+
+
+def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
+    """With enough examples in a global batch for every GPU, where fewer leave no layout that fits."""
+    least = sequences_for_all(context)
+    names = _adaptations(context)
+    settled = [settle(replace(context, least_batch=least, fits_with=True), *names[0])] if names else []
+    if not any(least == ledger.decisions["global_batch_size"].value for ledger in settled):
+        return found
+    wider = _fit(replace(context, least_batch=least, fits_with=True), loaded)
+    return wider if wider.tried else found
+
+
+def sequences_for_all(context: Context) -> int:
+    """The smallest global batch with which each GPU has a micro batch; those that share layers have one together."""
+    wish = {key: each.value for key, each in context.wishes.items()}
+    shared = wish.get("train.tensor_parallel", 1) * wish.get("train.context_parallel", 1)
+    each = wish.get("train.micro_batch_size", METHODS[context.stage.name].least_micro_batch)
+    return max(1, context.facts.machines.gpus // shared) * each
+
+
+def own_batch(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> None:
+    """Say of a global batch outside the accepted range what recipec plans without it: GPUs have a say in that, too."""
+    batch = ledger.decisions["global_batch_size"]
+    if not batch.dissent or context.facts.machines.gpus == 1:
+        return
+    free = {key: wish for key, wish in context.wishes.items() if key != batch.key}
+    planned = fit(replace(context, wishes=free), loaded).ledger
+    if planned is not None and planned.decisions["adaptation"].value == ledger.decisions["adaptation"].value:
+        ledger.decisions[batch.id] = beside(batch, planned.decisions[batch.id])
 
 
 def _beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
@@ -171,7 +205,7 @@ def _effort(layout: Layout) -> int:
 def _adaptations(context: Context) -> list[tuple[str, str]]:
     """The acceptable adaptations in order of preference, each with its reason."""
     given = {id: decision.value for id, decision in context.ledger().decisions.items()}
-    names = ("stage", "priority", "new_domain", "first_time", "examples", "params", "total_vram_gb", "gpu_is_cpu")
+    names = ("stage", "priority", "new_domain", "first_time", "data_rows", "params", "total_vram_gb", "gpu_is_cpu")
     choice = adaptations.adaptation_preferences(*(given[name] for name in names))
     wish = {key: value.value for key, value in context.wishes.items()}
     allowed = adaptations.wished(

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from math import lcm
+
 from msgspec.structs import replace
 
 from recipec.rules.core import Ledger
 
 
-def raise_batch(ledger: Ledger, least: int) -> None:
-    """A larger global batch of those that the rule accepts, where GPUs would be idle with the one that it decided."""
+def raise_batch(ledger: Ledger, least: int, fits_with: bool) -> None:
+    """A larger global batch of those that the rule accepts, where GPUs would be idle with the one that it decided, or
+    where nothing fits with it (`fits_with`), so that a smaller one is not accepted."""
     batch = ledger.decisions["global_batch_size"]
     if batch.origin == "recipe" or batch.accepts is None or not batch.value < least <= batch.accepts[1]:
         return
-    why = f"raised from {batch.value}, with which GPUs would be idle; {batch.because}"
-    ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=(*batch.inputs, "gpus"))
+    short = "no layout fits" if fits_with else "GPUs would be idle"
+    why = f"raised from {batch.value}, with which {short}; {batch.because}"
+    accepts = (least, batch.accepts[1]) if fits_with else batch.accepts
+    inputs = tuple(dict.fromkeys((*batch.inputs, "gpus")))
+    ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=inputs, accepts=accepts)
 
 
 def whole_groups(ledger: Ledger) -> None:
-    """A global batch of answers that holds all of each prompt, where the recipe does not set it."""
+    """A global batch of answers that holds all of each prompt, where the recipe does not set it; in micro batches of
+    the size that it sets."""
     batch, group = ledger.decisions["global_batch_size"], ledger.decisions["per_prompt"].value
-    if batch.origin == "recipe" or batch.value % group == 0:
+    micro = ledger.wishes["train.micro_batch_size"].value if "train.micro_batch_size" in ledger.wishes else 1
+    unit = lcm(group, micro)
+    if batch.origin == "recipe" or batch.value % unit == 0:
         return
-    whole = max(group, round(batch.value / group) * group)
-    because = f"the nearest to {batch.value} that holds all {group} answers of each prompt; {batch.because}"
+    whole = max(unit, round(batch.value / unit) * unit)
+    split = f" in micro batches of {micro}" if micro > 1 else ""
+    because = f"the nearest to {batch.value} that holds all {group} answers of each prompt{split}; {batch.because}"
     inputs = (*batch.inputs, "per_prompt")
     ledger.decisions[batch.id] = replace(batch, value=whole, because=because, inputs=inputs)

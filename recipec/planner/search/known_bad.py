@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS, LORA_VARIANTS, STRATEGIES
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, STRATEGIES, Method
 from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
@@ -63,15 +63,14 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
     targets, method = value.get("lora_targets", PLAIN["lora_targets"]), settled_method(decisions)
-    row = MODEL_TYPES[value["model_type"]]
     return Combination(
+        **_of_model(method, value, shape),
         method=method,
         adaptation=layout.adapts,
         strategy=layout.spreads,
         precision=layout.precision,
-        model_type=value["model_type"],
-        has_class=method.writes or row.scores,
         offload=layout.offload,
+        recomputes=layout.checkpointing,
         recompute_every=layout.recompute_every,
         activation_offload=layout.activation_offload,
         precomputes=layout.precomputes,
@@ -83,16 +82,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         compile=value["compile"],
         gpu_bf16=value["gpu_bf16"],
         gpu_is_cpu=value["gpu_is_cpu"],
+        gpu_int8=value["gpu_int8"],
         gpu_varlen=value["gpu_varlen"],
-        leaks=row.leaks,
-        hybrid=row.mixer is not None,
-        lacks_kernels=row.mixer is not None and not value["gpu_is_cpu"],
-        caps_scores=row.softcap,
-        has_sinks=row.sinks,
-        head_features=max(each.head_dim for _, each in shape.attentions),
-        two_heads=shape.whole is not None,
-        moe=value["moe"],
-        balanced=shape.balanced,
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
@@ -101,6 +92,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         variant=LORA_VARIANTS[value.get("lora_variant", STANDARD.name)],
         continues="init_from" in value,
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
+        new_tokens="new_tokens" in value,
+        begins=value["stage"] == value["stages"][0],
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,
         expert=layout.mesh.expert,
@@ -111,15 +104,41 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         eval_every=value.get("eval_every", PLAIN["eval_every"]),
         save_every=value.get("save_every", PLAIN["save_every"]),
         ordered="curriculum_parts" in value,
+        asked_sampling=order.value if (order := decisions["sampling"]).origin == "recipe" else "",
         followed=value["stage"] != value["stages"][-1],
-        beyond_positions=value["max_length"] + value.get("virtual_tokens", 0) > value["max_position"],
+        beyond_positions=value["max_length"] + _before(value) > value["max_position"],
     )
+
+
+def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> dict[str, Any]:
+    """The part of a combination that the model and its type decide."""
+    row = MODEL_TYPES[value["model_type"]]
+    return {
+        "model_type": value["model_type"],
+        "has_class": method.writes or row.scores,
+        "leaks": row.leaks,
+        "hybrid": shape.mixer is not None,
+        "lacks_kernels": shape.mixer is not None and not value["gpu_is_cpu"],
+        "caps_scores": row.softcap,
+        "has_sinks": row.sinks,
+        "head_features": max(each.head_dim for _, each in shape.attentions),
+        "two_heads": shape.whole is not None,
+        "moe": value["moe"],
+        "balanced": shape.balanced,
+        "linear_router": bool(shape.moe and shape.moe.router),
+        "spread": row.moe is None or row.moe.spread,
+    }
+
+
+def _before(value: Mapping[str, Any]) -> int:
+    """The positions that virtual tokens take before a row."""
+    return value.get("virtual_tokens", 0) + value.get("prefix_tokens", 0)
 
 
 def _cuts_groups(layout: Layout, value: Mapping[str, Any]) -> bool:
     """Whether the answers of a generation are not whole groups, or not shared equally."""
     answers, ranks = value["global_batch_size"], layout.mesh.data_parallel
-    return answers % ranks != 0 or answers * value["updates"] % value["per_prompt"] != 0
+    return answers % ranks != 0 or answers * value.get("updates", 1) % value.get("per_prompt", 1) != 0
 
 
 def _divides(shape: Architecture, ranks: int) -> bool:

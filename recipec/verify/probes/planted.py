@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import runpy
 import shutil
 import sys
@@ -22,6 +23,24 @@ import datasets  # noqa: F401  what the scripts import, once for all forks
 import trl.chat_template_utils
 import trl.data_utils  # noqa: F401
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+
+def ask_what_is_held(case: dict[str, Any], first: Path) -> list[str]:
+    """Put questions that later stages hold out, in the case that is looked at, for those that a case leaves open."""
+    held = []
+    for name in case["later"]:
+        for split in ("test", "eval"):
+            held += plain_questions((first / "data" / name / f"{split}.jsonl").read_text())
+    chosen = dict(zip(case["open"], dict.fromkeys(held), strict=False))
+    for file in (path for path in Path(case["data_root"]).rglob("*") if path.suffix in (".jsonl", ".json", ".csv")):
+        file.write_text(re.sub("|".join(case["open"]), lambda found: chosen.get(found[0], found[0]), file.read_text()))
+    return list(chosen.values())
+
+
+def plain_questions(prepared: str) -> list[str]:
+    """What rows ask that ask nothing else: without a long text, a conversation before it, or an input."""
+    lines = [line for line in prepared.splitlines() if not re.search(r"-end|opening-|input-", line)]
+    return [word for line in lines for word in re.findall(r"question-\d+", line)[:1]]
 
 
 def prepared(case: dict[str, Any]) -> int:
@@ -81,13 +100,13 @@ def told(stage: dict[str, Any], bundle: Path) -> dict[str, list[dict[str, Any]]]
 def text_of(
     rows: ModuleType, row: dict[str, Any], tokenizer: PreTrainedTokenizerBase, answers: list[list[str]]
 ) -> dict[str, Any]:
-    """A row as its tokens are decoded, and what is learned of it, for all its answers together."""
-    whole, learned = "", []
+    """A row as its tokens are decoded, and what is learned of it, for all its answers together; and each by itself."""
+    sides, learned = [], []
     for answer in answers:
         tokens, mask = rows.encode(row, tokenizer, *answer)
-        whole += tokenizer.decode(tokens) + "\n"
+        sides.append(tokenizer.decode(tokens))
         learned += stretches(tokens, mask, tokenizer)
-    return {"whole": whole, "learned": learned}
+    return {"whole": "\n".join(sides), "learned": learned, "sides": sides, "label": row.get("label")}
 
 
 def stretches(tokens: list[int], mask: list[int], tokenizer: PreTrainedTokenizerBase) -> list[str]:
@@ -105,12 +124,21 @@ def stretches(tokens: list[int], mask: list[int], tokenizer: PreTrainedTokenizer
 def main(given: dict[str, Any]) -> None:
     """Prepare every case, look at the first, and write the answer."""
     before = {target: Path(target).read_bytes() for case in given["cases"] for target in case["hub"].values()}
-    codes = [prepared(case) for case in given["cases"]]
+    bundle, asked, codes = Path(given["cases"][0]["bundle"]), {}, []
+    for case in given["cases"]:
+        if "later" in case and codes[0] == 0:
+            asked[case["stage"]] = ask_what_is_held(case, bundle)
+        codes.append(prepared(case))
     for target, rows in before.items():  # what the checks behind this one read
         Path(target).write_bytes(rows)
-    bundle, answer = Path(given["cases"][0]["bundle"]), {"codes": codes, "rows": {}}
+    answer = {"codes": codes, "rows": {}, "later": {}}
     if codes[0] == 0:
         answer["rows"] = {stage["name"]: told(stage, bundle) for stage in given["stages"]}
+    for case, code in zip(given["cases"], codes, strict=True):
+        if "later" in case and code == 0:
+            text = Path(case["bundle"], "data", case["stage"], "train.jsonl").read_text()
+            words = asked[case["stage"]]
+            answer["later"][case["stage"]] = words, [word for word in words if word in text]
     Path(given["answer"]).write_text(json.dumps(answer))
 
 

@@ -18,7 +18,7 @@ def load(folder: str, auto_class: str, adapter: bool, dtype: str, quantized: dic
     """The model saved in `folder`, by the class that loads such results, or PEFT's class of that kind."""
     options = {"dtype": getattr(torch, dtype)}
     if quantized:
-        compute = {"bnb_4bit_compute_dtype": torch.bfloat16}
+        compute = {"bnb_4bit_compute_dtype": torch.bfloat16}  # what 8 bits compute in is not asked
         options["quantization_config"] = transformers.BitsAndBytesConfig(**quantized, **compute)
     if auto_class.endswith("ForSequenceClassification"):
         options["num_labels"] = 1  # a reward; the base of an adapter does not say so

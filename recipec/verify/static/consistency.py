@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
 from recipec.verify.stand_in import NoStandIn, known_model, models_of
+from recipec.verify.static.configurations import UnreadableConfiguration, deepspeed_file, read_keys, section
 from recipec.verify.static.planned import argument_problems, differences
 
 
@@ -18,7 +18,7 @@ def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
     """Only where the files could be read: what cannot be parsed has been reported already."""
     try:
         problems = consistency_problems(bundle)
-    except (OSError, ValueError, SyntaxError) as error:
+    except (OSError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
         problems = [f"a file cannot be read: {error}"]
     report.add("files agree with each other and with the plan", problems)
 
@@ -33,7 +33,13 @@ def _stage_problems(bundle: Bundle, stage: BundleStage) -> Iterator[str]:
     if stage.spreads.distributed:
         folder = bundle.root / "configs" / stage.name
         files = sorted((folder if folder.is_dir() else folder.parent).glob("*.yaml"))
-        yield from _accelerate_problems(bundle, stage, files[0]) if files else ("configs/ has no file for it",)
+        if not files:
+            yield "configs/ has no file for it"
+            return
+        try:
+            yield from _accelerate_problems(bundle, stage, files[0])
+        except UnreadableConfiguration as error:
+            yield str(error)
 
 
 def _deepspeed(stage: BundleStage) -> dict[str, Any]:
@@ -46,28 +52,18 @@ def _deepspeed(stage: BundleStage) -> dict[str, Any]:
 
 
 def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iterator[str]:
-    import yaml
-
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        yield f"{bundle.name_of(path)}: it is not YAML: {' '.join(str(error).split())}"
-        return
-    if not isinstance(found, dict):
-        yield f"{bundle.name_of(path)}: it holds no keys"
-        return
+    name, found = bundle.name_of(path), read_keys(bundle, path)
     planned = {"distributed_type": stage.spreads.distributed_type, "num_processes": stage.choice["world_size"]}
-    yield from differences(bundle.name_of(path), found, planned)
-    groups = found.get("parallelism_config") or {}
-    yield from differences(bundle.name_of(path), groups, _groups(stage))
-    wrapped = (found.get("fsdp_config") or {}).get("fsdp_transformer_layer_cls_to_wrap")
-    if wrapped is not None and wrapped not in (layers := _decoder_layers(bundle)):
-        yield f"{bundle.name_of(path)}: wraps {wrapped}, the model's layers are {' or '.join(sorted(layers))}"
-    file = (found.get("deepspeed_config") or {}).get("deepspeed_config_file")
-    if file is not None and not (bundle.root / file).is_file():
-        yield f"{bundle.name_of(path)}: {file} does not exist"
-    elif file is not None:
-        yield from _deepspeed_problems(stage, file, json.loads((bundle.root / file).read_text(encoding="utf-8")))
+    yield from differences(name, found, planned)
+    yield from differences(name, section(name, found, "parallelism_config"), _groups(stage))
+    wrapped = section(name, found, "fsdp_config").get("fsdp_transformer_layer_cls_to_wrap")
+    if wrapped is not None and wrapped not in (layers := sorted(_decoder_layers(bundle))):
+        yield f"{name}: wraps {wrapped}, the model's layers are {' or '.join(layers)}"
+    file = deepspeed_file(name, found)
+    if file and not (bundle.root / file).is_file():
+        yield f"{name}: {file} does not exist"
+    elif file:
+        yield from _deepspeed_problems(stage, file, read_keys(bundle, bundle.root / file))
 
 
 def _deepspeed_problems(stage: BundleStage, name: str, found: Mapping[str, Any]) -> Iterator[str]:

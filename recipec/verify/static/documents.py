@@ -34,6 +34,7 @@ def parse_problems(bundle: Bundle) -> list[str]:
 def registry_problems(bundle: Bundle) -> list[str]:
     """Where registry/entry.json breaks registry/entry.schema.json; a bundle without a registry has no problem."""
     from jsonschema.validators import validator_for
+    from referencing import Registry
 
     entry, schema = (bundle.root / "registry" / name for name in ("entry.json", "entry.schema.json"))
     if not entry.is_file():
@@ -41,7 +42,14 @@ def registry_problems(bundle: Bundle) -> list[str]:
     if not schema.is_file():
         return ["registry/entry.schema.json is missing"]
     rules = json.loads(schema.read_text(encoding="utf-8"))
-    errors = validator_for(rules)(rules).iter_errors(json.loads(entry.read_text(encoding="utf-8")))
+    if not isinstance(rules, dict):
+        return ["registry/entry.schema.json holds no keys"]
+    validator = validator_for(rules)
+    try:
+        validator.check_schema(rules)
+        errors = list(validator(rules, registry=Registry()).iter_errors(json.loads(entry.read_text(encoding="utf-8"))))
+    except Exception as error:  # of the schema, a pattern or a reference in it: they have no common class
+        return [f"registry/entry.schema.json is not a schema that can be used: {str(error).partition(chr(10))[0]}"]
     return [f"{'.'.join(map(str, error.absolute_path)) or 'entry'}: {error.message}" for error in errors]
 
 

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from recipec.verify.bundle import Bundle
+from recipec.bundle.state import MOST_BYTES
+from recipec.verify.bundle import MOST_ADDED_BYTES, Bundle
 from recipec.verify.report import VerifyReport
+
+_READ_BY_NO_SCRIPT = ("README.md", ".gitattributes", "ruff.toml", "registry/")  # files, and folders
+_CURE = "`recipec build --force` writes them again; a document that is to stay away is noted by a build without --force"
 
 
 def check_files(bundle: Bundle, report: VerifyReport) -> bool:
-    """Whether the bundle has all that its last build wrote, but for documents that the user took out before it."""
-    return report.add("every built file is there", missing_problems(bundle), f"{len(bundle.lock['files'])} files")
+    """Whether the bundle has all that its last build wrote, but for what its owner took out and no script reads."""
+    problems = [*missing_problems(bundle), *size_problems(bundle)]
+    if not report.add("every built file is there", problems, f"{len(bundle.built)} files"):
+        return False
+    if bundle.launcher and not (bundle.root / bundle.launcher).is_file():
+        report.skip(bundle.launcher, "its owner deleted it: no script of the bundle starts the stages of the plan")
+    if large := bundle.passed_over:
+        names = ", ".join(bundle.name_of(path) for path in large[:8])
+        report.skip(names, f"no build wrote it, and it is larger than {MOST_ADDED_BYTES // 2**20} MiB")
+    return True
 
 
 def missing_problems(bundle: Bundle) -> list[str]:
     """Files of the last build that are gone, or are no regular files any more."""
-    out = {path for path in bundle.lock["deleted"] if not path.endswith((".py", ".sh"))}
-    lost = [path for path in bundle.lock["files"] if path not in out and not (bundle.root / path).is_file()]
-    cure = (
-        "`recipec build --force` writes them again; a document that is to stay away is noted by a build without --force"
+    gone = [path for path in sorted(bundle.built) if not (bundle.root / path).is_file()]
+    lost = [path for path in gone if path not in bundle.lock.deleted or not _may_stay_away(bundle, path)]
+    return [f"{', '.join(lost)}: {_CURE}"] if lost else []
+
+
+def _may_stay_away(bundle: Bundle, path: str) -> bool:
+    """Whether the bundle runs without this file: no script reads it, or it is the script that starts the others."""
+    return path == bundle.launcher or any(
+        path.startswith(name) if name.endswith("/") else path == name for name in _READ_BY_NO_SCRIPT
     )
-    return [f"{', '.join(lost)}: {cure}"] if lost else []
+
+
+def size_problems(bundle: Bundle) -> list[str]:
+    """Emitted files that grew beyond what a build or a check reads."""
+    found = (bundle.root / path for path in sorted(bundle.built))
+    large = [path for path in found if path.is_file() and path.stat().st_size > MOST_BYTES]
+    return [f"{bundle.name_of(path)}: it is larger than {MOST_BYTES // 2**20} MiB" for path in large]

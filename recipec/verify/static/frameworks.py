@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from recipec.verify.bundle import Bundle, BundleStage
-from recipec.verify.process import clean_environment
+from recipec.verify.process import ASK_SECONDS, ask, clean_environment
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import PROBES, SHIM
 
 PYTHON = sys.executable  # which reads the configurations
-_LIMIT_SECONDS = 180
 _LAST_LINES = 8
 _KNOW_PROJECTS = ("wandb", "mlflow")  # of the trackers; transformers hands a project to no other one
 
@@ -23,7 +21,7 @@ _KNOW_PROJECTS = ("wandb", "mlflow")  # of the trackers; transformers hands a pr
 def check_frameworks(bundle: Bundle, report: VerifyReport) -> None:
     """One check for each configuration file, and one for each stage's trainer configuration."""
     for path in bundle.ending(".yaml"):
-        if "distributed_type" in path.read_text(encoding="utf-8"):
+        if "distributed_type" in path.read_text(encoding="utf-8", errors="replace"):
             report.add(f"accelerate reads {bundle.name_of(path)}", probe("accelerate_yaml", path))
     world = str(max(stage.choice["world_size"] for stage in bundle.stages))
     for path in bundle.ending(".json"):
@@ -40,7 +38,7 @@ def _check_configuration(bundle: Bundle, stage: BundleStage, report: VerifyRepor
     script, tracking = f"{stage.folder}train.py", _tracking(bundle, stage)
     planned = {"arguments": _planned(stage), "steps": stage.decisions["total_steps"], "tracking": tracking}
     told = answer("trainer_config", stage.script, json.dumps(planned))
-    found = told if isinstance(told, dict) else {"configuration": told}
+    found = told if isinstance(told, dict) and "configuration" in told else {"configuration": list(told)}
     report.add(f"{script} builds its trainer configuration", found["configuration"])
     if "rates" in found:
         report.add(f"{script} learns in its planned steps", found["rates"], found["rates seen"])
@@ -78,7 +76,7 @@ def _planned(stage: BundleStage) -> dict[str, Any]:
 
 def _recomputation(stage: BundleStage) -> dict[str, Any]:
     """Which layers, how, and where their inputs wait."""
-    choice, how = stage.choice, {"use_reentrant": stage.spreads.reenters(not stage.adapts.trains_all)}
+    choice, how = stage.choice, {"use_reentrant": stage.spreads.reenters(stage.adapts)}
     layers = {"every_n_layers": choice["recompute_every"]} if choice["recompute_every"] > 1 else {}
     places = {"offload": True} if choice["activation_offload"] else {}
     return {"activation_checkpointing_kwargs": how | layers | places}
@@ -101,13 +99,13 @@ def answer(name: str, *arguments: str | Path) -> Any:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         command = [PYTHON, str(PROBES / f"{name}.py"), *map(str, arguments)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, env=environment, cwd=home, timeout=_LIMIT_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            return [f"no answer within {_LIMIT_SECONDS} s"]
+        done = ask(command, folder=Path(home), environment=environment)
+    if done.code is None:
+        return [f"no answer within {ASK_SECONDS:.0f} s"]
     try:
-        return json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        return ["\n".join((done.stdout + done.stderr).splitlines()[-_LAST_LINES:])]
+        told = json.loads(done.output.splitlines()[-1])
+    except (IndexError, ValueError, RecursionError):
+        told = None
+    if isinstance(told, list | dict):
+        return told
+    return ["\n".join((done.output + done.errors).splitlines()[-_LAST_LINES:])]

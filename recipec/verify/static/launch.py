@@ -6,18 +6,18 @@ of the bundle is started; the recipe's own `launch.setup` lines are evaluated to
 
 from __future__ import annotations
 
+import os
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
-from os.path import abspath
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from msgspec import Struct
 
 from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.process import run_command
 from recipec.verify.report import VerifyReport
+from recipec.verify.static.configurations import UnreadableConfiguration, deepspeed_file, read_keys
 
 READER = Path(__file__).with_name("reader.sh")
 _LIMIT_SECONDS = 30
@@ -30,6 +30,7 @@ class ProcessStart(Struct, frozen=True):
     devices: tuple[str, ...]  # that it is limited to; empty: it sees all
     options: Mapping[str, str]  # of accelerate launch, without their dashes
     script: str  # relative to the bundle, as are the options that name its files
+    own: bool  # the script lies in the bundle, or should
 
 
 def check_launch(bundle: Bundle, report: VerifyReport) -> None:
@@ -37,12 +38,18 @@ def check_launch(bundle: Bundle, report: VerifyReport) -> None:
     script = bundle.launcher
     if not script or not (bundle.root / script).is_file():
         return
+    if report.add(f"{script} starts every stage as planned", _told_by(launch_problems, bundle)):
+        report.add(f"{script} stops where a part of it fails", _told_by(failure_problems, bundle))
+
+
+def _told_by(check: Callable[[Bundle], list[str]], bundle: Bundle) -> list[str]:
+    """The problems that a check finds, or what it could not read."""
     try:
-        problems = launch_problems(bundle)
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        problems = [f"{script} cannot be read: {error}"]
-    if report.add(f"{script} starts every stage as planned", problems):
-        report.add(f"{script} stops where a part of it fails", failure_problems(bundle))
+        return check(bundle)
+    except UnreadableConfiguration as error:
+        return [str(error)]
+    except (OSError, ValueError) as error:
+        return [f"{bundle.launcher} cannot be read: {error}"]
 
 
 def launch_problems(bundle: Bundle) -> list[str]:
@@ -57,7 +64,7 @@ def failure_problems(bundle: Bundle) -> list[str]:
     """
     problems = []
     for count, start in enumerate(starts(bundle, 0, {}), start=1):
-        code, found = _evaluated(bundle, 0, {"FAILS": str(count)})
+        code, found, _ = _evaluated(bundle, 0, {"RECIPEC_FAILS": str(count)})
         name = f"{start.program} {start.script}".strip()
         if len(found) > count:
             problems.append(f"it goes on with {found[count].script} when {name} has failed")
@@ -71,33 +78,38 @@ def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[ProcessSt
     return _evaluated(bundle, node, told)[1]
 
 
-def _evaluated(bundle: Bundle, node: int, told: Mapping[str, str]) -> tuple[int, list[ProcessStart]]:
-    """The exit code of the script as bash evaluates it, and what it starts."""
-    bash, root = shutil.which("bash") or "bash", abspath(bundle.root)
+def _evaluated(bundle: Bundle, node: int, told: Mapping[str, str]) -> tuple[int, list[ProcessStart], str]:
+    """The exit code of the script as bash evaluates it, what it starts, and the last line that it says."""
+    bash, root = shutil.which("bash") or "bash", os.path.abspath(bundle.root)
     place = {"NODE_RANK": str(node), "MASTER_ADDR": "first"} if bundle.machines > 1 else {}
     with TemporaryDirectory(prefix="recipec-launch-") as folder:
         notes = Path(folder, "notes")
         notes.touch()
-        environment = {"PATH": folder, "HOME": folder, "HF_TOKEN": "none", "BASH_ENV": str(READER), "NOTES": str(notes)}
-        done = subprocess.run(
+        environment = {"PATH": folder, "HOME": folder, "HF_TOKEN": "none", "BASH_ENV": str(READER)}
+        environment |= {"RECIPEC_NOTES": str(notes)}
+        done = run_command(
             [bash, f"{root}/{bundle.launcher}"],
-            env=environment | place | dict(told),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LIMIT_SECONDS,
-            check=False,
+            environment=environment | place | dict(told),
+            folder=Path(folder),
+            log=Path(os.devnull),
+            errors=Path(folder, "errors"),
+            limit_seconds=_LIMIT_SECONDS,
         )
         words = notes.read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
-    return done.returncode, list(_noted([word.removeprefix(f"{root}/") for word in words]))
+        said = Path(folder, "errors").read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[-1]
+    if done.code is None:
+        raise ValueError(f"bash has not come to its end within {_LIMIT_SECONDS} s")
+    return done.code, list(_noted(words, f"{root}/")), said.replace(f"{root}/", "")
 
 
-def _noted(words: list[str]) -> Iterator[ProcessStart]:
+def _noted(words: list[str], root: str) -> Iterator[ProcessStart]:
     """The calls in the notes: a count, the visible devices, then so many words."""
     while words:
         count, devices, *rest = words
         (program, *arguments), words = rest[: int(count)], rest[int(count) :]
-        yield ProcessStart(program, tuple(filter(None, devices.split(","))), *_told(arguments))
+        options, script = _told([word.removeprefix(root) for word in arguments])
+        own = f"{root}{script}" in arguments
+        yield ProcessStart(program, tuple(filter(None, devices.split(","))), options, script, own)
 
 
 def _told(arguments: list[str]) -> tuple[dict[str, str], str]:
@@ -116,7 +128,11 @@ def _told(arguments: list[str]) -> tuple[dict[str, str], str]:
 
 
 def _problems_on(bundle: Bundle, node: int) -> Iterator[str]:
-    found = starts(bundle, node, {})
+    code, found, said = _evaluated(bundle, node, {})
+    if code:
+        yield f"on node {node} it ends with exit code {code}{f': {said}' if said else ''}"
+    absent = sorted({start.script for start in found if start.own and not (bundle.root / start.script).is_file()})
+    yield from (f"node {node} starts {script}, which does not exist" for script in absent)
     scripts = {f"{stage.folder}train.py": stage for stage in bundle.stages}
     trained = [scripts[start.script].name for start in found if start.script in scripts]
     planned = [stage.name for stage in bundle.stages if node < _nodes(stage)]
@@ -157,18 +173,16 @@ def _option_problems(stage: BundleStage, node: int, start: ProcessStart) -> Iter
 
 def _config_problems(bundle: Bundle, stage: BundleStage, start: ProcessStart) -> Iterator[str]:
     """The configuration of another stage could be for other numbers."""
-    import yaml
-
     name = start.options.get("config_file", "")
     if not (bundle.root / name).is_file():
         yield f"--config_file {name} does not exist"
         return
-    found: dict[str, Any] = yaml.safe_load((bundle.root / name).read_text(encoding="utf-8"))
+    found = read_keys(bundle, bundle.root / name)
     planned = {"num_machines": _nodes(stage), "num_processes": stage.choice["world_size"]}
     for key, value in planned.items():
         if found.get(key) != value:
             yield f"{name} has {key} {found.get(key)}, planned: {value}"
-    named = (found.get("deepspeed_config") or {}).get("deepspeed_config_file", "")
+    named = deepspeed_file(name, found)
     passed = start.options.get("deepspeed_config_file", "")
     if passed != named:
         yield f"--deepspeed_config_file is {passed or 'not given'}, {name} names {named or 'none'}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from math import isclose
 from typing import Any
 
-from recipec.verify.bundle import BundleStage, call_arguments, every_keyword, function
+from recipec.verify.bundle import BundleStage, assigned, call_arguments, every_keyword, function
 
 _SAME = {  # argument of the trainer's configuration -> the decision that it repeats, where the plan has one
     "seed": "seed",
@@ -46,16 +47,20 @@ _WHERE_WRITTEN = {  # of the methods that have such an argument
     "center_rewards_coefficient": "center_rewards_coefficient",
 }
 _LORA = {"r": "lora_rank", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
+_LIMITS = {"MAX_ROWS": "eval_samples", "MAX_LENGTH": "max_length"}  # constant of evaluate.py -> the decision
+_ORDERS = {"similar-lengths": "group_by_length"}  # transformers 5.23 TrainingArguments.train_sampling_strategy
 _SCHEDULES = {"constant": "constant_with_warmup"}  # transformers 5.23 SchedulerType; others with other hyphens
 _LEARNED = {"assistant_only_loss": "assistant", "completion_only_loss": "completion"}  # the loss_on that sets each
 
 
 def argument_problems(stage: BundleStage) -> Iterator[str]:
-    """Every setting of train.py that is not what the plan decided."""
+    """Every setting of train.py, and every limit of evaluate.py, that is not what the plan decided."""
     yield from differences("train.py", stage.arguments, planned_arguments(stage))
     yield from differences("train.py", _adapter(stage), _planned_adapter(stage))
     yield from differences("train.py", _stopping(stage), _planned_stopping(stage))
     yield from _interval_problems(stage)
+    limits = _limits(stage)
+    yield from differences("evaluate.py", limits, {name: stage.decisions[_LIMITS[name]] for name in limits})
 
 
 def differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterator[str]:
@@ -75,6 +80,8 @@ def planned_arguments(stage: BundleStage) -> dict[str, Any]:
         for name, id in (tables | told).items()
         if id in stage.decisions and name not in left_out
     }
+    if "train_sampling_strategy" in found:
+        found["train_sampling_strategy"] = _ORDERS.get(stage.decisions["sampling"], stage.decisions["sampling"])
     return found | _computed(stage) | ({} if stage.loop.own else _of_the_trainer(stage))
 
 
@@ -106,6 +113,12 @@ def _adapter(stage: BundleStage) -> Mapping[str, Any]:
 
 def _planned_adapter(stage: BundleStage) -> dict[str, Any]:
     return {name: stage.decisions[id] for name, id in _LORA.items() if id in stage.decisions} if _adapter(stage) else {}
+
+
+def _limits(stage: BundleStage) -> Mapping[str, Any]:
+    """The rows that evaluate.py scores at most, and where its measure has it, the length that they are cut at."""
+    found = {name: assigned(stage.root / stage.folder / "evaluate.py", name) for name in _LIMITS}
+    return {name: ast.literal_eval(value) for name, value in found.items() if value is not None}
 
 
 def _stopping(stage: BundleStage) -> Mapping[str, Any]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from recipec.catalog.stack import stack
 from recipec.verify.bundle import Bundle
-from recipec.verify.process import program
+from recipec.verify.process import ask, clean_environment, program
 from recipec.verify.report import VerifyReport
 
 RULES = "E,F,W,I,B,UP,SIM,C4,PIE"
 LINE_LENGTH = 140  # of a comment with its reason; the formatter keeps the code itself shorter
+_NOT_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are not UTF-8 are read as
 _DEVICE = re.compile(r"\b(cuda|nccl)\b", re.IGNORECASE)
 _COMES_WITH = {"safetensors": "transformers", "numpy": "torch"}  # imported, but pinned through another package
 
@@ -42,7 +42,7 @@ def syntax_problems(bundle: Bundle) -> list[str]:
     for path in bundle.ending(".py"):
         try:
             compile(path.read_text(encoding="utf-8"), bundle.name_of(path), "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             problems.append(f"{bundle.name_of(path)}: {error}")
     return problems
 
@@ -59,9 +59,10 @@ def ruff_problems(bundle: Bundle, command: str, *options: str) -> list[str]:
     ruff += ["--config", str(own)] if own.is_file() else plain
     ruff += ["--output-format", "concise"] if command == "check" else []
     with TemporaryDirectory(prefix="recipec-ruff-") as elsewhere:
-        done = subprocess.run([*ruff, *files], capture_output=True, text=True, cwd=elsewhere)
-    said = (done.stdout + done.stderr).replace(f"{bundle.root}/", "").strip()
-    return said.splitlines() or [f"ruff {command} ended with {done.returncode}"] if done.returncode else []
+        environment = clean_environment(Path(elsewhere))
+        done = ask([*ruff, *files], folder=Path(elsewhere), environment=environment)
+    said = (done.output + done.errors).replace(f"{bundle.root}/", "").strip()
+    return said.splitlines() or [f"ruff {command} ended with {done.code}"] if done.code != 0 else []
 
 
 def device_problems(bundle: Bundle) -> list[str]:
@@ -93,15 +94,19 @@ def pins(path: Path) -> dict[str, str]:
     """Package -> version of the exact pins in a requirements file; other lines have an empty version."""
     if not path.is_file():
         return {}
-    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return {name: version for name, _, version in (line.partition("==") for line in lines if line)}
 
 
 def pin_problems(bundle: Bundle) -> list[str]:
     """Pins that are not those of the stack this compiler verifies."""
-    found = pins(bundle.root / "requirements.txt")
+    path = bundle.root / "requirements.txt"
+    found = pins(path)
     if not found:
         return ["requirements.txt is missing or empty"]
+    if any(_NOT_TEXT in name + version for name, version in found.items()):
+        return ["requirements.txt: it is not UTF-8 text"]
     wrong = {name: version for name, version in found.items() if stack().get(name) != version}
     return [f"{name}=={version} is not the stack's {stack().get(name)}" for name, version in wrong.items()]
 

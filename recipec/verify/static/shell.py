@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from recipec.verify.bundle import Bundle
-from recipec.verify.process import program
+from recipec.verify.process import ASK_SECONDS, ask, clean_environment, program
 from recipec.verify.report import VerifyReport
 
 _SUFFIXES = (".sh", ".sbatch")
@@ -29,8 +30,7 @@ def bash_problems(bundle: Bundle) -> list[str]:
     """What `bash -n` says, and scripts that cannot be executed."""
     problems = []
     for path in bundle.ending(*_SUFFIXES):
-        done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True)
-        problems += done.stderr.replace(f"{bundle.root}/", "").splitlines()
+        problems += _said_of(bundle, [program("bash") or "bash", "-n", str(path)])
         if not os.access(path, os.X_OK):
             problems.append(f"{bundle.name_of(path)} is not executable")
     return problems
@@ -39,5 +39,12 @@ def bash_problems(bundle: Bundle) -> list[str]:
 def shellcheck_problems(bundle: Bundle, check: str) -> list[str]:
     """What shellcheck says."""
     scripts = [str(path) for path in bundle.ending(*_SUFFIXES)]
-    done = subprocess.run([check, "--format=gcc", *scripts], capture_output=True, text=True)
-    return (done.stdout + done.stderr).replace(f"{bundle.root}/", "").splitlines()
+    return _said_of(bundle, [check, "--format=gcc", *scripts])
+
+
+def _said_of(bundle: Bundle, command: list[str]) -> list[str]:
+    """What a program that reads scripts says, line by line."""
+    with TemporaryDirectory(prefix="recipec-shell-") as elsewhere:
+        done = ask(command, folder=Path(elsewhere), environment=clean_environment(Path(elsewhere)))
+    late = f"{Path(command[0]).name} has not come to its end within {ASK_SECONDS:.0f} s"
+    return [late] if done.code is None else (done.output + done.errors).replace(f"{bundle.root}/", "").splitlines()

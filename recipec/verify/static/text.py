@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 from recipec.verify.bundle import Bundle
@@ -23,22 +22,30 @@ def check_text(bundle: Bundle, report: VerifyReport) -> None:
 
 def trace_problems(bundle: Bundle) -> list[str]:
     """Lines with a path, host or moment of this machine, or something that looks like a token."""
-    return [f"{place}: {reason}" for path in bundle.files for place, reason in _traces(bundle, path)]
+    named, patterns = _named(bundle), _patterns(bundle)
+    return [
+        f"{bundle.name_of(path)}:{number}: {reason}"
+        for path in bundle.files
+        for number, line in enumerate(_lines(path, named), start=1)
+        for reason, pattern in patterns
+        if pattern.search(line)
+    ]
 
 
-def _traces(bundle: Bundle, path: Path) -> Iterator[tuple[str, str]]:
-    text = path.read_text(encoding="utf-8", errors="replace").replace("\\", "")  # Markdown escapes signs of names
-    for named in _named(bundle):
-        text = text.replace(named, "")
-    for number, line in enumerate(text.splitlines(), start=1):
-        for reason, pattern in _patterns(bundle):
-            if pattern.search(line):
-                yield f"{bundle.name_of(path)}:{number}", reason
+def _lines(path: Path, named: list[str]) -> list[str]:
+    """The lines of a file without the paths that the recipe names; Markdown escapes signs of names."""
+    text = path.read_text(encoding="utf-8", errors="replace").replace("\\", "")
+    for path_of_recipe in named:
+        text = text.replace(path_of_recipe, "")
+    return text.splitlines()
 
 
 def _named(bundle: Bundle) -> list[str]:
     """The absolute paths that the recipe itself names, the longest first."""
-    data = {str(node.value) for node in outside_paths(bundle.root / "prepare_data.py")}
+    try:
+        data = {str(node.value) for node in outside_paths(bundle.root / "prepare_data.py")}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        data = set()  # it does not compile, which another check has said
     others = {value for stage in bundle.stages for value in stage.decisions.values() if isinstance(value, str)}
     return sorted((name for name in data | others if Path(name).is_absolute()), key=len, reverse=True)
 

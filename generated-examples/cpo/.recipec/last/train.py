@@ -36,7 +36,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "5517b9cd8c363013-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "e87a90ab6be87842-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 70.3
 
@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "cpo")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 

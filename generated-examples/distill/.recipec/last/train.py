@@ -42,7 +42,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "467f12a7c61e55ed-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "62d6bc08d1961076-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 
@@ -51,7 +51,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "distill")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 
@@ -80,7 +80,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         assistant_only_loss=True,
-        train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
+        train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -45,7 +45,7 @@ class Stage:
 STAGES = [
     Stage(
         name="continue-pretrain",
-        format="text",  # 1 of 1 sampled rows have `text`
+        format="text",  # 2 of 2 sampled rows have `text`
         train=[{"path": "data/manual_*.txt"}],
         max_length=2048,  # documents are packed into full blocks of this length
         eval_fraction=0.1,
@@ -178,8 +178,11 @@ def parsed(text: bytes) -> dict:
 
 
 def whole(value: object) -> object:
-    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
     return value
 
 

@@ -36,7 +36,7 @@ from rewards import REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "grpo"
-PLAN = "3eccaad9d58de15c-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "afa8a5073f48165f-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.7
 
@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "grpo")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 
@@ -70,10 +70,10 @@ def training_config(args: argparse.Namespace) -> GRPOConfig:
         bf16=True,
         tf32=True,
         activation_checkpointing=False,
-        loss_type="dapo",  # each token has the same weight, asymmetric clipping, truncated answers are masked
+        loss_type="dapo",  # each token has the same weight, truncated answers are masked
         importance_sampling_level="token",
         scale_rewards="group",
-        epsilon=0.2,
+        epsilon=0.2,  # acts from 2 updates of a generation on; with 1 the ratio of probabilities is 1
         epsilon_high=0.28,
         mask_truncated_completions=True,
         cast_lm_head_to_fp32=False,

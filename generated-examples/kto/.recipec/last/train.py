@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "f0f946a0c7242bda-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "44dcc7633752c869-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 
@@ -44,7 +44,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "kto")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 
@@ -74,7 +74,7 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         beta=0.1,
         loss_type="kto",
         undesirable_weight=2.1,  # undesirable answers are rare, 29% of all, and so weighted they balance the others
-        desirable_weight=1.0,  # desirable answers, 71% of all, balance the weighted others
+        desirable_weight=1.0,  # so weighted, desirable answers, 71% of all, balance undesirable ones of weight 2.1
         disable_dropout=True,
         # shuffled by prepare_data.py; an estimate of the KL needs the order to stay
         train_sampling_strategy="sequential",

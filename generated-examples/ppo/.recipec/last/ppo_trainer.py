@@ -147,7 +147,7 @@ class PPOTrainer(Trainer):
         self.state.num_input_tokens_seen += int(self.accelerator.reduce(attended.sum(), "sum"))
         if self.args.target_kl:
             kl = float(self.accelerator.reduce(divergences.sum(1).mean(), "mean"))
-            self.beta = adapted(self.beta, kl, self.args.target_kl, len(rows) * self.args.world_size)
+            self.beta = adapted(self.beta, kl, self.args.target_kl)
         self.model.train()
         advantages = self.whitened(advantages, mask)
         return Answers(tokens, attended, mask, found["log_probs"], found["estimates"], advantages, returns)

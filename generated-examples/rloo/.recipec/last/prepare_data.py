@@ -155,6 +155,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
             first.setdefault(itself[index], index)
     kept, teaching = sorted(first.values()), sum(teaches)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    count_asked_again(rows.select(kept), stage, counted)
     report["train"] = counted
     if counted["empty"]:
         tell_empty(rows, stage, counted["empty"])
@@ -209,8 +210,11 @@ def parsed(text: bytes) -> dict:
 
 
 def whole(value: object) -> object:
-    """The value, if no text in it holds half a character, which JSON can write and which has no bytes."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
     return value
 
 
@@ -313,9 +317,16 @@ HANDED = ["answer"]  # columns that the rewards read
 
 def judging(row: dict) -> dict:
     """What the rewards read beside the prompt, as JSON: the library would give all rows of a column one type."""
-    if lost := [name for name in HANDED if name not in row]:
-        raise ValueError(f"the row has no {', '.join(lost)}, by which its answers are judged")
+    if lost := [name for name in HANDED if row.get(name) is None]:
+        raise ValueError(f"the row has no value for {', '.join(lost)}, by which its answers are judged")
     return {"judged_by": json.dumps({name: row[name] for name in HANDED})}
+
+
+def count_asked_again(rows: Dataset, stage: Stage, counted: dict) -> None:
+    """Count the rows that repeat the prompt of another row, with something else to judge their answers by."""
+    counted["asked_again"] = again = len(rows) - len({digest(prompt) for prompt in rows["prompt"]})
+    if again:
+        print(f"NOTE: {again} rows of {stage.name} repeat another row's prompt, with another {' or '.join(HANDED)}")
 
 
 def from_prompts(row: dict) -> dict:

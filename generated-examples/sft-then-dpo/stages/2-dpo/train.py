@@ -36,7 +36,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "2c58a8e440bd4b07-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "dbd5c0bfaa3d9559-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 42.9
 
@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "dpo")
-    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
     return parser.parse_args()
 
 

@@ -53,8 +53,8 @@ OFFLOAD = "--offload" in sys.argv  # layers that find no room on the GPUs wait i
 SAMPLES = 5
 NEW_TOKENS = 128
 ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
-# The adapter was trained on the 4-bit base, and a merge into the unquantized base takes the error of 4 bits away from
-# under it; that 5% of the perplexity is tolerated is recipec's choice.
+# The adapter was trained on the 4-bit base, and the base that it is merged into is not quantized, so the rounding
+# errors that it learned to make up for are gone; recipec chose to tolerate 5% of the perplexity.
 MERGE_MAY_COST = 0.05  # nats per token; or 10% of what training gained, where that is more
 
 

@@ -11,10 +11,12 @@ from cpu_stand_in import (
     attention,
     deepspeed_config,
     devices,
+    judging,
     learning,
     loops,
     models,
     training_arguments,
+    witness,
 )
 from cpu_stand_in.imports import AfterImport, Refused
 
@@ -25,7 +27,9 @@ PATCHES = {
     **deepspeed_config.PATCHES,
     **devices.PATCHES,
     **models.PATCHES,
+    **judging.PATCHES,
     **learning.PATCHES,
+    **witness.PATCHES,
 }  # name -> (module, function(module, value))
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from cpu_stand_in.learning import PROBE_TOKENS, _digests, write_counts
+from cpu_stand_in.witness import own_training
 
 
 def arguments(module, values):
@@ -148,4 +149,5 @@ PATCHES = {
     "noted-rows": ("batches", noted_rows),
     "die-after": ("batches", die_after),
     "final-logits": ("checkpoints", final_logits),
+    "witness": ("batches", own_training),
 }

@@ -38,6 +38,14 @@ def four_bit_kernel(module, value):
     module.has_avx512bf16 = lambda: False
 
 
+def rounded_products(module, value):
+    """8-bit layers multiply integers in training too.
+
+    bitsandbytes 0.50 dequantizes the weights there on a CPU, because that is faster, and rounds no input.
+    """
+    module.MatMul8bitFp = module.MatMul8bitLt
+
+
 def unpinned_activations(module, value):
     """Activations that wait on the host do so in plain memory: pinning needs an accelerator."""
     save = module.save_on_cpu
@@ -56,6 +64,7 @@ PATCHES = {
     "planned-parameters": ("preflight", planned_parameters),
     "unpinned-activations": ("transformers.modeling_utils", unpinned_activations),
     "four-bit-kernel": ("bitsandbytes.nn.modules", four_bit_kernel),
+    "rounded-products": ("bitsandbytes.autograd._functions", rounded_products),
     "attention": ("transformers.modeling_utils", attention),
     "hub-data": ("datasets.load", hub_data),
 }

@@ -2,7 +2,7 @@
 # cpu-demo (sft): data, baseline, training and evaluation on this node. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
-QUICK="" # with --max-steps a few rows are evaluated
+QUICK="" # with --max-steps, which Python also takes cut short (--max, --m), a few rows are evaluated
 [[ " $*" != *" --m"* ]] || QUICK=--quick
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

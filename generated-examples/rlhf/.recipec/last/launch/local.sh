@@ -4,7 +4,7 @@
 set -euo pipefail
 # Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
 [[ " $*" != *" --"[or]* ]] || { echo "The bundle has several stages. Give --output-dir and --resume to one stage's train.py." >&2; exit 2; }
-QUICK="" # with --max-steps a few rows are evaluated
+QUICK="" # with --max-steps, which Python also takes cut short (--max, --m), a few rows are evaluated
 [[ " $*" != *" --m"* ]] || QUICK=--quick
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import torch
 
-ADAPTED_AT_MOST = 0.2  # of the difference to the target that the KL's weight answers to (arXiv 1909.08593, section 2.2)
-HORIZON = 10_000  # answers over which it follows (the same)
+KL_GAIN = 0.1  # of the KL's relative distance from its target, in each generation (arXiv 1909.08593, section 2.2)
+KL_ERROR_AT_MOST = 0.2  # of that distance (the same)
 
 
 @dataclass
@@ -61,10 +61,10 @@ def clipped_losses(
     return policy, 0.5 * torch.maximum((values - answers.returns) ** 2, (near - answers.returns) ** 2)
 
 
-def adapted(beta: float, kl: float, target: float, answers: int) -> float:
-    """The weight of the KL after so many answers: higher where they are further from the reference than the target."""
-    error = max(-ADAPTED_AT_MOST, min(ADAPTED_AT_MOST, kl / target - 1))
-    return beta * (1 + error * answers / HORIZON)
+def adapted(beta: float, kl: float, target: float) -> float:
+    """The weight of the KL after a generation: higher where answers are further from the reference than the target."""
+    error = max(-KL_ERROR_AT_MOST, min(KL_ERROR_AT_MOST, kl / target - 1))
+    return beta * (1 + KL_GAIN * error)
 
 
 def distinct_pairs(answers: list[list[int]]) -> float:

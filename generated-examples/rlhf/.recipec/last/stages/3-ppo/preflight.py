@@ -65,7 +65,10 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     finished = told_by(output_dir / "finished.json")
     if resume != "auto" or finished is None or differences(finished, run):
         return False
-    print(f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none.")
+    print(
+        f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none, "
+        "which deletes its checkpoints."
+    )
     return True
 
 
@@ -215,6 +218,7 @@ class RunGuard(TrainerCallback):
         self.compared = 0  # the step at which the time of a step is compared with the plan
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
+        state.compute_steps(args, state.max_steps)  # of a checkpoint, they are those of the run that saved it
         facts = run_facts(self.trainer)
         if args.should_save:
             Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
@@ -275,21 +279,43 @@ class RunGuard(TrainerCallback):
         self.trainer.accelerator.wait_for_everyone()  # until every rank has written its files
         if args.should_save:
             checkpoint = Path(args.output_dir, f"checkpoint-{state.global_step}")
-            write_whole(checkpoint / "run.json", self.run | {"files": sizes(checkpoint)})
+            saved = [checkpoint.parent, *checkpoint.rglob("*")]
+            write_whole(checkpoint / "run.json", self.run | {"files": sizes(checkpoint)}, saved)
         self.pause()
 
     def finish(self) -> None:
         """Mark the saved result as whole: a later launch does not train it again."""
         if self.trainer.args.should_save:
             finished = self.run | {"result": secrets.token_hex(8)}  # a name of its own: two trainings may differ
-            write_whole(Path(self.trainer.args.output_dir, "finished.json"), finished)
+            output_dir = Path(self.trainer.args.output_dir)
+            write_whole(output_dir / "finished.json", finished, result_files(output_dir))
 
 
-def write_whole(marker: Path, run: dict) -> None:
-    """Write a marker that is either there or not, whenever the machine stops."""
+def write_whole(marker: Path, run: dict, marked: list[Path]) -> None:
+    """Write a marker once the disk holds what it marks: a machine that stops leaves a true one, or none."""
     unfinished = marker.with_suffix(".tmp")
     unfinished.write_text(json.dumps(run, indent=2) + "\n")
+    flush([*marked, unfinished])
     unfinished.replace(marker)
+    flush([marker.parent])
+
+
+def flush(paths: list[Path]) -> None:
+    """Wait until the disk holds these files, and the names that folders give to theirs."""
+    for path in paths:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        except OSError:  # some network file systems refuse it for folders
+            if path.is_file():
+                raise
+        finally:
+            os.close(opened)
+
+
+def result_files(output_dir: Path) -> list[Path]:
+    """The files of a result, but run.lock: to open and close it would end this process's lock."""
+    return [path for path in output_dir.iterdir() if path.is_file() and path.name != "run.lock"]
 
 
 def forget_result(output_dir: Path, anew: bool) -> None:

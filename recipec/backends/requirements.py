@@ -1,0 +1,24 @@
+"""requirements.txt of a bundle."""
+
+from __future__ import annotations
+
+from recipec.backends.job import Job
+from recipec.backends.reading import endings_of
+from recipec.backends.trackers import trackers
+from recipec.catalog.stack import requirements
+from recipec.render.traced import Raw, fragment
+from recipec.rules.optimizers import BITSANDBYTES
+
+
+def requirements_of(job: Job) -> list[Raw]:
+    """The pins that the bundle imports, each with the decision that needs it."""
+    needed: dict[str, tuple[str, ...]] = dict.fromkeys(("torch", "transformers", "trl", "accelerate", "datasets"), ())
+    if ".parquet" in endings_of(job):
+        needed |= {"pyarrow": job.ids("data_format")}
+    for stage in job.stages:
+        needed |= dict.fromkeys(stage.adapts.packages, stage.ids("adaptation", "quantization"))
+        if stage.value("optimizer") in BITSANDBYTES:
+            needed |= {"bitsandbytes": stage.ids("quantization", "optimizer")}
+        needed |= dict.fromkeys(stage.engine.packages, stage.ids("strategy"))
+        needed |= dict.fromkeys(trackers(stage), stage.ids("tracker"))
+    return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]

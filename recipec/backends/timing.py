@@ -1,0 +1,64 @@
+"""How long a run takes, as README.md says it: its speed, its parts, its cost, and what no GPU need wait for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from recipec.backends.job import Job, StageJob
+from recipec.backends.launchers import launcher_of
+from recipec.backends.reading import keeps_rows
+from recipec.render.traced import Traced
+from recipec.rules.words import device
+from recipec.units import counted, duration
+
+WORTH_PREPARING_AHEAD = 3600.0  # seconds of all GPUs together: recipec's choice
+
+
+def timing(stage: StageJob) -> dict[str, Any]:
+    """What README.md says of a stage's time; all of it predicted."""
+    plan = stage.plan
+    cost = "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}: {plan.cost_because}"
+    return {
+        "speed": stage.because(_speed(stage), "prediction", "world_size"),
+        "time": stage.because(f"about {duration(round(plan.run_seconds))} for the whole run", "prediction"),
+        "cost": stage.because(cost, "prediction"),
+        "parts": [_row(stage, part.name, part.seconds, part.because) for part in plan.parts],
+    }
+
+
+def _row(stage: StageJob, name: str, seconds: float, because: str) -> Any:
+    """One part of the run, as `recipec plan` has it."""
+    texts = (name, duration(seconds), because)
+    return SimpleNamespace(
+        **{key: stage.because(text, "prediction") for key, text in zip(("name", "time", "because"), texts, strict=True)}
+    )
+
+
+def _speed(stage: StageJob) -> str:
+    """Tokens per second of one device, as preflight.py measures them: those of the rows, not their padding."""
+    each = float(f"{stage.plan.time.tokens_per_second_per_gpu:.2g}")
+    per = f" per {device(stage.on_cpu)}" if stage.value("world_size") > 1 else ""
+    shown = f"{each:,.{0 if each >= 10 else 1}f}"
+    return f"about {shown} tokens per second{per}, without padding, evaluations and saves"
+
+
+def prepared_ahead(job: Job) -> Traced:
+    """How the GPUs are spared the preparation of the data; empty where it takes little of their time."""
+    gpus, seconds = job.facts.machines.gpus, sum(stage.plan.preparation_seconds for stage in job.stages)
+    if job.last.on_cpu or launcher_of(job) is None or gpus * seconds < WORTH_PREPARING_AHEAD:
+        return job.because("", "prediction")
+    text = f"Data preparation takes about {duration(seconds)} (predicted), in which {counted(gpus, 'GPU')} "
+    text += "waits. " if gpus == 1 else "wait. "
+    if keeps_rows(job):
+        text += (
+            "To prepare before you rent them, run `python prepare_data.py` in this folder on a machine without a GPU, "
+            "with the same packages and data files. The launch finds the rows up to date and does not prepare them "
+            "again."
+        )
+    else:
+        text += (
+            "Every launch prepares the rows again, as those of the Hub may have changed. To prepare before you rent "
+            "the GPUs, download the data set and name its files in the recipe."
+        )
+    return job.because(text, "prediction", "gpus", "data_format")

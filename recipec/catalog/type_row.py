@@ -1,0 +1,113 @@
+"""What a row says of a `model_type` of transformers, beyond what its config.json says: keys, defaults and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from recipec.catalog.architecture import Modules
+from recipec.catalog.mixers import Mixer
+
+SPLIT = Modules()
+
+
+class Key(NamedTuple):
+    """A boolean that config.json decides, and the class default for when it does not say."""
+
+    name: str
+    default: bool
+
+
+class MoeType(Struct, frozen=True):
+    """How a mixture-of-experts config names its parts."""
+
+    block: str
+    count: str = "num_experts"
+    count_saved: str = ""  # what save_pretrained of transformers 5 calls it, where that is another name
+    per_token: str = "num_experts_per_tok"
+    intermediate: str = "moe_intermediate_size"
+    shared: str = ""  # key of the shared expert's size, behind a gate of its own
+    shared_count: str = ""  # key of how many experts' width all tokens pass, without a gate
+    beside: bool = False  # every token also passes the plain feed-forward block, without a gate
+    optional: bool = False  # a count of 0 is a model without experts
+    switch: Key | None = None  # None: it has experts
+    norms: int = 0  # beside those of a layer without experts
+    router: str = ""  # a linear module, whose inputs are normed and scaled, as is what it gives an expert
+    dense_first: str = ""  # key of how many first layers have a plain MLP
+    balanced: bool = True  # a loss that TRL runs keeps the load of its experts balanced
+    spread: bool = True  # a run with its experts spread over ranks was verified
+    sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
+    bias: bool = False
+    gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
+    down: str = "experts.down_proj"
+
+
+class Number(NamedTuple):
+    """A number that config.json states, and the class default for when it does not."""
+
+    name: str
+    default: int
+
+
+class MixerType(Struct, frozen=True):
+    """How the config of a hybrid names its layers without attention, and the shape of what they have instead."""
+
+    shape: type[Mixer]
+    layer_type: str  # what layer_types calls these layers
+    fields: Mapping[str, Number]  # field of the shape -> its key
+    every: Number | None = None  # key of the n of which every n-th layer has attention, where layer_types does not say
+    listed: str = ""  # an older key: the places of the layers with attention
+    older: Mapping[str, str] = {}  # names of the kinds in layer_types that transformers renames
+    optional: bool = False  # where all layers have attention there is no mixer
+    expand: Number | None = None  # key of the inner width over the hidden size, which gives the size of a head
+    built: tuple[Key, ...] = ()  # switches that must be as the class has them: other values are refused
+
+
+class WholeType(Struct, frozen=True):
+    """How the config of a model names the heads of its layers without a window, where they differ from the others."""
+
+    head_dim: Number
+    kv_heads: str  # key; it holds where `shares_values` is on
+    shares_values: Key  # keys and values come from one projection
+    by_layer: str  # key of what transformers 5 saves instead of them: layer -> its own sizes
+    unbuilt: tuple[Number | Key, ...]  # switches and sizes whose parts are not built: they are refused
+
+
+class ModelType(Struct, frozen=True):
+    """One row: class names, module names, and the defaults that transformers fills in."""
+
+    decoder_layer: str
+    ties: bool = False  # class default of tie_word_embeddings
+    kv_heads_optional: bool = True  # absent num_key_value_heads means one per attention head
+    head_dim: int | None = None  # class default; None: hidden_size / num_attention_heads
+    qkv_bias: bool | Key = False
+    output_bias: bool | Key = False
+    mlp_bias: bool | Key = False
+    norm_bias: bool = False
+    qk_norm: str | None = None
+    qk_norm_switch: Key | None = None  # None: it has these norms wherever the row names them
+    sinks: bool = False
+    output_gate: bool = False  # the query projection also gives a gate for attention's output
+    norms_in_fp32: bool = False  # its norms multiply with their weight before they round to the compute type
+    softcap: bool = False  # attention scores are soft-capped
+    leaks: bool = False  # its mask is built without position ids: examples that share a row attend to each other
+    values_normed: bool = False  # a norm without a weight over each value head
+    gated: bool = True
+    norms: int = 2
+    windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
+    window: int | None = None  # class default of sliding_window
+    layers_differ: bool = False  # the class reads layer_types
+    full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
+    pattern_key: str = ""  # an older key for the same
+    whole: WholeType | None = None
+    intermediate: str = "intermediate_size"  # key of the feed-forward block's width
+    adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off
+    modules: Modules = SPLIT
+    mixer: MixerType | None = None
+    moe: MoeType | None = None
+    sounds_balanced: bool = False  # its configuration has a loss for the balance of experts that TRL 1.16 cannot run
+    scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
+    buffers: bool = False  # its checkpoint holds buffers beside its parameters
+    renamed_on_save: bool = False  # save_pretrained writes other names of parameters, of experts where it may have them

@@ -1,0 +1,43 @@
+"""The training step of a stage as the estimates see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recipec.axes.loops import LOOPS
+from recipec.axes.models import TEACHER
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.workload import Workload, adapter_shape
+from recipec.facts import Facts
+from recipec.planner.search.context import settled_method
+from recipec.rules.core import Ledger
+
+
+def _judges(value: Mapping[str, Any], facts: Facts) -> tuple[Architecture, ...]:
+    """The reward models that are kept beside the policy: those of the recipe, or one that is trained from its model."""
+    trained = [facts.model.architecture] * ("judge" in value)
+    return (*trained, *(judge.model.architecture for judge in facts.rewards.models))
+
+
+def work_of(ledger: Ledger, facts: Facts) -> Workload:
+    """One training step as the estimates see it."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    method = settled_method(ledger.decisions)
+    return Workload(
+        objective=value["stage"],
+        own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
+        seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0) + value.get("virtual_tokens", 0),
+        lora=adapter_shape(facts.model.architecture, value),
+        teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
+        judges=_judges(value, facts) if method.earns else (),
+        head=LOOPS[value["loop"]].head if "loop" in value else "",
+        written_tokens=value.get("max_new_tokens", 0),
+        updates=value.get("updates", 1),
+        answer_passes=value.get("answer_passes", 1),
+        padded=not value["packing"],
+        compiled=value["compile"],
+        decays=value["weight_decay"] > 0,
+        sync_each_batch=True,
+        on_cpu=facts.gpu.kind == "cpu",
+    )

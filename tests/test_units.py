@@ -1,0 +1,18 @@
+"""Sizes and times as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipec.units import GIB, KIB, MIB, gib
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        *((0, "0.0 GiB"), (60 * KIB, "60 KiB"), (18 * MIB, "18 MiB"), (51 * MIB, "51 MiB")),
+        *((52 * MIB, "0.1 GiB"), (1536 * GIB, "1,536.0 GiB")),
+    ],
+)
+def test_no_size_is_told_as_nothing(size_bytes: int, text: str) -> None:
+    assert gib(size_bytes) == text
