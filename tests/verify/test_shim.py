@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from recipec.verify.process import clean_environment
-from recipec.verify.sandbox import SHIM
+from recipec.verify.sandbox import SHIM, free_port
 
 CONFIG = """
 from transformers import TrainingArguments
@@ -129,6 +129,34 @@ def test_a_patch_changes_what_the_library_does(tmp_path: Path, name: str) -> Non
         assert without in stock.stdout, stock.stderr
     patched = run(script, patches, tmp_path)
     assert expected in patched.stdout, patched.stderr
+
+
+GATHERS = """
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+distributed.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (2,))
+for _ in range(40):
+    given, gathered = torch.ones(1000), torch.empty(2000)
+    given.note = gathered.note = object()
+    distributed.all_gather_into_tensor(gathered, given, async_op=True)
+del given, gathered
+distributed.destroy_process_group()
+"""
+
+
+def test_ranks_end_well_whose_threads_still_hold_tensors(tmp_path: Path) -> None:
+    """Without the wait at the end both are aborted."""
+    environment = clean_environment(tmp_path) | {"PYTHONPATH": str(SHIM), "CPU_STAND_IN": "{}", "WORLD_SIZE": "2"}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, "-W", "ignore", "-c", GATHERS]
+    ranks = [
+        subprocess.Popen(command, env=environment | {"RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    ends = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], ends
 
 
 def test_arguments_of_one_script_are_not_another_s(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cpu_stand_in import (
     learning,
     loops,
     models,
+    processes,
     training_arguments,
     witness,
 )
@@ -41,5 +42,6 @@ def install(text: str) -> None:
             if module in sys.modules:
                 patch(sys.modules[module], value)
             wanted[module].append((patch, value))
+    processes.leave_slowly()
     sys.meta_path.insert(0, AfterImport(wanted))
     sys.meta_path.insert(0, Refused("recipec"))
