@@ -9,17 +9,7 @@ from recipec.axes.adaptations import ADAPTATIONS, NO_REFERENCE, Adaptation
 from recipec.axes.agreement.hyperparameters import not_changeable, of_all_own, of_hyperparameters
 from recipec.axes.agreement.names import repeated, unknown
 from recipec.axes.kinds import KINDS
-from recipec.axes.method import (
-    AUTO_CLASSES,
-    HEADS,
-    LOSS_OUTPUTS,
-    LOSSES,
-    PACKINGS,
-    PROOFS,
-    SAMPLINGS,
-    SCORES,
-    Method,
-)
+from recipec.axes.method import AUTO_CLASSES, HEADS, LOSS_OUTPUTS, LOSSES, PACKINGS, PROOFS, SAMPLINGS, SCORES, Method
 from recipec.axes.methods import METHODS
 from recipec.axes.models import MODELS, POLICY, REFERENCE
 from recipec.axes.row_formats import ROW_FORMATS

@@ -1,6 +1,7 @@
 """Group relative policy optimization: several answers to each prompt, judged by rewards, compared with each other."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 from recipec.axes.variants import VARIANTS
 
 _PAPER = "DeepSeekMath (arXiv 2402.03300, 2024)"
@@ -131,7 +132,7 @@ GRPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=True,
+    generator="transformers",
     judge="",
     passes=(_REFERENCE, _POLICY),
     loss="advantages_near",
