@@ -1,5 +1,6 @@
 """Group relative policy optimization: several answers to each prompt, judged by rewards, compared with each other."""
 
+from recipec.axes.generators import GENERATORS, TRANSFORMERS
 from recipec.axes.hyperparameters import Default, Own
 from recipec.axes.method import Method, Pass
 from recipec.axes.variants import VARIANTS
@@ -109,6 +110,46 @@ TEMPERATURE = Own(
     page="Temperature of generation: what the logits are divided by while answers are written.\n\n"
     "It is 1: answers are then drawn from the very probabilities that are learned. TRL scores answers at the same "
     "temperature, but without top-p, top-k, min-p and repetition penalties, so these are written out as off.",
+)
+ENGINE = Own(
+    id="RL-020",
+    name="generator",
+    key="generation.engine",
+    argument="use_vllm",
+    of_trainer=False,
+    elsewhere={"trl": ("use_vllm", "vllm_mode"), "axolotl": ("vllm",), "typed": ("vllm", "vllm_colocate")},
+    title="Engine of generation",
+    description="What writes the answers during training.",
+    formula="",
+    value=TRANSFORMERS.name,
+    because="it writes with the very weights that learn and needs no package; vLLM writes many times faster where "
+    "answers are long, and its share of this plan was never measured on a GPU",
+    source="; ".join(row.source for row in GENERATORS.values()),
+    accepts=None,
+    above=None,
+    closed=False,
+    whole=False,
+    most=None,
+    values={row.name: row.means for row in GENERATORS.values()},
+    changes={name: {"generator": name} for name in GENERATORS},
+    watch="reward: as with transformers; with vLLM, sampling/sampling_logp_difference/mean is near 0, or its copy "
+    "computes otherwise than the training",
+    page="Engine of generation: what writes the answers that are learned from.\n\n"
+    "| | transformers | vLLM |\n|---|---|---|\n"
+    "| weights | those that learn | a copy, sent anew before each generation |\n"
+    "| keys and values | copied with every token, all answers at once | stay in place |\n"
+    "| a batch ends | with its longest answer | an answer that ends makes room for the next |\n"
+    "| each token | hundreds of launches of kernels | one launch of a recorded graph |\n"
+    "| probabilities | those that are learned | its own; how far they differ is corrected |\n\n"
+    "With vLLM, train.py lets it run on the GPUs that train, where it sleeps while the model learns: its weights and "
+    "its cache are given back (sleep level 2). The plan counts its copy of the weights, keys and values of all answers "
+    "at their longest and the buffers of its first run, and train.py reserves that share of the GPU. Each token's "
+    "weight in the loss is the ratio of the two probabilities, at most 2 (truncated importance sampling).\n\n"
+    "With LoRA, TRL merges the adapter into the base for every generation and subtracts it again, after which a base "
+    "in bf16 is not what it was. `merged_weights.py` of the bundle sends the merged weights and leaves the base alone. "
+    "A quantized base is refused (BAD-160), as vLLM would have to write with other weights than those that learn.\n\n"
+    "Here vLLM itself was never run: verification trains with a stand-in that takes the weights which vLLM would get "
+    "and writes the answers with them.",
 )
 
 GRPO = Method(
@@ -257,6 +298,7 @@ GRPO = Method(
         ),
         MAX_NEW_TOKENS,
         TEMPERATURE,
+        ENGINE,
         Own(
             id="RL-006",
             name="updates",
