@@ -13,6 +13,7 @@ MERGED = "merged_weights"  # the file of the bundle that adds adapters to the we
 # The most that a token counts of which the copy is too sure: truncated importance sampling as VeRL's and TRL's recipes
 # have it (TRL 1.16 docs/source/paper_index.md, "Your Efficient RL Framework Secretly Brings You Off-Policy RL").
 MOST_RATIO = 2.0
+_OF_LENGTH = "max_length", "max_new_tokens", "generator"
 
 
 def generator_arguments(stage: StageJob) -> Iterator[Arg]:
@@ -25,7 +26,7 @@ def generator_arguments(stage: StageJob) -> Iterator[Arg]:
     yield Arg("vllm_mode", "colocate", ids, "on the GPUs that train")
     yield Arg("vllm_enable_sleep_mode", True, ids, "gives its memory back while the model learns")
     yield stage.arg("vllm_gpu_memory_utilization", "generator_share", note=True)
-    yield Arg("vllm_max_model_length", longest, stage.ids("max_length", "max_new_tokens"), "a prompt and its answer")
+    yield Arg("vllm_max_model_length", longest, stage.ids(*_OF_LENGTH), "a prompt and its answer")
     yield Arg("vllm_importance_sampling_correction", True, ids, "its probabilities are not quite those that learn")
     yield Arg("vllm_importance_sampling_mode", "token_truncate", ids)
     yield Arg("vllm_importance_sampling_clip_max", MOST_RATIO, ids)
