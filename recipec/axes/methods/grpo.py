@@ -119,11 +119,11 @@ ENGINE = Own(
     of_trainer=False,
     elsewhere={"trl": ("use_vllm", "vllm_mode"), "axolotl": ("vllm",), "typed": ("vllm", "vllm_colocate")},
     title="Engine of generation",
-    description="What writes the answers during training.",
+    description="Generation engine: the library that samples the answers during training.",
     formula="",
     value=TRANSFORMERS.name,
-    because="it writes with the very weights that learn and needs no package; vLLM writes many times faster where "
-    "answers are long, and its share of this plan was never measured on a GPU",
+    because="it writes with the very weights that learn and needs no package; `vllm` writes several times faster, but "
+    "what recipec plans for it was never measured on a GPU",
     source="; ".join(row.source for row in GENERATORS.values()),
     accepts=None,
     above=None,
