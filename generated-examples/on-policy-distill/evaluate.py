@@ -197,7 +197,7 @@ def learned_logits(
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
     kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
     end = max(kept, default=0) + 1  # what follows foretells no learned token
-    # No token attends to padding, which stands behind it: without a mask, attention is faster.
+    # Padding stands behind the tokens, and no token attends to what follows it: no mask is needed.
     logits = model(input_ids=ids[:, :end], logits_to_keep=kept, use_cache=False).logits
     return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
 
