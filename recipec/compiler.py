@@ -72,7 +72,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         check_limits(loaded, facts.model.licence, plan, report, fewer)
         check_templates(loaded, plan, facts, report)
         if sound:
-            warn(loaded, facts.model, plan, report)
+            beside = {role: other.model for role, other in facts.others.items()}
+            warn(loaded, facts.model, beside, plan, report)
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
     allowed = loaded.allowed() if loaded else {}

@@ -33,6 +33,13 @@ def test_a_student_is_said_to_learn_thoughts_alone(tmp_path: Path) -> None:
     assert "never what follows it" in found.notes[0] and "cut answers earn" not in found.notes[0]
 
 
+def test_a_student_without_thoughts_learns_those_of_its_teacher(tmp_path: Path) -> None:
+    (found,) = warned(tmp_path, "on-policy-distill", "Qwen/Qwen3-4B-Base", alignment__teacher="Qwen/Qwen3-8B")
+    assert "teacher Qwen/Qwen3-8B thinks" in found.title and "without a thought" in found.help[0]
+    plain = "Qwen/Qwen3-30B-A3B-Instruct-2507"
+    assert not warned(tmp_path, "on-policy-distill", "Qwen/Qwen3-4B-Base", alignment__teacher=plain)
+
+
 def test_answers_long_enough_for_a_thought_are_not_warned_about(tmp_path: Path) -> None:
     assert warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 2047})
     assert not warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 2048})

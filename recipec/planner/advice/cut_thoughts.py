@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from recipec.axes import METHODS
 from recipec.axes.variants import VARIANTS
 from recipec.catalog.models import Model
@@ -15,26 +17,54 @@ _ENOUGH = 4096
 _REASONING = "reasoning"  # the purpose of models that have no other mode
 
 
-def cut_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
-    """Report too few tokens for the answers of a model that thinks before it answers (W0525)."""
-    if not METHODS[stage.stage.name].generates or not _thinks(model, stage):
+def cut_thoughts(
+    loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], stage: StagePlan, report: Report
+) -> None:
+    """Report too few tokens for answers of, or like those of, a model that thinks before it answers (W0525)."""
+    method = METHODS[stage.stage.name]
+    if not method.generates or stage.decisions["max_new_tokens"].value >= LEAST_TOKENS:
         return
+    if _thinks(model, stage):
+        report.add(_cut(loaded, model, stage))
+        return
+    teachers = [others[role] for role in method.needs_vocabulary_of if role in others]
+    for teacher in (teacher for teacher in teachers if _in_thoughts(teacher, stage)):
+        report.add(_taught(loaded, teacher, stage))
+
+
+def _cut(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagnostic:
     most = stage.decisions["max_new_tokens"].value
-    if most >= LEAST_TOKENS:
-        return
     label = Label(_place(loaded, stage), f"an answer has at most {most:,} tokens")
     help = [f"set `alignment.generation.max_new_tokens = {_ENOUGH}` or more; longer answers need more memory and time"]
     if model.purpose != _REASONING:
         help.append('or set `reasoning = "off"` under [data]: prompts then end with an empty thought')
     title = f"{model.name} thinks before it answers, and its answers may be cut inside the thought"
-    report.add(Diagnostic("W0525", title, (label,), tuple(help), (_note(stage),)))
+    return Diagnostic("W0525", title, (label,), tuple(help), (_note(stage),))
+
+
+def _taught(loaded: LoadedRecipe, teacher: Model, stage: StagePlan) -> Diagnostic:
+    """Of a student that does not think by itself."""
+    most = stage.decisions["max_new_tokens"].value
+    label = Label(_place(loaded, stage), f"an answer has at most {most:,} tokens")
+    help = (
+        "take a teacher that answers without a thought",
+        f"or set `alignment.generation.max_new_tokens = {_ENOUGH}` or more; longer answers need more memory and time",
+    )
+    title = (
+        f"the teacher {teacher.name} thinks before it answers, and the student's answers may be cut inside a thought"
+    )
+    return Diagnostic("W0525", title, (label,), help, (_note(stage),))
 
 
 def _thinks(model: Model, stage: StagePlan) -> bool:
     """Whether the model that the stage begins with thinks, unless the recipe turns that off."""
+    own = stage.decisions["template"].value == "model" and stage.stage.starts_from is None
+    return own and _in_thoughts(model, stage)
+
+
+def _in_thoughts(model: Model, stage: StagePlan) -> bool:
+    """Whether a model begins its answers with a thought where no recipe says otherwise."""
     decided, template = stage.decisions, model.template
-    if decided["template"].value != "model" or stage.stage.starts_from is not None:
-        return False
     two_modes = model.kind == "chat" and template is not None and template.empty_thought and not template.quiet
     return model.purpose == _REASONING or (two_modes and decided["reasoning"].value != OFF)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil, log
 
 from recipec.axes import ADAPTATIONS, METHODS
@@ -30,7 +30,7 @@ WANTED_TOKENS = 10**12  # docs/rule-books/001.md, Step 1
 TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla", arXiv 2203.15556)
 
 
-def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
+def warn(loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], plan: Plan, report: Report) -> None:
     """Report W05xx of a finished plan."""
     _slow_network(loaded, plan, report)
     _few_cores(loaded, plan, report)
@@ -38,7 +38,7 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         empty_thoughts(loaded, model, stage, report)
-        cut_thoughts(loaded, model, stage, report)
+        cut_thoughts(loaded, model, others, stage, report)
         _too_long(loaded, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
