@@ -145,7 +145,8 @@ def _before_rows(values: Document) -> str:
 
 def _on_experts(values: Document) -> str:
     rank = values.get("lora_expert_rank")
-    return f", {rank} on each expert" if rank else ""
+    frozen = ", the MLP beside the experts frozen" if values.get("shared_mlp") else ""
+    return f", {rank} on each expert{frozen}" if rank else ""
 
 
 def _nodes(choice: Document, values: Document) -> str:

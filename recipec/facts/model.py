@@ -259,7 +259,12 @@ def _per_token(shape: Architecture, source: str) -> list[Decision]:
     """How many experts a token passes, in a model that has some."""
     if shape.moe is None:
         return []
-    return [known("experts_per_token", shape.moe.per_token, _experts(shape), "model", source=source)]
+    shared = shape.moe.shared_intermediate_size
+    beside = f"an MLP of {shared} features beside them" if shared else "no MLP beside them"
+    return [
+        known("experts_per_token", shape.moe.per_token, _experts(shape), "model", source=source),
+        known("shared_mlp", bool(shared), beside, "model", source=source),
+    ]
 
 
 def _experts(shape: Architecture) -> str:

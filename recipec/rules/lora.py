@@ -140,7 +140,8 @@ def lora_targets(moe: bool) -> Choice:
     added little to the others. TRL repeated it. So recipec adapts attention and every expert there. Their fused weights
     are reached by name (`target_parameters` of PEFT), which has a price: PEFT builds the adapted weights of a layer in
     every forward pass, and the plan counts them. PEFT's own "all-linear" would also train the router, whose balance is
-    not to change, and cannot reach a shared expert; both stay frozen.
+    not to change; it stays frozen, and so does an MLP beside the experts (a shared expert), for which recipec's plans
+    have no adapters yet.
 
     `targets = "attention"` adapts attention alone. A list names modules, and of the experts `experts.gate_up_proj` and
     `experts.down_proj`. Servers differ in what they load of adapters on experts: serve what merge_adapter.py writes.

@@ -38,8 +38,9 @@ def _targets(stage: StageJob) -> Iterator[Arg]:
     yield Arg("target_modules", _listed(lora.targets), stage.ids("lora_targets"), why)
     if not lora.experts:
         return
-    ids = stage.ids("lora_targets", "lora_experts", "model")
-    yield Arg("target_parameters", list(lora.experts), ids, "all experts; the router is frozen")
+    ids, moe = stage.ids("lora_targets", "lora_experts", "model"), stage.job.facts.model.architecture.moe
+    frozen = "the router and the MLP beside them are" if moe and moe.shared_intermediate_size else "the router is"
+    yield Arg("target_parameters", list(lora.experts), ids, f"all experts; {frozen} frozen")
     if lora.expert_rank != rank:
         alpha = stage.value("lora_alpha") * lora.expert_rank / rank
         ids = stage.ids("lora_expert_rank", "lora_experts", "lora_alpha", "lora_rank")
@@ -49,9 +50,13 @@ def _targets(stage: StageJob) -> Iterator[Arg]:
         )
 
 
+_WARNED = "PEFT warns that no module has these names, and applies them to the parameters"
+
+
 def _why_rank(stage: StageJob) -> str:
+    """Why it is that, and what PEFT 0.21.2 prints of it (run: the rank is applied)."""
     decision = stage.plan.decisions["lora_expert_rank"]
-    return "" if decision.origin == "recipe" else decision.because
+    return _WARNED if decision.origin == "recipe" else f"{decision.because}; {_WARNED}"
 
 
 def _listed(targets: str | tuple[str, ...]) -> Any:

@@ -16,6 +16,8 @@ def adapted_experts(targets: Decision, architecture: Architecture) -> Decision:
     _, found = targeted(targets.value, *has)
     none = "`train.lora.targets` names none" if architecture.moe else "a dense model has no experts"
     because = "the fused parameters of the experts, which are no linear modules" if found else none
+    if found and architecture.moe and architecture.moe.shared_intermediate_size:
+        because += "; the MLP beside them, which every token passes, stays frozen"
     return Decision("lora_experts", found, because, inputs=(targets.id, "moe"), origin="planner")
 
 
