@@ -113,10 +113,19 @@ def loading(weights_bytes: int, saved_bytes: int, rates: Rates) -> RunPart:
     return RunPart("loading", seconds, because)
 
 
-def tokenization(rows: Rows, processes: int, rates: Rates) -> RunPart:
-    """The trainer's own pass over the rows before its first step; other ranks wait for the first."""
+def tokenization(rows: Rows, processes: int, rates: Rates, token_bytes: int) -> RunPart:
+    """The trainer's own pass over the rows before its first step; other ranks wait for the first.
+
+    It writes `token_bytes` of a token into the cache of `datasets`, which takes longer than computing them where many
+    processes share one disk.
+    """
     because = f"the trainer, in {processes} processes" if processes > 1 else "the trainer, in one process"
-    return RunPart(TOKENIZATION, rows.count * rows.tokens_each * rates.seconds_per_token / processes, because)
+    tokens = rows.count * rows.tokens_each
+    written = round(tokens * token_bytes)
+    computing, writing = tokens * rates.seconds_per_token / processes, written_seconds(written, rates)
+    if writing > computing:
+        because += f", which writes {gib(written)} at {rates.told('written_bytes_per_second')}"
+    return RunPart(TOKENIZATION, max(computing, writing), because)
 
 
 def reference(seconds: float) -> RunPart:

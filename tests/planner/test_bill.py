@@ -9,7 +9,7 @@ import pytest
 from compiling import BASES, compiled, with_key, without
 from msgspec.structs import replace
 
-from recipec.estimate.whole_run import Rates, checkpoints
+from recipec.estimate.whole_run import Rates, Rows, checkpoints, rates_of, tokenization
 from recipec.planner.plan import StagePlan
 
 NODES = {"gpu": "h100", "gpus_per_node": 8, "nodes": 64, "host_memory_gib": 4_000}
@@ -165,3 +165,11 @@ def test_what_failures_repeat_is_in_the_bill_of_long_runs_on_many_gpus(tmp_path:
     assert part.because.startswith(f"{hours / 50_700:.2g} expected on ")
     saves = int(next(part for part in many.parts if part.name == "checkpoints").because.split()[0].replace(",", ""))
     assert part.seconds >= hours / 50_700 * seconds(many)["training steps"] / saves / 2 * 0.99
+
+
+def test_many_processes_wait_for_the_disk_that_they_write_to() -> None:
+    """Few tokens a second are computed in one process; 64 of them compute more than 1 GB/s takes."""
+    rows, rates = Rows(count=10**6, tokens_each=1000, evaluated=1, tested=1), rates_of(None)
+    one, many = (tokenization(rows, processes, rates, 45) for processes in (1, 64))
+    assert one.seconds == pytest.approx(1e9 * rates.seconds_per_token) and "writes" not in one.because
+    assert many.seconds == pytest.approx(45.0) and "writes 41.9 GiB at an assumed 1 GB/s" in many.because

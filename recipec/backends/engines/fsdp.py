@@ -88,7 +88,7 @@ def _unrounded(run: Placement) -> Part:
         before_trainer=lines(
             ids,
             "# accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits;",
-            f"# gradients are summed over the ranks in {run.layout.precision}, half the traffic of fp32, and kept in fp32",
+            f"# gradients are summed over the ranks in {run.layout.precision}, with half of fp32's traffic",
             f"policy = MixedPrecisionPolicy(param_dtype={dtype}, reduce_dtype={dtype})",
             'config.fsdp_plugin_args = {"mixed_precision_policy": policy}',
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from recipec.axes import METHODS
 from recipec.estimate import whole_run
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
@@ -35,7 +36,7 @@ def bill(
     yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
     yield from _models(facts, needs, rates, first)
     yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)
-    yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
+    yield whole_run.tokenization(rows, tokenizing_processes(value), rates, METHODS[value["stage"]].cached_bytes)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
     written = chosen.time.terms.get("generation", 0.0)
