@@ -331,7 +331,7 @@ def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
     held, preferred = train_format(data).value, preference_format(data).value
     level = loaded.recipe.alignment.kl_control or "low"
     method = goal.alignment_method(task, preferred, level).value if named in (None, AUTO) else named
-    return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS))).value
+    return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS)), [*data]).value
 
 
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:

@@ -91,7 +91,8 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     task, held = facts.decisions["task"], train_format(facts.data)
     preferred = ledger.record(preference_format(facts.data))
     method = ledger.decide(goal.alignment_method, task, preferred, facts.decisions["kl_control"])
-    names = ledger.decide(goal.stages, task, held, preferred, method, facts.decisions["has_reward"]).value
+    given = facts.decisions["has_reward"], facts.decisions["data_sections"]
+    names = ledger.decide(goal.stages, task, held, preferred, method, *given).value
     return ledger, list(_in_order(names))
 
 
