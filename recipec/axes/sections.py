@@ -29,7 +29,7 @@ SECTIONS = {
             name="domain_text",
             title="Text of the domain",
             description="Raw text of a domain that the model does not know: a stage of continued pretraining learns it "
-            "before the stages of the task. Same forms as `train`.",
+            "before the stages of the task, which start from its result. Same forms as `train`.",
             examples=("data/manuals/*.txt",),
         ),
         DataSection(

@@ -22,6 +22,7 @@ from recipec.planner.advice.idle import roomier, work_for_idle
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
+from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.options import options
 from recipec.planner.advice.rejected import (
@@ -109,6 +110,8 @@ def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    domain = left_to_learn(facts.decisions["new_domain"], stage, stages)
+    facts = replace(facts, decisions={**facts.decisions, domain.id: domain})
     goals = goals if method.earns else tuple(map(_watched_by_losses, goals))
     rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
     if facts.adapter is None or stage is not stages[0]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes import COMMON_SECTION, SECTIONS, methods_of, stages_of
+from recipec.axes import COMMON_SECTION, SECTIONS, earlier, methods_of, stages_of
 from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import either
@@ -27,8 +27,15 @@ def missing_data(written: Written) -> Iterator[Diagnostic]:
         return
     key = own[0] if own else COMMON_SECTION
     label = written.label(("data",), f"needs `{key}`")
-    help = f'for example {key} = "{SECTIONS[key].examples[0]}"'
-    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), (help,))
+    help = [f'for example {key} = "{SECTIONS[key].examples[0]}"', *_alone(written)]
+    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), tuple(help))
+
+
+def _alone(written: Written) -> Iterator[str]:
+    """The tasks of stages that could run alone, of those that go before others: the recipe has their rows."""
+    for row in earlier(methods_of(written.get("goal", "task"))):
+        if row.section != COMMON_SECTION and written.has("data", row.section):
+            yield f'or set `goal.task = "{row.task}"`: {row.title} alone, on `data.{row.section}`'
 
 
 def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
