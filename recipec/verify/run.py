@@ -28,7 +28,7 @@ from recipec.verify.sizes import RUN_STEPS, batch_of
 from recipec.verify.steps import check_steps
 from recipec.verify.substitutions import Situation, merged, substitutions
 
-LIMIT_SECONDS = 300.0
+LIMIT_SECONDS = 300.0  # of a stage: its evaluations, training and merging
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
 ROWS = 160
 MOST_MACHINES = 2  # that are played here
@@ -86,8 +86,9 @@ class Rehearsal(Struct, frozen=True):
     @property
     def limit_seconds(self) -> float:
         """Far above what a run takes on two cores."""
-        deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in self.sandbox.bundle.stages)
-        return LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
+        stages = self.sandbox.bundle.stages
+        deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in stages)
+        return len(stages) * LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
 
 
 def ranks_for(bundle: Bundle, asked: int | None) -> int:
