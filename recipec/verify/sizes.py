@@ -9,6 +9,9 @@ from recipec.verify.bundle import Bundle, BundleStage
 
 RUN_STEPS = 6
 LEARN_STEPS = 24
+# Steps of an adapter on weights that learned other rows by heart in full: these are large, and it moves them little
+# (SFT behind continued pretraining of every weight: 55% of the first loss was left after 24).
+LEARN_AFTER_FULL = 48
 LEARN_FROM_REWARDS = 48  # steps: rewards of sampled answers say less than labels
 LEARN_GENERATIONS = 12  # whose rewards are compared where several steps share one
 CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
