@@ -106,10 +106,15 @@ def _in_order(names: Sequence[str]) -> Iterator[Stage]:
         start = start if name == judge else name
 
 
+_OVERFLOW = ("data", "overflow")  # drops or cuts rows with answers: a stage of raw text before them keeps all of it
+
+
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    if method.of_text and stage is not stages[-1] and loaded.value(*_OVERFLOW) != "split":
+        wishes = {key: wish for key, wish in wishes.items() if key != ".".join(_OVERFLOW)}
     domain = left_to_learn(facts.decisions["new_domain"], stage, stages)
     facts = replace(facts, decisions={**facts.decisions, domain.id: domain})
     goals = goals if method.earns else tuple(map(_watched_by_losses, goals))
@@ -322,7 +327,8 @@ def _beside_last(decision: Decision, loaded: LoadedRecipe, last: str) -> Decisio
     """A decision of an earlier stage, with what the recipe sets for the last one alone."""
     section, _, name = decision.key.partition(".")
     name = name.rpartition(".")[2]
-    if section != "train" or name not in LAST_STAGE_ONLY or not loaded.is_set(section, name) or decision.where:
+    limited = name in LAST_STAGE_ONLY if section == "train" else (section, name) == _OVERFLOW
+    if not limited or not loaded.is_set(section, name) or decision.where:
         return decision
     told = f"what {loaded.where(section, name)} sets is for the last stage, {last}"
     return replace(decision, because=f"{decision.because}; {told}")
