@@ -47,7 +47,8 @@ def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
         return
     labels = (written.label(method, "no preference stage"), written.label(("data", held[0]), "all the data there is"))
     title = f"`alignment.method = none` with data.{held[0]} only: no stage is left"
-    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in stages_of(task, NO_ALIGNMENT)]
+    able = [row for row in stages_of(task, NO_ALIGNMENT) if row.section == COMMON_SECTION]
+    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in able]
     yield Diagnostic("E0401", title, labels, (", or ".join([f"use method = {either(named)}", *first]),))
 
 
@@ -102,17 +103,25 @@ def _is_drawn(written: Written, part: str) -> bool:
     return bool(share) if share is not None else not written.has("data", part)
 
 
+# Keys of a source -> why it has none of them where its rows are held out.
+_OF_LEARNED = {
+    "weight": "each row is read once",
+    "tokens_per_example": "held-out rows are taken to be as long as those that are learned",
+}
+
+
 def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
-    """A weight says how often rows are learned; those of data.eval and data.test are not."""
+    """How often rows are learned, and how long they are, is said of those that are learned alone."""
     for part in ("eval", "test"):
         given = written.get("data", part)
         listed = isinstance(given, list)
         for index, source in enumerate(given if listed else [given]):
-            if isinstance(source, dict) and "weight" in source:
-                place = ("data", part, index, "weight") if listed else ("data", part, "weight")
-                label = written.label(place, "each row is read once")
-                title = f"`weight` has no effect in data.{part}"
-                yield Diagnostic("E0401", title, (label,), ("remove it",))
+            for key in _OF_LEARNED if isinstance(source, dict) else ():
+                if key in source:
+                    place = ("data", part, index, key) if listed else ("data", part, key)
+                    label = written.label(place, _OF_LEARNED[key])
+                    title = f"`{key}` has no effect in data.{part}"
+                    yield Diagnostic("E0401", title, (label,), ("remove it",))
 
 
 def listed_twice(written: Written) -> Iterator[Diagnostic]:
