@@ -83,8 +83,8 @@ def _stated(
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
-    """The rows of all sources; None where one is neither read nor counted by the recipe, or it states all rows."""
-    seen = all(source.sample or source.given.examples for source in sources) and not states_rows(loaded)
+    """The rows of all sources; None where one is not read at compile time, or where the recipe states the rows."""
+    seen = all(source.sample for source in sources) and not states_rows(loaded)
     return rounded(sum(map(_count, sources))) if seen else None
 
 

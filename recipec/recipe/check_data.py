@@ -106,12 +106,13 @@ def _is_drawn(written: Written, part: str) -> bool:
 # Keys of a source -> why it has none of them where its rows are held out.
 _OF_LEARNED = {
     "weight": "each row is read once",
+    "examples": "held-out rows are counted where the files are read",
     "tokens_per_example": "held-out rows are taken to be as long as those that are learned",
 }
 
 
 def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
-    """How often rows are learned, and how long they are, is said of those that are learned alone."""
+    """How often rows are learned, how many and how long they are, is said of those that are learned alone."""
     for part in ("eval", "test"):
         given = written.get("data", part)
         listed = isinstance(given, list)

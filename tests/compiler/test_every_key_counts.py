@@ -270,7 +270,8 @@ OWN: dict[str, dict[str, Any]] = {
     "data.preferences": {"format": "unpaired-preference", "columns": {"chosen": "better"}},
     "data.prompts": {"columns": {"prompt": "question"}},
 }
-_HELD_OUT = ("data.eval", "data.test")  # whose rows are read once, so that a weight is refused
+_HELD_OUT = ("data.eval", "data.test")
+_OF_LEARNED = ("weight", "format", "examples", "tokens_per_example")  # refused there, or that of the learned sources
 _ONE_FORMAT = ("data.domain_text", "data.prompts")  # there is one way alone to write them
 
 
@@ -280,9 +281,7 @@ _ONE_FORMAT = ("data.domain_text", "data.prompts")  # there is one way alone to 
         (part, key)
         for part in SOURCES
         for key in ("path", "hub", *SOURCE)
-        if not (
-            part in _HELD_OUT and key in ("weight", "format", "tokens_per_example")
-        )  # which are those of sources that are learned
+        if not (part in _HELD_OUT and key in _OF_LEARNED)
         if not (part in _ONE_FORMAT and key == "format")
     ],
 )
