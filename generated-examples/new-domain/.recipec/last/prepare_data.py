@@ -113,9 +113,8 @@ def main() -> None:
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
-    tokenizer = with_new_tokens(AutoTokenizer.from_pretrained("Qwen/Qwen2.5-3B"))
-    own_template = tokenizer.get_chat_template().removesuffix("\n")
-    tokenizer.chat_template = (BUNDLE / "marked_template.jinja").read_text().replace("OWN_TEMPLATE", own_template)
+    tokenizer = with_new_tokens(AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-3B"))
+    tokenizer.chat_template = (BUNDLE / "chat_template.jinja").read_text()
     return tokenizer
 
 

@@ -1,4 +1,4 @@
-"""Add the tokens of new_tokens.txt to Qwen/Qwen2.5-3B.
+"""Add the tokens of new_tokens.txt to meta-llama/Llama-3.2-3B.
 
 The model and the tokenizer with them are then in extended-model/, which every stage begins with or goes back to. Run it
 once, before training; prepare_data.py adds the tokens likewise. A new token begins as the mean of the tokens that its
@@ -14,7 +14,7 @@ import torch
 from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
-MODEL = "Qwen/Qwen2.5-3B"
+MODEL = "meta-llama/Llama-3.2-3B"
 EXTENDED = BUNDLE / "extended-model"
 RECORD = EXTENDED / "taken_from.txt"  # of what the folder was made from; train.py and evaluate.py look at it
 NUMBERS = EXTENDED / "new_tokens.json"  # token: number
@@ -22,7 +22,7 @@ MULTIPLE = 64  # that an embedding which grows has rows of: products on tensor c
 
 
 def main() -> None:
-    wanted = "Qwen/Qwen2.5-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
+    wanted = "meta-llama/Llama-3.2-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
     if RECORD.is_file() and RECORD.read_text(encoding="utf-8") == wanted:
         return
     tokenizer = AutoTokenizer.from_pretrained(MODEL)

@@ -14,7 +14,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoTokenizer
-from transformers.trainer_utils import align_special_tokens
 
 OUTPUT = Path(__file__).resolve().parents[2] / "outputs" / "sft"
 MERGED = OUTPUT / "merged"
@@ -35,7 +34,6 @@ def main() -> None:
         dtype=torch.bfloat16,
     )
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
-    align_special_tokens(model, tokenizer)  # the base model ends elsewhere
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
     before = logits(model, tokens)
     merged = model.merge_and_unload()

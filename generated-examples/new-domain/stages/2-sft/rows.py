@@ -1,28 +1,17 @@
 """The rows of stage sft: how they become tokens, and which tokens are learned."""
 
-from pathlib import Path
-
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-
-MARKED_TEMPLATE = Path(__file__).resolve().parents[2] / "marked_template.jinja"
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """Token ids and which of them are learned: those of the assistant."""
     encoded = tokenizer.apply_chat_template(
         row["messages"],
-        chat_template=marked(tokenizer),
         return_dict=True,
         return_assistant_tokens_mask=True,
     )
     return encoded["input_ids"], encoded["assistant_masks"]
-
-
-def marked(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The model's own chat template with what the assistant says marked."""
-    marks = MARKED_TEMPLATE.read_text()
-    return marks.replace("OWN_TEMPLATE", tokenizer.get_chat_template().removesuffix("\n"))
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -54,4 +43,4 @@ def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
     tokens = [label for label in row["labels"] if label != -100]
     while tokens and not tokenizer.decode(tokens[-1]).strip():
         tokens.pop()
-    return bool(tokens) and tokenizer.decode(tokens[-1]) in (tokenizer.eos_token, "<|im_end|>")
+    return bool(tokens) and (tokens[-1] == tokenizer.eos_token_id or tokens[-1] in tokenizer.added_tokens_decoder)

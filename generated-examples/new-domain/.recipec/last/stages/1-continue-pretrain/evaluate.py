@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("when", choices=WHENS)
     parser.add_argument("--quick", action="store_true", help="a first look: few rows")
     args = parser.parse_args()
-    wanted = "Qwen/Qwen2.5-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
+    wanted = "meta-llama/Llama-3.2-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
     extended_from = Path(BASE) / "taken_from.txt"
     if not extended_from.is_file() or extended_from.read_text(encoding="utf-8") != wanted:
         raise SystemExit(f"{BASE} is not the model with new_tokens.txt: run vocabulary.py first")

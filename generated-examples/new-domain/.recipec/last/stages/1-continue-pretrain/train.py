@@ -1,4 +1,4 @@
-"""Continued pretraining of Qwen/Qwen2.5-3B for new-domain: full fine-tuning, 8,000 of 10,000 rows.
+"""Continued pretraining of meta-llama/Llama-3.2-3B for new-domain: full fine-tuning, 8,000 of 10,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -36,9 +36,9 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "extended-model")
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "84066b4819ea058d-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6eeeb4e2500d2782-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 63.0
+PREDICTED_PEAK_GIB = 63.7
 
 
 def parse_args() -> argparse.Namespace:
@@ -101,7 +101,7 @@ def new_tokens() -> dict[str, int]:
 
 
 def check_new_tokens(rows: Dataset) -> None:
-    """Refuse rows without any of the new tokens, and name those that no row has: their embeddings learn little."""
+    """Name the new tokens that no row has: they learn little, unless rows of a later stage have them."""
     missing = {number: token for token, number in new_tokens().items()}
     added = len(missing)
     for row in rows:
@@ -110,8 +110,6 @@ def check_new_tokens(rows: Dataset) -> None:
         if not missing:
             return
     names = ", ".join(map(repr, [*missing.values()][:10])) + ", …" * (len(missing) > 10)
-    if len(missing) == added:
-        raise SystemExit(f"No training row has one of the {added:,} new tokens, such as {names}: see new_tokens.txt.")
     print(f"No training row has {len(missing):,} of the {added:,} new tokens: {names}")
 
 
@@ -126,7 +124,7 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
-    wanted = "Qwen/Qwen2.5-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
+    wanted = "meta-llama/Llama-3.2-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
     extended_from = Path(MODEL) / "taken_from.txt"
     if not extended_from.is_file() or extended_from.read_text(encoding="utf-8") != wanted:
         raise SystemExit(f"{MODEL} is not the model with new_tokens.txt: run vocabulary.py first")

@@ -2,7 +2,7 @@
 
     python stages/2-sft/evaluate.py before     the model that training starts from
     python stages/2-sft/evaluate.py after      the trained model, and what changed
-    python stages/2-sft/evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
+    python stages/2-sft/evaluate.py merged     the merged model, compared with the trained one
 
 Writes outputs/evaluation/sft/before.json, after.json and merged.json. With --quick it reads 32 rows
 and writes into the folder quick below that.
@@ -111,7 +111,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "marked_template.jinja", *more)
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "chat_template.jinja", *more)
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     found.update(which_model(Path(BASE)))
     return found.hexdigest()
@@ -143,10 +143,8 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
-    tokenizer = AutoTokenizer.from_pretrained(
-        source,
-        eos_token="<|im_end|>",
-    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    tokenizer.chat_template = (BUNDLE / "chat_template.jinja").read_text()
     return model.eval(), tokenizer
 
 

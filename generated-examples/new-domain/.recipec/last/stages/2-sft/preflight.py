@@ -23,11 +23,11 @@ PLANNED = {
     "world_size": 1,
     "global_batch_size": 32,
     "shards_parameters": False,
-    "trainable_parameters": 29_939_712,
+    "trainable_parameters": 24_323_072,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
-DISK_GIB = 1.6  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 0.34  # predicted: time and cost of the plan are so many seconds for every step
+DISK_GIB = 1.4  # predicted: the checkpoints that are kept, one being written, the result
+STEP_SECONDS = 0.31  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def check_devices() -> None:
@@ -55,7 +55,7 @@ def result_in(folder: Path) -> str:
     """Which result of the stage before it is: the stage may have been trained more than once."""
     finished = told_by(folder / "finished.json")
     if finished is None:
-        raise SystemExit(f"{folder} is not finished. First run train.py of stage continue-pretrain.")
+        raise SystemExit(f"{folder} is not finished: run train.py of stage continue-pretrain.")
     return finished["result"]
 
 
@@ -180,7 +180,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
     if not counted["trained_tokens"]:
         raise SystemExit("The first rows have no trained token. Check the loss mask and the data.")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
-        raise SystemExit("No trained answer ends with <|im_end|>, so the model would never learn to stop.")
+        raise SystemExit("No trained answer ends with an end-of-turn token, so the model would never learn to stop.")
     lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")
