@@ -78,7 +78,7 @@ STAGES = [
         train=[
             {"path": "data/manual_*.txt"},
             {"path": "data/parts.txt"},
-            {"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train", "take": 7000},
+            {"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train", "take": 6500},
         ],
         max_length=2048,  # documents are packed into full blocks of this length
         eval_fraction=0.1,

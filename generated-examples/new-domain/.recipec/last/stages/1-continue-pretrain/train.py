@@ -75,10 +75,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing_strategy="wrapped",
         train_sampling_strategy="random",  # packed sequences all have the same length
         eval_strategy="steps",
-        eval_steps=21 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
+        eval_steps=22 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=42 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
+        save_steps=44 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
