@@ -32,7 +32,7 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
-    """Yield entries of lora.targets without an adapter (lm_head: BAD-009), and a rank for experts without one (E0401)."""
+    """Yield targets without an adapter (of lm_head tells BAD-009), and a rank for experts without one (E0401)."""
     for table in _ADAPTER_TABLES:
         targets = loaded.value(*table, "targets")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
