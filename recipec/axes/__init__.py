@@ -2,9 +2,10 @@
 
 from recipec.axes.adaptations import ADAPTATIONS, Adaptation, adaptation_of, families, meant_by
 from recipec.axes.bases import BASES
+from recipec.axes.hyperparameters import Default, Own
 from recipec.axes.kinds import KINDS, Kind
 from recipec.axes.lora_variants import LORA_VARIANTS, LoraVariant
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.method import Method, Pass
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, NamedModel
 from recipec.axes.row_formats import CARRIED, ROW_FORMATS, Carried, Role, RowFormat

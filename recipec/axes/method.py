@@ -7,45 +7,16 @@ knows its name. Every field is required: a row that lacks one does not construct
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import inf
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes.adaptations import Adaptation
+from recipec.axes.generators import GENERATORS, Generator
+from recipec.axes.hyperparameters import Defaults, Own
 from recipec.axes.models import POLICY, REFERENCE, TEACHER
 from recipec.axes.sections import COMMON_SECTION
-
-# Training rows, by the table of rule book 001, "Decision tree: data size for instruction tuning".
-SIZES = "<1K", "1K-10K", "10K-100K", ">100K"
-
-
-class Default(Struct, frozen=True):
-    """One row of a table of defaults: the first row whose conditions hold gives the value.
-
-    An empty condition always holds.
-    """
-
-    value: float
-    because: str  # the fact that decides, without the value
-    source: str  # public: `docs/rule-books/001.md, Step 4; Rules`, a paper with its arXiv number, a library file
-    accepts: tuple[float, float] | None = None  # inclusive; a recipe's value outside it is warned about
-    adaptations: tuple[str, ...] = ()  # names of recipec.axes.adaptations
-    sizes: tuple[str, ...] = ()  # of SIZES
-    params_below: float = inf  # parameters of the model
-
-    def holds(self, adaptation: str, size: str, params: float) -> bool:
-        """Whether all its conditions do."""
-        return (
-            (not self.adaptations or adaptation in self.adaptations)
-            and (not self.sizes or size in self.sizes)
-            and params < self.params_below
-        )
-
-
-Defaults = tuple[Default, ...]
-
 
 SCORES = "tokens", "score"  # what a pass gives
 PACKINGS = "blocks", "examples", "never"
@@ -65,18 +36,7 @@ AUTO_CLASSES = {
     "AutoModelForSequenceClassification": ("score", "SEQ_CLS"),
 }
 VALUED = "valued"  # of HEADS: log-probabilities, and an estimate of what is still to be earned
-TOOLS = "trl", "axolotl", "llama_factory", "typed"  # whose names a key has elsewhere: columns of recipe/foreign.py
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
-# Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
-# recipec/rules/preference.py.
-READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
-    "weight of unwanted": (),
-    "weight of wanted": ("undesirable_weight",),
-    "KL of variant": ("variant",),
-    "answers of variant": ("variant",),
-    "updates of variant": ("variant",),
-    "lambda of answers": ("max_new_tokens",),
-}
 PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
 REWARDS = "reward"  # the key of [alignment] that names what judges answers, for methods that write them
 # What TRL 1.16 hands to every reward function beside the columns of the rows (trainer/grpo_trainer.py and
@@ -84,7 +44,10 @@ REWARDS = "reward"  # the key of [alignment] that names what judges answers, for
 GIVEN_TO_REWARDS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 # The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
 # under the values of the stage.
-CHANGEABLE = ("passes", "loss", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
+CHANGEABLE = (
+    *("passes", "loss", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation"),
+    "generator",
+)
 
 
 class Loss(Struct, frozen=True, kw_only=True):
@@ -154,39 +117,6 @@ class Pass(Struct, frozen=True, kw_only=True):
     gives: str  # of SCORES: probabilities over the policy's vocabulary, or one number for a sequence
 
 
-class Own(Struct, frozen=True, kw_only=True):
-    """A hyperparameter that not every method has, and the key of [alignment] that sets it."""
-
-    id: str  # of its rule, never reused: "DPO-001"
-    name: str  # of the decision: "beta"
-    key: str  # in [alignment]: "beta"
-    argument: str  # that carries it: "beta"
-    of_trainer: bool  # an argument of the trainer that the bundle brings; False: of the configuration class
-    elsewhere: Mapping[str, tuple[str, ...]]  # of TOOLS -> its names for the key, beside an argument of the class
-    title: str  # for editors: "Beta"
-    description: str  # for editors and the reference of keys
-    formula: str  # of READ_BY_FORMULAS, which decides it from the data; "" where `value` is the answer
-    value: float | str
-    because: str
-    source: str
-    accepts: tuple[float, float] | None  # inclusive; outside it a recipe's value is warned about
-    above: float | None  # the schema's bounds: above < value <= most; None for a name
-    closed: bool  # the lower bound is a value too: above <= value <= most
-    whole: bool  # of a number: it has no fraction
-    most: float | None
-    values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
-    changes: Mapping[float | str, Mapping[str, Any]]  # value -> of CHANGEABLE, what it makes of them
-    watch: str
-    page: str  # what `recipec explain ID` says
-
-    def allows(self, value: float | str) -> bool:
-        """Whether a recipe may set it to the value."""
-        if self.values is not None:
-            return value in self.values
-        low = isinstance(value, int | float) and (self.above < value or (self.closed and value == self.above))
-        return low and value <= self.most and not (self.whole and value % 1)
-
-
 class Method(Struct, frozen=True, kw_only=True):
     """One training method, apart from its own trainer arguments."""
 
@@ -213,7 +143,7 @@ class Method(Struct, frozen=True, kw_only=True):
     auto_class: str  # of AUTO_CLASSES: loads the result
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
-    generates: bool  # its rows are prompts: it learns from answers that it writes itself
+    generator: str  # of GENERATORS, which writes the answers that it learns from; "": its rows have them
     judge: str  # the method whose result judges its answers where the recipe names no reward; "" where it must name one
     passes: tuple[Pass, ...]
     loss: str  # of LOSSES
@@ -295,6 +225,16 @@ class Method(Struct, frozen=True, kw_only=True):
         return sum(part.sequences for part in self.scorings if part.model in models) / self.sequences_per_example
 
     @property
+    def generates(self) -> bool:
+        """Whether its rows are prompts: it learns from answers that it writes itself."""
+        return bool(self.generator)
+
+    @property
+    def written_by(self) -> Generator:
+        """What writes the answers that it learns from; only of a method that generates."""
+        return GENERATORS[self.generator]
+
+    @property
     def writes(self) -> bool:
         """Whether its result writes text, rather than scores it."""
         return self.auto_class == "AutoModelForCausalLM"
@@ -326,8 +266,11 @@ class Method(Struct, frozen=True, kw_only=True):
 
     @property
     def scores_when_written(self) -> bool:
-        """Whether every generation is scored by the weights that wrote it, also where one step learns from it."""
-        return self.loss in SCORED_WHEN_WRITTEN
+        """Whether every generation is scored by the weights that learn, also where one step learns from it.
+
+        What a copy of the weights has written is: how far the two differ is corrected.
+        """
+        return self.loss in SCORED_WHEN_WRITTEN or (self.generates and self.written_by.own_copy)
 
     @property
     def weighs_whole_answers(self) -> bool:

@@ -1,7 +1,8 @@
-"""Answers that a model writes itself, with transformers' `generate`: what they take of memory and of time.
+"""Answers that a model writes itself: what they take of memory and of time.
 
 All answers of a rank are written at once, as many as it learns from until the next generation, and every one waits for
-the longest. Keys and values of the prompt and of what is written grow by copying them (transformers 5.23 DynamicCache).
+the longest. With transformers, keys and values of the prompt and of what is written grow by copying them
+(transformers 5.23 DynamicCache); a generator with weights of its own is in `estimate/engine.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibration_of
+from recipec.estimate.engine import copied_bytes, engine_bytes
 from recipec.estimate.flops import forward_flops
 from recipec.estimate.kernels import DEQUANTIZE_BYTES, Card, memory_rate, pass_launches, product_rate, side_by_side
 from recipec.estimate.links import Group, Link, transfer_seconds
@@ -22,9 +24,6 @@ from recipec.layout import Layout
 # fp32 copies of the last logits of every answer: as they come, in fp32, divided, filtered, their softmax and what is
 # drawn from. Counted on a CPU: 6.14 MiB where KV + a layer's K + 7 of them give 6.31, 16.85 where they give 16.81.
 SAMPLING_COPIES = 7
-# Times that the cache moves in a step: old keys and values read, new ones written, both read by attention (counted on
-# meta tensors: two caches for the copies alone).
-CACHE_MOVES = 3.5
 
 
 def answers_at_once(layout: Layout, work: Workload) -> int:
@@ -35,6 +34,8 @@ def answers_at_once(layout: Layout, work: Workload) -> int:
 def generation_terms(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> Mapping[str, float]:
     """Bytes while answers are written, beside what is there at all times: the prompts' pass, or the last token's."""
     answers, path, sizes = answers_at_once(layout, work), step.fixed.path, step.fixed.sizes
+    if work.method.written_by.own_copy:
+        return {"generation_engine": engine_bytes(architecture, work, step, answers)}
     prompt = work.seq_len_tokens - work.written_tokens
     token = path.compute * architecture.cached_features
     working = path.compute * max(_beside_cache(shape) for _, shape in architecture.attentions)
@@ -77,18 +78,22 @@ def writing_seconds(
 ) -> float:
     """Seconds until a rank has so many answers, as long as they may be, with the pass of their prompts.
 
-    Reward models score every answer; the time of functions is not known.
+    Reward models score every answer; the time of functions is not known. A recorded graph is issued once; a copy of
+    the weights is sent before the first token.
     """
+    engine = work.method.written_by
     prompt = work.seq_len_tokens - work.written_tokens
     found = calibration_of(card, layout.precision)
     operations = pass_launches(architecture, work) + rounding_launches(architecture, step.fixed.path)
-    issued = found.launch_seconds * operations
+    issued = found.launch_seconds * (1 if engine.replays else operations)
     cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
-    moved = _weight_bytes(step) + CACHE_MOVES * cached
+    moved = (copied_bytes(step) if engine.own_copy else _weight_bytes(step)) + engine.cache_moves * cached
     products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = side_by_side(kernels, issued, card, step.fixed.path)
-    seconds = work.written_tokens * (each + _gathering(layout, step, link))
+    gathering = _gathering(layout, step, link)
+    seconds = work.written_tokens * each + gathering * (1 if engine.own_copy else work.written_tokens)
+    seconds += 2 * copied_bytes(step) / memory_rate(card) if engine.own_copy else 0.0  # read and written
     seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
     for judge in work.judges:
         seconds += _forward(judge, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor

@@ -8,6 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import NAMED_MODELS
+from recipec.estimate.engine import copied_bytes, engine_bytes, engine_share
+from recipec.estimate.generation import answers_at_once
+from recipec.estimate.step import step_of
 from recipec.estimate.whole_run import RunPart
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
@@ -15,6 +18,7 @@ from recipec.planner.advice.comparison import Compared
 from recipec.planner.plan import Needs, Rejected
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import settled_method
+from recipec.planner.search.workload import work_of
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
 from recipec.rules.evaluation import eval_batch_size
@@ -29,6 +33,7 @@ WATCH = {
     "tensor_parallel": "tokens_per_second: near the plan; between several ranks every layer waits for all-reduces",
     "context_parallel": "tokens_per_second: near the plan; between several ranks attention waits for keys and values",
     "expert_parallel": "tokens_per_second: near the plan; between several ranks tokens travel to their experts",
+    "generator_share": "vLLM's first lines: its cache holds the answers of a generation; with less, answers wait",
 }
 
 SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
@@ -82,7 +87,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
         ledger.record(_ruled(ledger, peak, *ruled))
     answer = eval_batch_size(evaluated, chosen.layout.micro_batch)
     ledger.record(_ruled(ledger, peak, eval_batch_size, answer, ("micro_batch_size", "strategy", *COMPARED_INPUTS)))
-    for row in _mesh(chosen.layout.mesh):
+    for row in (*_mesh(chosen.layout.mesh), *_generator(ledger, chosen, facts)):
         ledger.record(_decision(ledger, peak, *row))
     if settled_method(ledger.decisions).precomputes:
         basis = (ledger.decisions[name] for name in precomputed_reference.inputs)
@@ -155,6 +160,21 @@ def _mesh(mesh: Mesh) -> list[Row]:
         because = f"{ranks} ranks share {shared}" if ranks > 1 else f"every rank computes {whole}"
         rows.append((f"{name}_parallel", ranks, because, inputs))
     return rows
+
+
+def _generator(ledger: Ledger, chosen: Candidate, facts: Facts) -> Iterator[Row]:
+    """The share of a GPU for a generator with a copy of the weights: what the plan counts for it."""
+    method = settled_method(ledger.decisions)
+    if method.generates and method.written_by.own_copy:
+        layout, work = chosen.layout, work_of(ledger, facts)
+        step = step_of(facts.model.architecture, layout, work)
+        held = engine_bytes(facts.model.architecture, work, step, answers_at_once(layout, work))
+        copied = copied_bytes(step)
+        because = (
+            f"{held / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB: its copy of the weights takes {copied / GIB:.1f}"
+        )
+        share = engine_share(held, facts.gpu.memory_gib * GIB)
+        yield "generator_share", share, f"{because}, the rest is for keys and values and its buffers", MEMORY_INPUTS
 
 
 _SHARED = {  # what each rank has whole, and what it means to share it

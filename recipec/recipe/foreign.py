@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from recipec.axes import METHODS, Own
-from recipec.axes.method import PRECOMPUTE, REWARDS, TOOLS
+from recipec.axes.hyperparameters import TOOLS
+from recipec.axes.method import PRECOMPUTE, REWARDS
 from recipec.recipe.foreign_words import WORDS
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named

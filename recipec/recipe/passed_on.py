@@ -124,8 +124,12 @@ UNFIT_ARGUMENTS = {
     "save_only_model": "checkpoints could not be resumed",
     "truncation_mode": "prepare_data.py, the plan and evaluate.py cut the end off",
     **dict.fromkeys(
-        ("use_vllm", "vllm_mode", "use_transformers_continuous_batching", "use_transformers_paged"),
-        "the plan is for answers that transformers' `generate` writes (NOT-040)",
+        ("use_transformers_continuous_batching", "use_transformers_paged"),
+        "the plan is for answers that transformers' `generate` or vLLM writes: see `alignment.generation.engine`",
+    ),
+    **dict.fromkeys(
+        ("vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"),
+        'set `alignment.generation.engine = "vllm"`, for which the plan counts memory and time',
     ),
     **dict.fromkeys(
         ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"),

@@ -74,6 +74,16 @@ class Combination(Struct, frozen=True, kw_only=True):
     beyond_positions: bool  # a longest row and the virtual tokens before it are longer than the model's context
 
     @property
+    def copied(self) -> bool:
+        """Whether answers are written with a copy of the weights."""
+        return self.method.generates and self.method.written_by.own_copy
+
+    @property
+    def in_place(self) -> bool:
+        """Whether answers are written with the very weights that learn."""
+        return self.method.generates and not self.method.written_by.own_copy
+
+    @property
     def deepspeed(self) -> bool:
         """Whether DeepSpeed runs it."""
         return self.strategy.engine == DEEPSPEED

@@ -43,7 +43,7 @@ ONLINE = (
         "run with two ranks: 0.2 s in place of 0.02 s; TRL 1.16 trainer/grpo_config.py has "
         "ds3_gather_for_generation for ZeRO-3 alone",
         'set `train.strategy = "ddp"` or `"zero2"`, or `"zero3"` where the model fits no GPU',
-        lambda f: f.method.generates and f.fsdp and max(f.tensor, f.context, f.expert) == 1,
+        lambda f: f.in_place and f.fsdp and max(f.tensor, f.context, f.expert) == 1,
         refused=False,
     ),
     BadCombination(
@@ -54,5 +54,41 @@ ONLINE = (
         "TRL 1.16 trainer/distillation_trainer.py (_compute_loss; DistillationConfig has no router_aux_loss_coef)",
         "choose a dense model as `model.name`; the teacher may have experts",
         lambda f: f.method.generates and f.method.has_teacher and f.moe,
+    ),
+    BadCombination(
+        "BAD-160",
+        "vLLM beside a base that is quantized",
+        "vLLM cannot take 8-bit layers, and of a 4-bit base it would write with a merge that is quantized anew, which "
+        "is another model than the one that learns",
+        "TRL 1.16 generation/vllm_generation.py (ValueError for Linear8bitLt); run: a merge into a 4-bit base moves "
+        "its logits by 0.97 where their spread is 0.16",
+        'set `train.quantization = "none"`, or `alignment.generation.engine = "transformers"`',
+        lambda f: f.copied and f.adaptation.quantized,
+    ),
+    BadCombination(
+        "BAD-161",
+        "vLLM beside an adapter whose base ZeRO-3 shards",
+        "every weight of the base would have to be gathered for each generation, which was not run",
+        "TRL issue 5766 (open): the whole model is gathered on every rank",
+        'set `train.strategy = "ddp"`, `"zero2"` or `"fsdp"`, or `alignment.generation.engine = "transformers"`',
+        lambda f: f.copied and not f.adaptation.trains_all and f.deepspeed and f.strategy.shards_weights,
+    ),
+    BadCombination(
+        "BAD-162",
+        "vLLM beside an adapter that is not a product of two matrices",
+        "merged_weights.py adds the product of LoRA's two matrices to each weight; a magnitude, and adapters on fused "
+        "experts, change weights in other ways",
+        "PEFT 0.21.2 tuners/lora (DoRA, ParamWrapper)",
+        "leave `train.lora.variant` and `train.lora.experts` out, or set "
+        '`alignment.generation.engine = "transformers"`',
+        lambda f: f.copied and (f.variant.magnitudes or bool(f.lora_experts)),
+    ),
+    BadCombination(
+        "BAD-163",
+        "vLLM on a CPU",
+        "the packages that requirements.txt pins are for GPUs, and vLLM beside a training on a CPU was not run",
+        "vLLM 0.30 (its wheels need CUDA)",
+        'set `alignment.generation.engine = "transformers"`, which is the default',
+        lambda f: f.copied and f.gpu_is_cpu,
     ),
 )

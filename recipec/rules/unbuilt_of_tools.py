@@ -186,13 +186,13 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-040",
-        "Answers written by vLLM while a model learns from them",
-        "TRL 1.16, trainer/grpo_config.py (use_vllm)",
-        "a bundle installs no vLLM, whose copy of the weights, cache and versions need a plan of their own; adapters "
-        "are merged into the base for every generation, which ruins a quantized base and drifts in bf16",
-        "leave it out: transformers writes the answers, and the plan has the memory and the time that it takes; to "
-        "serve the result with vLLM, see NOT-029",
-        words=("vllm", "use_vllm", "vllm_mode", "vllm_server", "vllm_gpu_memory_utilization", "vllm_colocate"),
+        "vLLM on GPUs of its own, and in methods other than GRPO",
+        "TRL 1.16, trainer/grpo_config.py (vllm_mode), rloo_config.py and distillation_config.py",
+        "a server takes GPUs away from the training, and both wait for each other, which the plan does not count; RLOO "
+        "and distillation do not correct that vLLM's probabilities differ from those that learn",
+        'set `alignment.generation.engine = "vllm"` for GRPO, where vLLM writes on the GPUs that train; to serve the '
+        "result with vLLM, see NOT-029",
+        words=("vllm_server", "vllm_server_host", "vllm_server_base_url"),
     ),
     Unbuilt(
         "NOT-041",

@@ -21,6 +21,7 @@ from recipec.axes import (
     Strategy,
     adaptation_of,
 )
+from recipec.axes.generators import GENERATORS, TRANSFORMERS, Generator
 from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.bundle.state import MOST_BYTES, Lock, read_lock
@@ -76,6 +77,11 @@ class BundleStage(Struct, frozen=True, dict=True):
     def method(self) -> Method:
         """How it learns."""
         return METHODS[self.name]
+
+    @property
+    def written_by(self) -> Generator:
+        """What writes the answers that it learns from, where it learns from such."""
+        return GENERATORS[self.decisions.get("generator", TRANSFORMERS.name)]
 
     @property
     def variant(self) -> LoraVariant:

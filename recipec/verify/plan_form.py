@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, STRATEGIES
 from recipec.axes.adaptations import LORA
+from recipec.axes.generators import TRANSFORMERS
 from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 
@@ -57,6 +58,7 @@ class DecidedForm(Struct, kw_only=True):
     eval_every: float
     eval_samples: Whole
     examples: Whole
+    generator: str = TRANSFORMERS.name
     gpu: str
     gpus_per_node: Counted
     init_from: str | None = None

@@ -313,6 +313,14 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     return found | written | (ONE_PASS if stage.method.has_value_head else {})
 
 
+def _generator(given: Situation) -> Applied | None:
+    copied = {stage.written_by.title for stage in given.bundle.stages if stage.written_by.own_copy}
+    if not copied:
+        return None
+    used = "transformers, with a copy of the model that gets its weights as planned"
+    return Applied(f"answers of {', '.join(copied)}", used, {"vllm": True})
+
+
 def _rewards(given: Situation) -> Applied | None:
     """A model of chance earns nothing from real ones."""
     stages = [stage for stage in given.bundle.stages if stage.method.earns]
@@ -366,6 +374,9 @@ TABLE = (
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
     Row("answers", "how long answers get, and how many are compared", _answers),
+    Row(
+        "generation", "that vLLM runs beside the training, how fast it writes, and that its memory suffices", _generator
+    ),
     Row("rewards", "that the model earns the rewards of the recipe", _rewards),
     Row("packed length", "memory and speed at the planned length", _packed_length),
     Row("tracker", "that the tracker receives the run", _tracker),

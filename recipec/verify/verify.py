@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from recipec.axes.generators import GENERATORS
 from recipec.verify.bundle import Bundle, NotABundle, read_bundle
 from recipec.verify.report import Check, VerifyReport
 
@@ -70,7 +71,9 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
             learn_bundle(launch, report)
 
 
-_OPTIONAL = ("tensorboard", "wandb", "mlflow")  # trackers: a run without them is a substitution
+_TRACKERS = "tensorboard", "wandb", "mlflow"
+_OF_GENERATORS = (package for row in GENERATORS.values() for package in row.packages)
+_OPTIONAL = (*_TRACKERS, *_OF_GENERATORS)  # a run without them is a substitution
 
 
 def installed_problems(requirements: Path) -> tuple[list[str], str]:

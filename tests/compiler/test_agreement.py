@@ -16,7 +16,8 @@ from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS,
 from recipec.axes.agreement import disagreements
 from recipec.axes.attention import ATTENTIONS
 from recipec.axes.bases import BASES as STORED
-from recipec.axes.method import HEADS, READ_BY_FORMULAS, Default
+from recipec.axes.hyperparameters import READ_BY_FORMULAS, Default
+from recipec.axes.method import HEADS
 from recipec.axes.strategies import ENGINES
 from recipec.catalog.stack import stack
 from recipec.estimate.head import CODES

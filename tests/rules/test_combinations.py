@@ -11,6 +11,7 @@ from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
+VLLM = {"method": "grpo with vllm"}
 VARLEN = {"attention": "torch_varlen", "packing": True}
 CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-001": ({"adaptation": "full on 4 bits"}, [{"adaptation": "qlora"}, {"adaptation": "full"}]),
@@ -110,6 +111,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"method": "on-policy-distill", "moe": True},
         [{"moe": False}, {"method": "grpo"}, {"method": "distill"}],
     ),
+    "BAD-160": (VLLM | {"adaptation": "qlora"}, [{"adaptation": "lora"}, {"method": "grpo"}]),
+    "BAD-161": (VLLM | {"strategy": "zero3"}, [{"strategy": "zero2"}, {"adaptation": "full"}, {"method": "grpo"}]),
+    "BAD-162": (VLLM | {"variant": "dora"}, [{"variant": "rslora"}, {"method": "grpo"}]),
+    "BAD-163": (VLLM | {"gpu_is_cpu": True}, [{"gpu_is_cpu": False}, {"method": "grpo"}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],
@@ -251,7 +256,7 @@ CASES |= {
 
 
 ROWS = {
-    "method": METHODS,
+    "method": METHODS | {"grpo with vllm": METHODS["grpo"].under({"generator": "vllm"})},
     "strategy": STRATEGIES,
     "adaptation": dict(ADAPTATIONS),
     "variant": LORA_VARIANTS,

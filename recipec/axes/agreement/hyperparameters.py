@@ -8,7 +8,8 @@ from math import inf
 
 from recipec.axes.adaptations import ADAPTATIONS, MATRICES
 from recipec.axes.agreement.names import unknown
-from recipec.axes.method import CHANGEABLE, LOSSES, READ_BY_FORMULAS, SIZES, TOOLS, Default, Method, Own
+from recipec.axes.hyperparameters import READ_BY_FORMULAS, SIZES, TOOLS, Default, Own
+from recipec.axes.method import CHANGEABLE, LOSSES, Method
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, POLICY, REFERENCE
 

@@ -8,18 +8,9 @@ from itertools import chain, combinations
 from recipec.axes.adaptations import ADAPTATIONS, NO_REFERENCE, Adaptation
 from recipec.axes.agreement.hyperparameters import not_changeable, of_all_own, of_hyperparameters
 from recipec.axes.agreement.names import repeated, unknown
+from recipec.axes.generators import GENERATORS
 from recipec.axes.kinds import KINDS
-from recipec.axes.method import (
-    AUTO_CLASSES,
-    HEADS,
-    LOSS_OUTPUTS,
-    LOSSES,
-    PACKINGS,
-    PROOFS,
-    SAMPLINGS,
-    SCORES,
-    Method,
-)
+from recipec.axes.method import AUTO_CLASSES, HEADS, LOSS_OUTPUTS, LOSSES, PACKINGS, PROOFS, SAMPLINGS, SCORES, Method
 from recipec.axes.methods import METHODS
 from recipec.axes.models import MODELS, POLICY, REFERENCE
 from recipec.axes.row_formats import ROW_FORMATS
@@ -86,6 +77,7 @@ def _of_names(row: str, method: Method) -> Iterator[str]:
     yield from unknown(row, "judge", [method.judge] * bool(method.judge), METHODS, "the methods")
     yield from unknown(row, "adaptations", method.adaptations, ADAPTATIONS, "the adaptations")
     yield from unknown(row, "preferred", method.preferred, method.adaptations, "its adaptations")
+    yield from unknown(row, "generator", [method.generator] * method.generates, GENERATORS, "the generators")
     yield from unknown(row, "packs", [method.packs], PACKINGS, "the ways to pack")
     yield from unknown(row, "sampling", [method.sampling], SAMPLINGS, "the ways to sample")
     yield from unknown(row, "loss", [method.loss], LOSSES, "the losses")

@@ -8,7 +8,7 @@ from typing import Any
 # Class of a row -> its texts that may be empty; what that means stands beside the field.
 MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "Method": (
-        *("alignment", "new_head", "judge", "packs_because", "least_micro_batch_because"),
+        *("alignment", "new_head", "generator", "judge", "packs_because", "least_micro_batch_because"),
         *("adaptations_because", "preferred_because", "precomputes"),
     ),
     "Own": ("formula", "because"),

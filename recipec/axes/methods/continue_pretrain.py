@@ -1,7 +1,8 @@
 """Continued pretraining: a trained model learns a domain from its raw text."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import Default, Method, Pass
+from recipec.axes.hyperparameters import Default
+from recipec.axes.method import Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 # Rule books 001 and 003 give continued pretraining 1e-5 to 5e-5 and do not say which weights train.
@@ -31,7 +32,7 @@ CONTINUE_PRETRAIN = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",

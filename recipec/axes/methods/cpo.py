@@ -1,7 +1,8 @@
 """Contrastive preference optimization: answers are compared by their log-probabilities, the chosen ones learned too."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import OF_DPO_ALONE, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "CPO (arXiv 2401.08417, 2024)"
@@ -31,7 +32,7 @@ CPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="tokens"),),
     loss="contrast",

@@ -1,7 +1,8 @@
 """Supervised distillation: on given answers the student learns the teacher's probabilities of every next token."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 
 _GKD = "GKD (arXiv 2306.13649, 2023)"
 _MINILLM = "MiniLLM (arXiv 2306.08543, 2023)"
@@ -32,7 +33,7 @@ DISTILL = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(
         Pass(model="teacher", sequences=1, gradient=False, gives="tokens"),

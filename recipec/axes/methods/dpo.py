@@ -1,7 +1,8 @@
 """Direct preference optimization."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "DPO (arXiv 2305.18290, 2023)"
@@ -27,7 +28,7 @@ DPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(
         Pass(model="policy", sequences=2, gradient=True, gives="tokens"),

@@ -1,6 +1,8 @@
 """Group relative policy optimization: several answers to each prompt, judged by rewards, compared with each other."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.generators import GENERATORS, TRANSFORMERS
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 from recipec.axes.variants import VARIANTS
 
 _PAPER = "DeepSeekMath (arXiv 2402.03300, 2024)"
@@ -109,6 +111,46 @@ TEMPERATURE = Own(
     "It is 1: answers are then drawn from the very probabilities that are learned. TRL scores answers at the same "
     "temperature, but without top-p, top-k, min-p and repetition penalties, so these are written out as off.",
 )
+ENGINE = Own(
+    id="RL-020",
+    name="generator",
+    key="generation.engine",
+    argument="use_vllm",
+    of_trainer=False,
+    elsewhere={"trl": ("use_vllm", "vllm_mode"), "axolotl": ("vllm",), "typed": ("vllm", "vllm_colocate")},
+    title="Engine of generation",
+    description="Generation engine: the library that samples the answers during training.",
+    formula="",
+    value=TRANSFORMERS.name,
+    because="it writes with the very weights that learn and needs no package; `vllm` writes several times faster, but "
+    "what recipec plans for it was never measured on a GPU",
+    source="; ".join(row.source for row in GENERATORS.values()),
+    accepts=None,
+    above=None,
+    closed=False,
+    whole=False,
+    most=None,
+    values={row.name: row.means for row in GENERATORS.values()},
+    changes={name: {"generator": name} for name in GENERATORS},
+    watch="reward: as with transformers; with vLLM, sampling/sampling_logp_difference/mean is near 0, or its copy "
+    "computes otherwise than the training",
+    page="Engine of generation: what writes the answers that are learned from.\n\n"
+    "| | transformers | vLLM |\n|---|---|---|\n"
+    "| weights | those that learn | a copy, sent anew before each generation |\n"
+    "| keys and values | copied with every token, all answers at once | stay in place |\n"
+    "| a batch ends | with its longest answer | an answer that ends makes room for the next |\n"
+    "| each token | hundreds of launches of kernels | one launch of a recorded graph |\n"
+    "| probabilities | those that are learned | its own; how far they differ is corrected |\n\n"
+    "With vLLM, train.py lets it run on the GPUs that train, where it sleeps while the model learns: its weights and "
+    "its cache are given back (sleep level 2). The plan counts its copy of the weights, keys and values of all answers "
+    "at their longest and the buffers of its first run, and train.py reserves that share of the GPU. Each token's "
+    "weight in the loss is the ratio of the two probabilities, at most 2 (truncated importance sampling).\n\n"
+    "With LoRA, TRL merges the adapter into the base for every generation and subtracts it again, after which a base "
+    "in bf16 is not what it was. `merged_weights.py` of the bundle sends the merged weights and leaves the base alone. "
+    "A quantized base is refused (BAD-160), as vLLM would have to write with other weights than those that learn.\n\n"
+    "Here vLLM itself was never run: verification trains with a stand-in that takes the weights which vLLM would get "
+    "and writes the answers with them.",
+)
 
 GRPO = Method(
     name="grpo",
@@ -131,7 +173,7 @@ GRPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=True,
+    generator="transformers",
     judge="",
     passes=(_REFERENCE, _POLICY),
     loss="advantages_near",
@@ -256,6 +298,7 @@ GRPO = Method(
         ),
         MAX_NEW_TOKENS,
         TEMPERATURE,
+        ENGINE,
         Own(
             id="RL-006",
             name="updates",

@@ -1,7 +1,8 @@
 """Kahneman-Tversky optimization: single answers, each labeled desirable or undesirable."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "KTO (arXiv 2402.01306, 2024)"
@@ -34,7 +35,7 @@ KTO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(_MISMATCHED, _POLICY, _REFERENCE, _REFERENCE),
     loss="unpaired",

@@ -1,6 +1,7 @@
 """On-policy distillation: on answers that the student writes it learns the teacher's probabilities of every token."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 
 _GKD = "GKD (arXiv 2306.13649, 2023)"
 _MINILLM = "MiniLLM (arXiv 2306.08543, 2023)"
@@ -123,7 +124,7 @@ ON_POLICY_DISTILL = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=True,
+    generator="transformers",
     judge="",
     passes=(
         Pass(model="policy", sequences=1, gradient=True, gives="tokens"),

@@ -1,7 +1,8 @@
 """Odds ratio preference optimization: the answers are learned and compared in one pass, without a reference."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import OF_DPO_ALONE, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "ORPO (arXiv 2403.07691, 2024)"
@@ -30,7 +31,7 @@ ORPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="tokens"),),
     loss="odds",

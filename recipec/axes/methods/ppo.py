@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 from recipec.axes.methods.grpo import MAX_NEW_TOKENS, TEMPERATURE
 
 _PPO = "PPO (arXiv 1707.06347, 2017)"
@@ -245,7 +246,7 @@ PPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=True,
+    generator="transformers",
     judge="reward",
     passes=(_REFERENCE, _POLICY),
     loss="clipped",

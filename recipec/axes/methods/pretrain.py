@@ -1,6 +1,7 @@
 """Pretraining: random weights with the architecture of a model learn raw text."""
 
-from recipec.axes.method import Default, Method, Pass
+from recipec.axes.hyperparameters import Default
+from recipec.axes.method import Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 _GPT3, _LLAMA = "GPT-3 (arXiv 2005.14165, 2020)", "LLaMA (arXiv 2302.13971, 2023)"
@@ -27,7 +28,7 @@ PRETRAIN = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=True,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",

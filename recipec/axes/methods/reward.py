@@ -1,7 +1,8 @@
 """Reward modeling: a model that gives each answer one score."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 
 _INSTRUCT = "InstructGPT (arXiv 2203.02155, 2022, appendix C.2)"
 _LLAMA2 = "Llama 2 (arXiv 2307.09288, 2023, section 3.2.2)"
@@ -29,7 +30,7 @@ REWARD = Method(
     auto_class="AutoModelForSequenceClassification",
     new_head="score",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="score"),),
     loss="ranking",

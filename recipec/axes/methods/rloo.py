@@ -1,6 +1,7 @@
 """REINFORCE leave-one-out: each answer is as good as it is better than the mean of the other answers to its prompt."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import Method, Pass
 from recipec.axes.methods.grpo import MAX_NEW_TOKENS, TEMPERATURE
 
 _PAPER = "RLOO (arXiv 2402.14740, 2024)"
@@ -114,7 +115,7 @@ RLOO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=True,
+    generator="transformers",
     judge="",
     passes=(_REFERENCE, _POLICY),
     loss="one_out_near",

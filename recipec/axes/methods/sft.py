@@ -1,6 +1,7 @@
 """Supervised fine-tuning."""
 
-from recipec.axes.method import Default, Method, Pass
+from recipec.axes.hyperparameters import Default
+from recipec.axes.method import Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 _SIZES = "docs/rule-books/001.md, Decision tree: data size for instruction tuning"
@@ -27,7 +28,7 @@ SFT = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",

@@ -1,7 +1,8 @@
 """SimPO: answers are compared by their mean log-probability per token, with a margin between them."""
 
 from recipec.axes.adaptations import WITHOUT_PROMPTS
-from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
+from recipec.axes.hyperparameters import Default, Own
+from recipec.axes.method import OF_DPO_ALONE, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "SimPO (arXiv 2405.14734, 2024)"
@@ -33,7 +34,7 @@ SIMPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
-    generates=False,
+    generator="",
     judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="tokens"),),
     loss="margin",

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.backends.engines.engine import torch_dtype
+from recipec.backends.generators import generator_arguments, generator_files, generator_part
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure
 from recipec.backends.models import below_root, bundle_root, code, in_bundle, is_below_root
-from recipec.backends.parts import Import, Part, lines
+from recipec.backends.parts import Import, Part, joined, lines
 from recipec.facts.rewards import JUDGE as NAME
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg
@@ -31,6 +32,7 @@ def generation_arguments(stage: StageJob) -> Iterator[Arg]:
     yield Arg("steps_per_generation", micro, ids, "micro steps that share the answers of a generation")
     yield Arg("num_iterations", 1, stage.ids("updates"))
     yield from drawing_arguments(stage)
+    yield from generator_arguments(stage)
     yield Arg("reward_weights", Raw("WEIGHTS"), stage.ids("rewards"))
 
 
@@ -55,15 +57,16 @@ def rewards_part(stage: StageJob) -> Part:
     ids = stage.ids("rewards")
     names = (*["JUDGE"] * (stage.judge is not None), "REWARDS", "WEIGHTS", "check_rewards")
     needed = stage.ids("global_batch_size", "per_prompt", "updates")
-    return Part(
+    rewards = Part(
         own_imports=tuple(Import(REWARDS, name, ids) for name in names),
         before_trainer=lines((*ids, *needed), _CHECK),
         arguments=(Arg("reward_funcs", Raw("REWARDS"), ids),),
     )
+    return joined((rewards, generator_part(stage)))
 
 
 def reward_artifacts(stage: StageJob) -> list[Artifact]:
-    """rewards.py, the user's files beside it, and what runs a reward model."""
+    """rewards.py, the user's files beside it, what runs a reward model, and what writes the answers."""
     rewards, ids = stage.job.facts.rewards, stage.ids("rewards")
     file_of = {reward.module: reward.file for reward in rewards.functions}
     copies = [
@@ -77,7 +80,12 @@ def reward_artifacts(stage: StageJob) -> list[Artifact]:
         for module, text in rewards.files.items()
     ]
     judge = [Artifact(f"{stage.folder}{JUDGE}.py", ids, "trl/judge.py.j2", _names_of_judge(stage))] * _has_judge(stage)
-    return [Artifact(f"{stage.folder}{REWARDS}.py", ids, "trl/rewards.py.j2", _names(stage)), *copies, *judge]
+    return [
+        Artifact(f"{stage.folder}{REWARDS}.py", ids, "trl/rewards.py.j2", _names(stage)),
+        *copies,
+        *judge,
+        *generator_files(stage),
+    ]
 
 
 def _has_judge(stage: StageJob) -> bool:

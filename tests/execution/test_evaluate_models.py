@@ -1,0 +1,94 @@
+"""The emitted evaluate.py finds in a batch what each row has alone: every type of model, also behind soft prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from compiling import BASES, good, texts, with_key
+from emitted_modules import load
+from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
+from test_packed_attention import CAPPED, HYBRIDS, model
+from tiny_models import SIZES, WORDS
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from recipec.catalog.model_types import MODEL_TYPES
+
+pytestmark = pytest.mark.executes
+
+Rows = list[tuple[list[int], list[int]]]  # tokens, and marks of the learned ones
+LENGTHS = ((1, 4, 0), (9, 8, 0), (3, 6, 5), (12, 14, 0), (5, 0, 0), (1, 0, 0))  # prompt, answer, what follows it
+SOFT = {
+    "prompt-tuning": PromptTuningConfig(num_virtual_tokens=5, task_type="CAUSAL_LM"),
+    "prefix-tuning": PrefixTuningConfig(num_virtual_tokens=5, task_type="CAUSAL_LM"),
+}
+
+
+def rows() -> Rows:
+    """Rows of different lengths: some go on behind what is learned, and of some nothing is."""
+    marks = [[0] * prompt + [1] * answer + [0] * rest for prompt, answer, rest in LENGTHS]
+    return [([3 + (7 * n + 11 * row) % (WORDS - 3) for n in range(len(of))], of) for row, of in enumerate(marks)]
+
+
+def evaluation(folder: Path, base: str, patched: pytest.MonkeyPatch, **train: str) -> ModuleType:
+    """evaluate.py of a bundle, as a module."""
+    recipe = BASES[base]
+    for key, value in train.items():
+        recipe = with_key(recipe, f"train.{key}", value)
+    bundle = texts(good(folder / "recipe", recipe))
+    for name in ("evaluate.py", "rows.py"):
+        (folder / name).write_text(bundle[name])
+    return load(folder / "evaluate.py", patched)
+
+
+@pytest.fixture(scope="module")
+def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patched:
+        yield evaluation(tmp_path_factory.mktemp("bundle"), "lora-single", patched)
+
+
+def alone(scored: Any, tokens: list[int], learned: list[int]) -> float:
+    """The summed loss of a row from all logits of that row."""
+    ids = torch.tensor([tokens])
+    logits = scored(input_ids=ids, use_cache=False).logits[0, -len(tokens) : -1]
+    losses = torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="none")
+    return (losses * torch.tensor(learned[1:])).sum().item()
+
+
+def check(module: ModuleType, scored: Any) -> None:
+    with torch.no_grad():
+        found = module.summed_losses(scored, rows())
+        expected = [alone(scored, *row) for row in rows()]
+    assert [tokens for _, tokens in found] == [sum(learned[1:]) for _, learned in rows()]
+    assert [loss for loss, _ in found] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("model_type", dict.fromkeys((*MODEL_TYPES, *HYBRIDS)))
+def test_losses_in_a_batch_are_those_of_each_row_alone(evaluate: ModuleType, model_type: str) -> None:
+    check(evaluate, model(model_type, "eager" if model_type in CAPPED else "sdpa"))
+
+
+@pytest.mark.parametrize("adaptation", SOFT)
+def test_losses_behind_a_soft_prompt_are_those_of_each_row_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adaptation: str
+) -> None:
+    module = evaluation(tmp_path, "lora-single", monkeypatch, adaptation=adaptation)
+    check(module, get_peft_model(model("llama", "sdpa"), SOFT[adaptation]).eval())
+
+
+def test_scores_in_a_batch_are_those_of_each_answer_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = evaluation(tmp_path, "reward", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, _, answer: row[answer])
+    torch.manual_seed(0)
+    shape = AutoConfig.for_model("llama", **SIZES, hidden_size=32, vocab_size=WORDS, num_labels=1, pad_token_id=0)
+    judge = AutoModelForSequenceClassification.from_config(shape, dtype=torch.float32).eval()
+    pairs = [{"chosen": rows()[place], "rejected": rows()[place + 1]} for place in range(0, len(LENGTHS), 2)]
+    with torch.no_grad():
+        found = [score for scores, _ in module.scores(judge, None, pairs) for score in scores]
+        expected = [judge(input_ids=torch.tensor([tokens])).logits.item() for tokens, _ in rows()]
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert len(set(found)) == len(found)
