@@ -21,15 +21,14 @@ from recipec.estimate.workload import adapter_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.sizes import (
-    LEARN_AFTER_FULL,
     LEARN_FROM_REWARDS,
     LEARN_GENERATIONS,
-    LEARN_STEPS,
     RUN_STEPS,
     batch_of,
     group_of,
     learning_values,
     most_accumulated,
+    steps_to_learn,
     whole_generations,
 )
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
@@ -83,14 +82,8 @@ class Situation(Struct, frozen=True):
 
     def _steps_of(self, stage: BundleStage) -> int:
         if not stage.method.earns:
-            return LEARN_AFTER_FULL if self._adapts_trained_weights(stage) else LEARN_STEPS
+            return steps_to_learn(stage, self.bundle.stages)
         return max(LEARN_FROM_REWARDS, whole_generations(stage, 1) * LEARN_GENERATIONS)
-
-    def _adapts_trained_weights(self, stage: BundleStage) -> bool:
-        """Whether its adapter stands on weights of which a stage before it trained all."""
-        stages = self.bundle.stages
-        before = stages[: stages.index(stage)]
-        return not stage.adapts.trains_all and any(other.adapts.trains_all for other in before)
 
     @property
     def on_cpu(self) -> bool:
