@@ -163,6 +163,12 @@ BASES: dict[str, Tables] = {
         alignment={"method": "ppo", "reward": "judge.py:is_right"},
     ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
+    "text-sft": _recipe(
+        "instruct",
+        "Qwen/Qwen2.5-3B",
+        {"domain_text": "manual.txt", "train": "chat.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+    ),
     "pretrain": _recipe(
         "pretrain", "Qwen/Qwen2.5-1.5B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100", "gpus_per_node": 2}
     ),

@@ -2,9 +2,8 @@
 
     python merge_adapter.py
 
-The adapter was trained on the base in 4 bits and has learned to correct the error of these. It is merged, in bfloat16,
-into the unquantized base, which has no such error: another model than the trained one. `evaluate.py merged` tells how
-much it differs.
+The adapter was trained on the base in 4 bits. It is merged, in bfloat16, into these very weights, dequantized: what
+was trained, but for the rounding of each weight. `evaluate.py merged` tells what that changes.
 """
 
 import os
@@ -14,13 +13,22 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoTokenizer
+from peft import AutoPeftModelForCausalLM, PeftModel
+from transformers import AutoTokenizer, BitsAndBytesConfig
 
 OUTPUT = Path(__file__).resolve().parent / "outputs" / "sft"
 MERGED = OUTPUT / "merged"
 PROBE = "What is merged must answer as base and adapter do together."
 MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
+
+
+def nf4_config() -> BitsAndBytesConfig:
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
 
 
 def main() -> None:
@@ -34,11 +42,14 @@ def main() -> None:
     model = AutoPeftModelForCausalLM.from_pretrained(
         OUTPUT,
         dtype=torch.bfloat16,
+        quantization_config=nf4_config(),
+        device_map={"": "cpu"},  # 16 bits of it may find no room on the GPU
     )
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
     before = logits(model, tokens)
-    merged = model.merge_and_unload()
+    base = model.unload().dequantize(torch.bfloat16)
+    merged = PeftModel.from_pretrained(base, OUTPUT).merge_and_unload()
     apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
         raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")

@@ -11,7 +11,7 @@ from recipec.axes.models import NAMED_MODELS, NamedModel
 from recipec.axes.row_formats import CARRIED, ROW_FORMATS, Carried, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS, DataSection
 from recipec.axes.strategies import OFFLOADS, STRATEGIES, Strategy
-from recipec.axes.tasks import formats_of, methods_of, readers, sections_of, stages_of, tasks
+from recipec.axes.tasks import earlier, formats_of, methods_of, readers, sections_of, stages_of, tasks
 
 __all__ = [
     "ADAPTATIONS",
@@ -40,6 +40,7 @@ __all__ = [
     "RowFormat",
     "Strategy",
     "adaptation_of",
+    "earlier",
     "families",
     "formats_of",
     "meant_by",

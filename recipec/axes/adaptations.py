@@ -126,8 +126,8 @@ QLORA = Adaptation(
     packages=("peft", "bitsandbytes"),
     above="lora",
     asked_by='train.adaptation = "qlora"',
-    because="QLoRA stores the base model in a quarter of its bf16 size; the merged model differs slightly from the "
-    "trained one (PEFT #1043)",
+    because="QLoRA stores the base model in a quarter of its bf16 size; its adapter merges into these weights, "
+    "dequantized",
     source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; QLoRA (arXiv 2305.14314, 2023)",
 )
 LORA_INT8 = Adaptation(

@@ -20,9 +20,8 @@ class Base(Struct, frozen=True, kw_only=True):
     bits: int | None  # None: those of the compute type
     scaled_by: str  # of SCALED_BY
     rounds_inputs: bool  # its products are of integers: each input is rounded to as many bits, and kept for backward
-    merges_as_stored: bool  # an adapter is merged into the stored weights, dequantized; else into the unquantized base
     not_on_cpu: str  # why no run on a CPU can have it; "" where it can
-    merge_costs: float  # nats per token that a merge into the unquantized base may add to the loss
+    merge_costs: float  # nats per token that a merge may add to the loss
     merge_because: str  # where that limit comes from
 
 
@@ -38,7 +37,6 @@ BASES = {
             bits=None,
             scaled_by=NOTHING,
             rounds_inputs=False,
-            merges_as_stored=False,
             not_on_cpu="",
             merge_costs=0.01,
             merge_because="a merge rounds each weight once more, which moves a loss by thousandths at most",
@@ -55,12 +53,10 @@ BASES = {
             bits=4,
             scaled_by=BLOCK,
             rounds_inputs=False,
-            merges_as_stored=False,
             not_on_cpu="on a CPU no gradient passes a 4-bit layer after an evaluation",
-            merge_costs=0.05,
-            merge_because="the adapter was trained on the 4-bit base, and the base that it is merged into is not "
-            "quantized, so the rounding errors that it learned to make up for are gone; recipec chose to tolerate 5% "
-            "of the perplexity",
+            merge_costs=0.01,
+            merge_because="the adapter is merged into the 4-bit weights that it was trained on, dequantized, and what "
+            "is lost is one rounding of each weight, which moves a loss by thousandths at most",
         ),
         Base(
             name="int8",
@@ -71,7 +67,6 @@ BASES = {
             bits=8,
             scaled_by=ROW,
             rounds_inputs=True,
-            merges_as_stored=True,
             not_on_cpu="",
             merge_costs=0.02,
             merge_because="the adapter is merged into the 8-bit weights that it was trained on, and what is lost is "

@@ -135,7 +135,7 @@ class Method(Struct, frozen=True, kw_only=True):
     section: str  # of [data] that holds its rows; data.train is read where the recipe has no such section
     formats: tuple[str, ...]  # names of recipec.axes.row_formats, the usual one first
     kinds: tuple[str, ...]  # names of its KINDS that the trainer reads; rows of other kinds are unrolled
-    after: tuple[str, ...]  # methods that run before it where data.train holds rows for them
+    after: tuple[str, ...]  # methods that run before it where the recipe has rows for them
     # what runs
     module: str  # that trainer and configuration are imported from: "trl"
     trainer: str

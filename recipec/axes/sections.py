@@ -26,6 +26,13 @@ SECTIONS = {
             examples=("data/train.jsonl", ["a.jsonl", "b.jsonl"]),
         ),
         DataSection(
+            name="domain_text",
+            title="Text of the domain",
+            description="Raw text of a domain that the model does not know: a stage of continued pretraining learns it "
+            "before the stages of the task, which start from its result. Same forms as `train`.",
+            examples=("data/manuals/*.txt",),
+        ),
+        DataSection(
             name="preferences",
             title="Preferences",
             description="Preference pairs, or single answers with a label, for the tasks `align` and `reward`. Same "

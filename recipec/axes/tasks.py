@@ -41,19 +41,32 @@ def methods_of(task: str, named: str | None = None) -> tuple[Method, ...]:
 def stages_of(task: str, named: str | None = None) -> tuple[Method, ...]:
     """The methods that can run for a task, in order: those that fulfil it, and those that may go before them."""
     last = methods_of(task, named)
-    before = {name for row in last or methods_of(task) for name in row.after} | {row.judge for row in last}
-    return tuple(row for row in METHODS.values() if row in last or row.name in before)
+    first = earlier(last or methods_of(task))
+    judges = {row.judge for row in last}
+    return tuple(row for row in METHODS.values() if row in last or row in first or row.name in judges)
+
+
+def earlier(methods: Iterable[Method]) -> tuple[Method, ...]:
+    """The methods that may go before some of these, and before those in turn, in the order in which they run."""
+    names = {name for row in methods for name in row.after}
+    first = earlier(METHODS[name] for name in names) if names else ()
+    return tuple(row for row in METHODS.values() if row.name in names or row in first)
 
 
 def sections_of(methods: Collection[Method]) -> tuple[str, ...]:
-    """The sections of [data] for the rows of the methods, and of those that train what judges their answers."""
+    """The sections of [data] for the rows of the methods, of those that may go before them and of their judges."""
     judges = (METHODS[row.judge] for row in methods if row.judge)
-    return tuple(dict.fromkeys(row.section for row in (*methods, *judges)))
+    return tuple(dict.fromkeys(row.section for row in (*methods, *earlier(methods), *judges)))
 
 
 def readers(section: str, sections: Collection[str], task: str, named: str | None = None) -> tuple[Method, ...]:
-    """The stages of a task that read a section of [data], given those that the recipe has."""
-    return tuple(row for row in stages_of(task, named) if row.rows_in(sections) == section)
+    """The stages of a task that read a section of [data], given those that the recipe has.
+
+    A stage that goes before others reads its own section alone: where the recipe lacks that, it does not run.
+    """
+    first = earlier(methods_of(task, named) or methods_of(task))
+    found = (row for row in stages_of(task, named) if row.rows_in(sections) == section)
+    return tuple(row for row in found if row.section == section or row not in first)
 
 
 def formats_of(methods: Iterable[Method]) -> tuple[str, ...]:

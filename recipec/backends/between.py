@@ -34,6 +34,14 @@ def before_next(stage: StageJob) -> str:
             "where the accuracy on held-out pairs is near 50%, or scores follow the length of answers, "
             f"{after[-1].name} learns the judge's mistakes; add pairs before you go on"
         )
+    if stage.method.of_text:
+        return (
+            f"{used}. Compare `perplexity` before and after in `outputs/{stage.name}`: where it did not fall on "
+            "held-out text of the domain, correct this stage before you go on; later stages start from it. Nothing "
+            f"measures what the model forgets: measure the perplexity of `{stage.result}` and of the model that this "
+            "stage began with on general text, and where it rose much, add such text to the rows of this stage, with a "
+            "weight. Held-out questions of later stages are not looked for in the text"
+        )
     return (
         f"{used}. Compare the evaluations before and after in `outputs/{stage.name}`: where `eval_loss` did not fall, "
         "correct this stage before you go on; later stages start from it"

@@ -139,8 +139,10 @@ def kept_of_gains(stage: StageJob) -> dict[str, Any]:
 def _title(stage: StageJob) -> dict[str, Any]:
     """What the file says that it measures."""
     measure = BACKENDS[stage.name].measure
+    staged = f"stage {stage.name} of {stage.job.name}"
+    fits = len(f'"""Evaluate {staged} before and after training: {measure.same}.') <= WIDTH
     return {
-        "what": f"stage {stage.name} of {stage.job.name}" if stage.folder else stage.job.name,
+        "what": (staged if fits else f"stage {stage.name}") if stage.folder else stage.job.name,
         "same": stage.because(measure.same, "stage"),
         "unit": stage.because(measure.unit, "stage"),
     }

@@ -27,7 +27,6 @@ def merge_artifact(stage: StageJob) -> Artifact:
     base = _stored_base(stage)
     names = {
         "stage": stage.traced("stage"),
-        "quantized": stage.because(stage.adapts.quantized, "quantization"),
         "as_stored": stage.because(base is not None, "quantization"),
         "standard_imports": standard,
         "installed_imports": installed,
@@ -47,8 +46,8 @@ def merge_artifact(stage: StageJob) -> Artifact:
 
 
 def _stored_base(stage: StageJob) -> ModuleType | None:
-    """The file of a base that the adapter is merged into as it is stored."""
-    return quantized_base(stage) if BASES[stage.adapts.base].merges_as_stored else None
+    """The file of a quantized base: the adapter is merged into the weights that it was trained on."""
+    return quantized_base(stage) if stage.adapts.quantized else None
 
 
 def _as_stored(stage: StageJob) -> list[Arg]:

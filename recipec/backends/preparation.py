@@ -157,6 +157,7 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     given = {name: (type, [bool(stage.value(id)) for stage in stages]) for name, (type, id) in types.items()}
     shuffled = [_shuffles(stage) for stage in stages]
     given["shuffled"] = ("bool", [one and not all(shuffled) for one in shuffled])
+    given["overflow"] = ("str", [_differ(stages)] * len(stages))
     given["parts"] = ("int", [stage.ordered for stage in stages])
     given["hardness"] = ("str", [bool(stage.hardness_column) for stage in stages])
     fields = [f"{name}: {type}" for name, (type, has) in given.items() if all(has)]
@@ -296,9 +297,22 @@ def _flags(written: str) -> dict[str, Any]:
     return {"flags": flags, "flags_named": Raw(" nor ".join([*flags][:2]))}
 
 
+def _handling(stage: StageJob) -> str:
+    """What becomes of rows that are too long: the trainer cuts blocks of text itself, at any length."""
+    if cuts_answers(stage):
+        return "cut"
+    return "blocks" if stage.value("overflow") == "split" and stage.value("packing") else stage.value("overflow")
+
+
+def _differ(stages: list[StageJob]) -> bool:
+    """Whether the stages handle them in different ways."""
+    return len(set(map(_handling, stages))) > 1
+
+
 def _selecting(stages: list[StageJob]) -> dict[str, Any]:
     """What is done to rows that are too long."""
     return {
+        "overflow_differs": _overflow(stages, _differ(stages)),
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
         "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
         "overflow_cut": _overflow(stages, any(map(cuts_answers, stages))),
@@ -341,6 +355,8 @@ def _stage(stage: StageJob) -> Call:
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):
             args.append(stage.arg(fraction, fraction))
+    if _differ(stage.job.stages):
+        args.append(stage.arg("overflow", "overflow", _handling(stage)))
     if _shuffles(stage) and not all(map(_shuffles, stage.job.stages)):
         args.append(stage.arg("shuffled", "sampling", True))
     if stage.ordered:

@@ -70,6 +70,7 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
         "optional": [name for name in handed if name not in stages[0].job.facts.rewards.columns],
         "only_column": next(iter(columns)) if len(columns) == 1 and all(kind.taught for kind in kinds) else "",
         "has_text": "text" in columns,
+        "has_prompts": "prompt" in columns,
         "has_tokens": "input_ids" in columns,
         "only_tokens": all("input_ids" in kind.columns for kind in kinds),
         "has_turns": any(stage.format.turns for stage in stages),

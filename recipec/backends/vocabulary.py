@@ -62,15 +62,23 @@ def vocabulary_artifacts(job: Job) -> list[Artifact]:
 
 
 def new_tokens_part(stage: StageJob) -> Part:
-    """What train.py needs to learn new tokens: it refuses rows without any, and trains their rows beside adapters."""
+    """What train.py needs to learn new tokens: it trains their rows beside adapters, and looks whether rows have any.
+
+    Of several stages that learn them the first looks, and refuses nothing: rows of a later one may have them.
+    """
     if not (stage.job.facts.new_tokens and stage.method.learns_tokens):
         return Part()
     ids, beside = stage.ids("new_tokens", "stage"), not stage.adapts.trains_all
-    check = snippet("trl/new_tokens.py.j2", {}, ids)
+    no_bias = lines(stage.ids("trained_rows"), _NO_BIAS) if beside else ()
+    if stage.start is not None:
+        needed = (Import("json", "", ids),), (fragment(_READ, ids),)
+        return Part(imports=needed[0], functions=needed[1], after_trainer=no_bias) if beside else Part()
+    alone = sum(other.method.learns_tokens for other in stage.job.stages) == 1
+    check = snippet("trl/new_tokens.py.j2", {"alone": alone}, ids)
     return Part(
         imports=(Import("json", "", ids), Import("datasets", "Dataset", ids)),
         functions=(fragment(_READ, ids), check),
-        after_trainer=lines(stage.ids("trained_rows"), _NO_BIAS) if beside else (),
+        after_trainer=no_bias,
         before_training=lines(ids, "check_new_tokens(trainer.train_dataset)"),
     )
 

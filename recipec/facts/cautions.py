@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from recipec.axes import KINDS, ROW_FORMATS
+from recipec.axes import KINDS, METHODS, ROW_FORMATS
 from recipec.catalog.templates import Template
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, thoughts
 from recipec.diagnostics.model import Diagnostic, Label
@@ -35,8 +35,12 @@ def cautions(
 
 
 def not_compared(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Iterator[Diagnostic]:
-    """Yield W0531 where questions that are held out from one section cannot be looked for in another."""
-    turns = {section: ROW_FORMATS[shape.format].turns for section, shape in shapes.items()}
+    """Yield W0531 where questions that are held out from one section cannot be looked for in another.
+
+    A section that is only for raw text has no questions to compare: README.md of the bundle says so.
+    """
+    compared = {section: shape for section, shape in shapes.items() if not _only_text(section)}
+    turns = {section: ROW_FORMATS[shape.format].turns for section, shape in compared.items()}
     for section in (name for name, has in turns.items() if not has and any(turns.values())):
         other = next(name for name, has in turns.items() if has)
         format = shapes[section].format
@@ -50,6 +54,11 @@ def not_compared(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Itera
             "if you know that they have no questions in common, allow this warning",
         )
         yield Diagnostic("W0531", title, labels, help)
+
+
+def _only_text(section: str) -> bool:
+    own = [row for row in METHODS.values() if row.section == section]
+    return bool(own) and all(row.of_text for row in own)
 
 
 def _behind_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:

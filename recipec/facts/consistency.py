@@ -32,10 +32,7 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
-    """Yield every entry of lora.targets that cannot have an adapter, and a rank for experts that have none (E0401).
-
-    lm_head can have one; that it is not trained is the matter of BAD-009.
-    """
+    """Yield targets without an adapter (of lm_head tells BAD-009), and a rank for experts without one (E0401)."""
     for table in _ADAPTER_TABLES:
         targets = loaded.value(*table, "targets")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
@@ -288,7 +285,8 @@ def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 def _rows_for_earlier_stages_alone(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A task whose one method has rows of its own, where all rows are for the stages before it."""
     task = loaded.recipe.goal.task
-    row = next((row for row in methods_of(task) if row.after and not row.alignment), None)
+    own = (row for row in methods_of(task) if row.after and row.section != row.rows_in(()) and not row.alignment)
+    row = next(own, None)
     held = {section for section, facts in data.items() if row and not {*facts.formats} & {*row.formats}}
     if row is None or _stages_that_run(loaded, data) or held != {*data}:
         return
@@ -331,7 +329,7 @@ def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
     held, preferred = train_format(data).value, preference_format(data).value
     level = loaded.recipe.alignment.kl_control or "low"
     method = goal.alignment_method(task, preferred, level).value if named in (None, AUTO) else named
-    return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS))).value
+    return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS)), [*data]).value
 
 
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:

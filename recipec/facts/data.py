@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method
+from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, earlier
 from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_of
 from recipec.diagnostics.model import Report
@@ -203,8 +203,12 @@ def train_format(data: Mapping[str, DataFacts]) -> Decision:
 
 
 def preference_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of the rows for methods with a section of their own: those in it, or in data.train."""
-    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION]
+    """The format of the rows for methods with a section of their own: those in it, or in data.train.
+
+    Methods that run before others are none of them: what their section holds decides nothing about the last stage.
+    """
+    first = earlier(METHODS.values())
+    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION and row not in first]
     for section in dict.fromkeys(name for row in rows for name in (row.section, COMMON_SECTION)):
         if section in data:
             held = data[section].decisions["data_format"]

@@ -7,7 +7,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from recipec.axes import COMMON_SECTION, SECTIONS
+from recipec.axes import SECTIONS
 from recipec.axes.method import REWARDS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
@@ -200,11 +200,18 @@ def _goal(loaded: LoadedRecipe) -> list[Decision]:
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
         stated(loaded, "kl_control", alignment.kl_control or "low", "alignment", "kl_control", absent=_NO_LEVEL),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
-        *(_has(loaded, "data", section) for section in SECTIONS if section != COMMON_SECTION),
+        _sections(loaded),
         _has(loaded, "alignment", REWARDS),
         stated(loaded, "track_project", track.project, "track", "project", absent="the tracker's own default"),
         stated(loaded, "track_run", track.run or loaded.recipe.recipe.name, "track", "run", absent="the recipe's name"),
     ]
+
+
+def _sections(loaded: LoadedRecipe) -> Decision:
+    """The sections of rows that the recipe has, which decide what stages run."""
+    given = [name for name in SECTIONS if loaded.is_set("data", name)]
+    where = ", ".join(f"`data.{name}` in {loaded.where('data', name)}" for name in given)
+    return known("data_sections", given, f"the recipe has {where}", origin="recipe")
 
 
 def _has(loaded: LoadedRecipe, table: str, key: str) -> Decision:

@@ -46,25 +46,40 @@ def sizes(
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
     data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template)
     mean, longest, how_long = _lengths(loaded, sources, head)
-    own = rounded(sum(map(_count, sources)))
-    rows = rounded(sum(source.weight * _count(source) for source in sources))
+    own_rows = [source.given.examples for source in sources if source.given.examples]
+    whole = round if len(own_rows) == len(sources) else rounded
+    own = whole(sum(map(_count, sources)))
+    rows = whole(sum(source.weight * _count(source) for source in sources))
     how, many = _how_many(sources)
     of_lengths = "data" if all(source.rows for source in sources) else "default"
     if states_rows(loaded):
         how, many, of_lengths = STATED, "recipe", "recipe"
-    length = data.tokens_per_example or mean
-    examples = stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=many)
-    if data.examples and rows:
+    examples = _stated(loaded, section, sources, "examples", rows, (how, many))
+    if data.examples and rows and not own_rows:
         own = rounded(data.examples * own / rows)
     return [
         examples,
         replace(examples, id="data_rows"),
         known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
-        stated(loaded, "tokens_per_example", length, "data", "tokens_per_example", absent=how_long, origin=of_lengths),
+        _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths)),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
         *_too_long(loaded, sources, head),
         *_answers(sources, data.loss_on == LAST_ANSWER),
     ]
+
+
+def _stated(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], id: str, found: int, known_by: tuple[str, str]
+) -> Decision:
+    """A size of the rows: as sources of the section state their own, else as [data] does, else as it was `found`."""
+    own = [index for index, source in enumerate(sources) if getattr(source.given, id)]
+    (how, origin), said = known_by, getattr(loaded.recipe.data, id)
+    if not own:
+        return stated(loaded, id, said or found, "data", id, absent=how, origin=origin)
+    where = loaded.where("data", section, own[0])
+    because = f"set in {where}" if len(own) == len(sources) == 1 else how
+    origin = "recipe" if len(own) == len(sources) else origin
+    return Decision(id, found, because, origin=origin, key=f"data.{id}", where=where if origin == "recipe" else "")
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
@@ -86,8 +101,16 @@ def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Hea
 
 def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
     """The length of each sampled row, and for how many it stands."""
-    stretched = [(source, _stretch(source)) for source in sources]
-    return [(by * _length(made, source.shape, head), n) for source, by in stretched for made, n in _rows(source)]
+    return [pair for source in sources for pair in _lengths_of(source, head)]
+
+
+def _lengths_of(source: SampledSource, head: _Head) -> Weighted:
+    """The length of each sampled row of a source; where none is sampled, the one that the source states."""
+    said, by = source.given.tokens_per_example, _stretch(source)
+    found = [(by * _length(made, source.shape, head), n) for made, n in _rows(source)]
+    if said and found:
+        return [(length * said / _mean(found), n) for length, n in found]
+    return [(float(said), source.weight * _count(source))] if said else found
 
 
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
@@ -96,11 +119,14 @@ Weighted = list[tuple[float, float]]  # a value, and how many rows have it
 def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
+    own = [source for source in sources if source.given.tokens_per_example]
     lengths = _sampled(sources, head)
-    if states_rows(loaded):
+    if states_rows(loaded) and not own:
         return ASSUMED_TOKENS, None, STATED
     if not lengths:
         return ASSUMED_TOKENS, None, "assumed, since no row is read here; data.tokens_per_example can state it"
+    if any(len(source.rows) < ENOUGH_ROWS for source in own):
+        return _stated_mean(lengths, own, sources), None, "as the sources state it, which says nothing of long rows"
     longest = rounded(_quantile(lengths, 0.99))
     how = f"measured on {counted(len(lengths), 'row')} at {BYTES_PER_TOKEN:g} bytes a token"
     if any(_stretch(source) != 1 for source in sources):
@@ -109,6 +135,8 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
         how += f" and {head.always + head.otherwise:g} before the first" * bool(head.always + head.otherwise)
     mean = rounded(_mean(lengths))
+    if own:
+        return _stated_mean(lengths, own, sources), longest, "as the sources state it"
     if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
         return (
             mean,
@@ -121,17 +149,22 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head
     return mean, longest, how
 
 
+def _stated_mean(lengths: Weighted, own: Sequence[SampledSource], sources: Sequence[SampledSource]) -> int:
+    """The mean length over sources of which some, or all, state theirs."""
+    return round(_mean(lengths)) if len(own) == len(sources) else rounded(_mean(lengths))
+
+
 def _how_many(sources: Sequence[SampledSource]) -> tuple[str, str]:
     """How the number of rows is known, and its origin."""
-    read = [source.sample for source in sources if source.sample]
-    stated = [source for source in sources if not source.sample and source.given.take]
-    assumed = [source.name for source in sources if not source.sample and not source.given.take]
+    read = [source.sample for source in sources if source.sample and not source.given.examples]
+    stated = [source for source in sources if source.given.examples or (not source.sample and source.given.take)]
+    assumed = [source.name for source in sources if not source.sample and source not in stated]
     how = []
     if read:
         exact = all(sample.counted for sample in read)
         how.append("counted in the files, rounded" if exact else "estimated from the size of the files")
     if stated:
-        how.append(", ".join(f"{counted(source.given.take or 0, 'row')} of {source.name}" for source in stated))
+        how.append(", ".join(f"{counted(int(_count(source)), 'row')} of {source.name}" for source in stated))
     if assumed:
         how.append(f"{ASSUMED_ROWS:,} assumed of {' and of '.join(assumed)}, which data.examples can correct")
     return "; ".join(how), "default" if assumed else "data" if read else "recipe"
@@ -149,7 +182,8 @@ def _count(source: SampledSource) -> float:
 
 def _total(source: SampledSource) -> float:
     """How many rows the source has."""
-    return source.sample.total_rows if source.sample else source.given.take or ASSUMED_ROWS
+    read = source.sample.total_rows if source.sample else source.given.take
+    return source.given.examples or read or ASSUMED_ROWS
 
 
 def _stretch(source: SampledSource) -> float:

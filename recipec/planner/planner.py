@@ -22,6 +22,7 @@ from recipec.planner.advice.idle import roomier, work_for_idle
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
+from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.options import options
 from recipec.planner.advice.rejected import (
@@ -91,7 +92,8 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     task, held = facts.decisions["task"], train_format(facts.data)
     preferred = ledger.record(preference_format(facts.data))
     method = ledger.decide(goal.alignment_method, task, preferred, facts.decisions["kl_control"])
-    names = ledger.decide(goal.stages, task, held, preferred, method, facts.decisions["has_reward"]).value
+    given = facts.decisions["has_reward"], facts.decisions["data_sections"]
+    names = ledger.decide(goal.stages, task, held, preferred, method, *given).value
     return ledger, list(_in_order(names))
 
 
@@ -104,10 +106,17 @@ def _in_order(names: Sequence[str]) -> Iterator[Stage]:
         start = start if name == judge else name
 
 
+_OVERFLOW = ("data", "overflow")  # drops or cuts rows with answers: a stage of raw text before them keeps all of it
+
+
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    if method.of_text and stage is not stages[-1] and loaded.value(*_OVERFLOW) != "split":
+        wishes = {key: wish for key, wish in wishes.items() if key != ".".join(_OVERFLOW)}
+    domain = left_to_learn(facts.decisions["new_domain"], stage, stages)
+    facts = replace(facts, decisions={**facts.decisions, domain.id: domain})
     goals = goals if method.earns else tuple(map(_watched_by_losses, goals))
     rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
     if facts.adapter is None or stage is not stages[0]:
@@ -318,7 +327,8 @@ def _beside_last(decision: Decision, loaded: LoadedRecipe, last: str) -> Decisio
     """A decision of an earlier stage, with what the recipe sets for the last one alone."""
     section, _, name = decision.key.partition(".")
     name = name.rpartition(".")[2]
-    if section != "train" or name not in LAST_STAGE_ONLY or not loaded.is_set(section, name) or decision.where:
+    limited = name in LAST_STAGE_ONLY if section == "train" else (section, name) == _OVERFLOW
+    if not limited or not loaded.is_set(section, name) or decision.where:
         return decision
     told = f"what {loaded.where(section, name)} sets is for the last stage, {last}"
     return replace(decision, because=f"{decision.because}; {told}")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes import COMMON_SECTION, SECTIONS, methods_of, stages_of
+from recipec.axes import COMMON_SECTION, SECTIONS, earlier, methods_of, stages_of
 from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import either
@@ -27,8 +27,15 @@ def missing_data(written: Written) -> Iterator[Diagnostic]:
         return
     key = own[0] if own else COMMON_SECTION
     label = written.label(("data",), f"needs `{key}`")
-    help = f'for example {key} = "{SECTIONS[key].examples[0]}"'
-    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), (help,))
+    help = [f'for example {key} = "{SECTIONS[key].examples[0]}"', *_alone(written)]
+    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), tuple(help))
+
+
+def _alone(written: Written) -> Iterator[str]:
+    """The tasks of stages that could run alone, of those that go before others: the recipe has their rows."""
+    for row in earlier(methods_of(written.get("goal", "task"))):
+        if row.section != COMMON_SECTION and written.has("data", row.section):
+            yield f'or set `goal.task = "{row.task}"`: {row.title} alone, on `data.{row.section}`'
 
 
 def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
@@ -40,7 +47,8 @@ def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
         return
     labels = (written.label(method, "no preference stage"), written.label(("data", held[0]), "all the data there is"))
     title = f"`alignment.method = none` with data.{held[0]} only: no stage is left"
-    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in stages_of(task, NO_ALIGNMENT)]
+    able = [row for row in stages_of(task, NO_ALIGNMENT) if row.section == COMMON_SECTION]
+    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in able]
     yield Diagnostic("E0401", title, labels, (", or ".join([f"use method = {either(named)}", *first]),))
 
 
@@ -95,17 +103,26 @@ def _is_drawn(written: Written, part: str) -> bool:
     return bool(share) if share is not None else not written.has("data", part)
 
 
+# Keys of a source -> why it has none of them where its rows are held out.
+_OF_LEARNED = {
+    "weight": "each row is read once",
+    "examples": "held-out rows are counted where the files are read",
+    "tokens_per_example": "held-out rows are taken to be as long as those that are learned",
+}
+
+
 def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
-    """A weight says how often rows are learned; those of data.eval and data.test are not."""
+    """How often rows are learned, how many and how long they are, is said of those that are learned alone."""
     for part in ("eval", "test"):
         given = written.get("data", part)
         listed = isinstance(given, list)
         for index, source in enumerate(given if listed else [given]):
-            if isinstance(source, dict) and "weight" in source:
-                place = ("data", part, index, "weight") if listed else ("data", part, "weight")
-                label = written.label(place, "each row is read once")
-                title = f"`weight` has no effect in data.{part}"
-                yield Diagnostic("E0401", title, (label,), ("remove it",))
+            for key in _OF_LEARNED if isinstance(source, dict) else ():
+                if key in source:
+                    place = ("data", part, index, key) if listed else ("data", part, key)
+                    label = written.label(place, _OF_LEARNED[key])
+                    title = f"`{key}` has no effect in data.{part}"
+                    yield Diagnostic("E0401", title, (label,), ("remove it",))
 
 
 def listed_twice(written: Written) -> Iterator[Diagnostic]:

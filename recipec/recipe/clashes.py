@@ -19,6 +19,7 @@ from recipec.axes import (
     STRATEGIES,
     Adaptation,
     Method,
+    earlier,
     families,
     formats_of,
     meant_by,
@@ -236,7 +237,8 @@ def _sections_of_tasks() -> Iterator[Clash]:
     own = [section for section in SECTIONS if section != COMMON_SECTION]
     for choice, section in _barred(own, names):
         why = f"{choice.noun} does not read it"
-        help = choice.help((row for row in METHODS.values() if row.section == section), f"remove {section}")
+        reading = (row for row in METHODS.values() if section in {one.section for one in (row, *earlier([row]))})
+        help = choice.help(reading, f"remove {section}")
         yield Clash(("data", section), ANY, choice.path, choice.values, why, help)
 
 

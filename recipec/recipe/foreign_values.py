@@ -98,6 +98,10 @@ def adaptation_instead(key: str, value: object) -> str:
     return f"set `train.adaptation = {asked}`" if asked else ""
 
 
+_SEVERAL_TASKS = (
+    "name the last task alone: stages before it follow from the rows, continued pretraining from `data.domain_text`, "
+    "supervised fine-tuning from `data.train`"
+)
 _SPLIT = 'write the split of a data set of the Hub into its source: `train = {{ hub = "OWNER/NAME", split = "{}" }}`'
 _PRECISIONS = ("bf16", "fp16")  # which other tools switch on
 _HELD_OUT = ("eval_split", "validation")  # a share, a file or a data set
@@ -134,7 +138,7 @@ def of_another_kind(key: str, value: object) -> tuple[str, ...]:
     if key == "data.split" and isinstance(value, str):
         return (_SPLIT.format(value),)
     if key == "goal.task" and isinstance(value, list):
-        return not_built("several_tasks")
+        return (_SEVERAL_TASKS,)
     family = next((row.family for row in ADAPTATIONS.values() if row.table and key == f"train.{row.table}"), None)
     if family and isinstance(value, bool):
         return (f'set `train.adaptation = "{family}"`' if value else "remove it",)

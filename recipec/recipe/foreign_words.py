@@ -81,10 +81,11 @@ WORDS: dict[str, str] = {
         "remove it: `prepare_data.py` of the bundle writes the prepared rows",
     ),
     "pretraining_dataset": 'set `data.train` and `goal.task = "continue-pretrain"`',
+    **dict.fromkeys(("data.sft", "data.instruct"), "set `data.train`, the rows of `goal.task`"),
     **dict.fromkeys(
-        ("data.pretrain", "data.sft", "data.instruct"),
-        "set `data.train`, the rows of `goal.task`; for pretraining and instruction tuning, train two recipes in order "
-        "(`recipec explain NOT-003`)",
+        ["data.pretrain", "data.cpt", "raw_text", "domain_data", "domain_corpus", "corpus"],
+        "set `data.domain_text`, which continued pretraining learns before the other stages; with `goal.task = "
+        '"continue-pretrain"` it runs alone',
     ),
     "fsdp_version": 'remove it: `train.strategy = "fsdp"` is FSDP2',
     "wandb_entity": 'write `env = { WANDB_ENTITY = "NAME" }` under [launch]',

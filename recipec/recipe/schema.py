@@ -122,8 +122,9 @@ class Goal(Section):
     )
     new_domain: bool | None = key(
         "New domain",
-        "Set it if the data differ strongly from general text (own vocabulary, language or notation). Raises the LoRA "
-        "rank, and makes full fine-tuning more likely.",
+        "Set it if the data differ strongly from general text (own vocabulary, language or notation), and name raw "
+        "text of the domain in `data.domain_text`, which is then learned first. Without such text it raises the LoRA "
+        "rank, makes full fine-tuning more likely, and is warned about (W0540).",
         True,
         default=False,
     )

@@ -50,6 +50,7 @@ DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
 COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
 
+TokensPerExample = Annotated[int, Field(ge=1, le=4_194_304)]
 Columns = Annotated[dict[Line, Line], Field(max_length=64)]  # more than all formats have
 
 
@@ -91,6 +92,20 @@ class DataSource(Section):
         "remaining rows are not downloaded.",
         100_000,
         absent="all rows",
+    )
+    examples: Count | None = key(
+        "Rows of the source",
+        "Number of rows of this source, if sections or sources differ in size. Set it for data that recipec cannot "
+        "read at compile time.",
+        3_000,
+        absent="`data.examples`, or counted in the files",
+    )
+    tokens_per_example: TokensPerExample | None = key(
+        "Tokens per example of the source",
+        "Mean length of a row of this source in tokens, if sections or sources differ. Set it for data that recipec "
+        "cannot read at compile time.",
+        9_000,
+        absent="`data.tokens_per_example`, or estimated from the sampled rows",
     )
     format: Format | None = key(
         "Format of the source",
@@ -244,7 +259,7 @@ class Data(_Learned):
         12_000,
         absent="counted in the files",
     )
-    tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
+    tokens_per_example: TokensPerExample | None = key(
         "Tokens per example",
         "Mean length of a row in tokens (of a preference pair: with its longer answer). Set it for data that recipec "
         "cannot read at compile time.",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from recipec.axes import METHODS, Method
+from collections.abc import Collection
+
+from recipec.axes import COMMON_SECTION, METHODS, Method, earlier
 from recipec.axes.tasks import KL_METHODS, NO_ALIGNMENT
 from recipec.rules.core import Choice, rule
 
@@ -55,9 +57,14 @@ def alignment_method(task: str, preference_format: str | None, kl_control: str) 
     "docs/rule-books/003.md, Which fine-tuning method",
 )
 def stages(
-    task: str, train_format: str | None, preference_format: str | None, alignment_method: str, has_reward: bool
+    task: str,
+    train_format: str | None,
+    preference_format: str | None,
+    alignment_method: str,
+    has_reward: bool,
+    data_sections: Collection[str],
 ) -> Choice:
-    """Stages that run, in order: the method of the task or of the alignment, and before it what `data.train` is for.
+    """Stages that run, in order: the method of the task or of the alignment, and before it what other rows are for.
 
     Rule book 001 sends new knowledge to continued pretraining, a task to fine-tuning and behavior to alignment. It puts
     supervised fine-tuning before PPO and calls DPO a single stage. recipec runs supervised fine-tuning before DPO if
@@ -68,31 +75,41 @@ def stages(
     `data.preferences`; it starts from the same weights as PPO, and judges the answers that PPO writes to
     `data.prompts`, or to the prompts of the pairs where the recipe has no others.
 
-    For a domain shift rule book 003 wants continued pretraining and then instruction tuning. recipec runs one of the
-    two per recipe (NOT-003): train the first recipe, then set `model.name` of the second to its output folder.
+    For a domain shift rule book 003 wants continued pretraining and then instruction tuning. Continued pretraining runs
+    first if and only if the recipe has `data.domain_text`, and the other stages start from its result. A recipe with
+    `goal.new_domain` and without such text is warned (W0540) and not refused: rule book 001 answers a domain shift with
+    full fine-tuning on more than 100,000 rows, which needs no raw text.
 
     Rule book 001 pretrains from random weights only where no suitable base model exists. recipec never chooses
     pretraining by itself, and reports fewer than 1T tokens (W0506).
     """
-    last = _last(task, {train_format, preference_format}, alignment_method)
+    last = _last(task, {train_format, preference_format}, data_sections, alignment_method)
     if last is None:
         return Choice((), f"no stage of task {task} learns from the {train_format or 'given'} rows")
-    before = tuple(name for name in last.after if train_format in METHODS[name].formats)
+    before = tuple(row.name for row in earlier([last]) if _has_rows(row, {train_format}, data_sections))
     judge = (last.judge,) if last.judge and not has_reward else ()
     names = (*before, *judge, last.name)
     data = f"`data.train` holds {train_format} rows" if train_format else "`data.train` is not given"
+    own = [METHODS[name].section for name in before if METHODS[name].section != COMMON_SECTION]
+    data += "".join(f", and `data.{section}` is given" for section in own)
     method = "" if alignment_method == NO_ALIGNMENT else f", the alignment method is {alignment_method}"
     judged = f", and no reward is named, so that {METHODS[last.judge].title} comes before" if judge else ""
     return Choice(names, f"the task is {task}{method}, and {data}{judged}")
 
 
-def _last(task: str, held: set[str | None], alignment_method: str) -> Method | None:
+def _has_rows(row: Method, held: Collection[str | None], data_sections: Collection[str]) -> bool:
+    """Whether the recipe has a section of the method's own, or in `data.train` rows that the method takes."""
+    own = row.section != COMMON_SECTION
+    return row.section in data_sections if own else not {*held}.isdisjoint(row.formats)
+
+
+def _last(task: str, held: set[str | None], data_sections: Collection[str], alignment_method: str) -> Method | None:
     """The stage that the recipe is about; without alignment, the one that would have come before it."""
     named = next((row for row in METHODS.values() if row.alignment == alignment_method), None)
     if named is not None:
         return named
     of_task = _of_task(task) or [METHODS[name] for row in METHODS.values() if row.task == task for name in row.after]
-    return next((row for row in of_task if held & set(row.formats)), None)
+    return next((row for row in of_task if held & set(row.formats) or _has_rows(row, held, data_sections)), None)
 
 
 def _judging(alignment_method: str) -> tuple[str, ...]:

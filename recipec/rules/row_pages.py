@@ -8,6 +8,7 @@ from recipec.axes import (
     ADAPTATIONS,
     BASES,
     CARRIED,
+    COMMON_SECTION,
     LORA_VARIANTS,
     METHODS,
     ROW_FORMATS,
@@ -18,6 +19,7 @@ from recipec.axes import (
     Method,
     RowFormat,
     Strategy,
+    earlier,
 )
 from recipec.axes.models import POLICY
 from recipec.axes.row_formats import MEANT
@@ -105,7 +107,7 @@ def _method(row: Method) -> str:
         f"- Rows: `data.{row.section}`, {_names(row.formats)}",
         *([f"- Other models that score every row: {', '.join(dict.fromkeys(others))}"] if others else []),
         f"- Adaptations: {_names(row.adaptations)}",
-        *([f"- Runs after: {_names(row.after)}, where `data.train` holds rows for it"] if row.after else []),
+        *(f"- Runs after: `{one.name}`, where the recipe has {_rows_of(one)}" for one in earlier([row])),
         f"- Trainer: `{row.trainer}` of `{row.module}`, or built on it",
         f"- A batch counts: {row.example}s",
         f"- Logs: {_names(row.metrics)}",
@@ -148,6 +150,11 @@ def _adaptation(row: Adaptation) -> str:
         f"- Sources: {row.source}",
     ]
     return "\n".join([f"# {row.name}: {row.title}", "", f"{row.because[:1].upper()}{row.because[1:]}.", "", *lines, ""])
+
+
+def _rows_of(row: Method) -> str:
+    """The rows that have a stage run before others."""
+    return f"`data.{row.section}`" if row.section != COMMON_SECTION else f"{_names(row.formats)} rows in `data.train`"
 
 
 def _variant(row: LoraVariant) -> str:

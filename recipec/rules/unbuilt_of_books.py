@@ -41,22 +41,14 @@ OF_BOOKS = (
         ),
     ),
     Unbuilt(
-        "NOT-003",
-        "Continued pretraining and instruction tuning in one recipe",
-        "docs/rule-books/003.md, Which fine-tuning method (domain shift)",
-        "recipec runs one of the two per recipe",
-        "train two recipes in order; set `model.name` of the second to the output folder of the first, whose "
-        "`model.new_tokens` can extend the vocabulary",
-        words=("several_tasks",),
-    ),
-    Unbuilt(
         "NOT-004",
         "Replay of 10% to 30% general data as a share, elastic weight consolidation",
         "docs/rule-books/001.md, Rules; Anti-pattern 1; Anti-pattern 6",
         "recipec mixes sources by a weight for each source and not by the share that a source should have of the "
         "training rows; no pinned trainer has elastic weight consolidation",
-        'add a general source to `data.train` with a `weight`, for example `{ path = "general.jsonl", weight = 0.2 '
-        "}`, which takes 20% of its rows; a lower `train.lora.rank` also limits forgetting",
+        "add a general source to `data.train` or `data.domain_text` with a `weight`, for example `{ path = "
+        '"general.jsonl", weight = 0.2 }`, which takes 20% of its rows; a lower `train.lora.rank` also limits '
+        "forgetting",
         words=("replay", "replay_fraction", "ewc"),
     ),
     Unbuilt(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -28,7 +29,8 @@ from recipec.verify.sizes import RUN_STEPS, batch_of
 from recipec.verify.steps import check_steps
 from recipec.verify.substitutions import Situation, merged, substitutions
 
-LIMIT_SECONDS = 300.0
+LIMIT_SECONDS = 300.0  # of a stage: its evaluations, training and merging
+MOST_CROWDING = 4.0  # a run that hangs is to be told within an hour or so
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
 ROWS = 160
 MOST_MACHINES = 2  # that are played here
@@ -86,8 +88,14 @@ class Rehearsal(Struct, frozen=True):
     @property
     def limit_seconds(self) -> float:
         """Far above what a run takes on two cores."""
-        deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in self.sandbox.bundle.stages)
-        return LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
+        stages = self.sandbox.bundle.stages
+        deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in stages)
+        return crowding() * (len(stages) * LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0))
+
+
+def crowding() -> float:
+    """How many times as long a run may take because other work waits for the cores, too: 1 on a free machine."""
+    return min(MOST_CROWDING, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 def ranks_for(bundle: Bundle, asked: int | None) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from recipec.verify.bundle import Bundle, BundleStage
 
 RUN_STEPS = 6
 LEARN_STEPS = 24
+# Steps of an adapter on weights that learned other rows by heart in full: these are large, and it moves them little
+# (SFT behind continued pretraining of every weight: 55% of the first loss was left after 24).
+LEARN_AFTER_FULL = 48
 LEARN_FROM_REWARDS = 48  # steps: rewards of sampled answers say less than labels
 LEARN_GENERATIONS = 12  # whose rewards are compared where several steps share one
 CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
@@ -21,6 +25,13 @@ RESUME_DEATH = 7  # the step at which the process is killed: after RESUME_CHECKP
 ANSWER_RATE = 0.25
 RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
 _FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
+
+
+def steps_to_learn(stage: BundleStage, stages: Sequence[BundleStage]) -> int:
+    """Steps in which a stage of a bundle's learns a batch by heart."""
+    before = stages[: stages.index(stage)]
+    on_trained = not stage.adapts.trains_all and any(other.adapts.trains_all for other in before)
+    return LEARN_AFTER_FULL if on_trained else LEARN_STEPS
 
 
 def whole_generations(stage: BundleStage, steps: int) -> int:

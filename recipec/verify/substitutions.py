@@ -23,12 +23,12 @@ from recipec.verify.report import Substituted
 from recipec.verify.sizes import (
     LEARN_FROM_REWARDS,
     LEARN_GENERATIONS,
-    LEARN_STEPS,
     RUN_STEPS,
     batch_of,
     group_of,
     learning_values,
     most_accumulated,
+    steps_to_learn,
     whole_generations,
 )
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
@@ -82,7 +82,7 @@ class Situation(Struct, frozen=True):
 
     def _steps_of(self, stage: BundleStage) -> int:
         if not stage.method.earns:
-            return LEARN_STEPS
+            return steps_to_learn(stage, self.bundle.stages)
         return max(LEARN_FROM_REWARDS, whole_generations(stage, 1) * LEARN_GENERATIONS)
 
     @property

@@ -386,12 +386,13 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("qlora", "unquantized base"), ("lora-int8", "very weights"), ("lora-single", "The sum of base")]
+    ("name", "says"),
+    [("qlora", "in 4 bits. It is merged"), ("lora-int8", "very weights"), ("lora-single", "The sum of base")],
 )
 def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, says: str) -> None:
     bundle = texts(good(tmp_path, BASES[name]))
     assert says in bundle["merge_adapter.py"]
-    assert ("dequantize" in bundle["merge_adapter.py"]) is (name == "lora-int8")
+    assert ("dequantize" in bundle["merge_adapter.py"]) is (name != "lora-single")
     assert re.search(r"write \d+\.\d GiB into\s`outputs/\w+/merged`", bundle["README.md"])
 
 

@@ -70,13 +70,15 @@ LEARNING: dict[str, Any] = {
     "lora.variant": "rslora",
     "arguments": {"neftune_noise_alpha": 5.0},
 }
-SOURCES = tuple(f"data.{part}" for part in ("train", "preferences", "prompts", "eval", "test"))
+SOURCES = tuple(f"data.{part}" for part in ("train", "domain_text", "preferences", "prompts", "eval", "test"))
 SOURCE: dict[str, Any] = {
     "split": "validation",
     "subset": "en",
     "revision": "abc",
     "weight": 2,
     "take": 3,
+    "examples": 700,
+    "tokens_per_example": 90,
     "format": "instruction",
     "columns": {"messages": "dialog"},
 }
@@ -257,17 +259,20 @@ def test_a_key_changes_something(folder: Path, key: str) -> None:
 
 # A base that has the part, its file and the format of its rows; and values that only its rows can have.
 OF_PARTS = {
+    "data.domain_text": ("text-sft", "graded.jsonl", "chat"),
     "data.preferences": ("dpo-full", "pairs.jsonl", "preference"),
     "data.prompts": ("grpo", "prompts.jsonl", "prompts"),
     "data.eval": ("lora-single", "chat-more.jsonl", "chat"),
     "data.test": ("lora-single", "chat-more.jsonl", "chat"),
 }
 OWN: dict[str, dict[str, Any]] = {
+    "data.domain_text": {"columns": {"text": "body"}},
     "data.preferences": {"format": "unpaired-preference", "columns": {"chosen": "better"}},
     "data.prompts": {"columns": {"prompt": "question"}},
 }
-_HELD_OUT = ("data.eval", "data.test")  # whose rows are read once, so that a weight is refused
-_ONE_FORMAT = ("data.prompts",)  # there is one way alone to write them
+_HELD_OUT = ("data.eval", "data.test")
+_OF_LEARNED = ("weight", "format", "examples", "tokens_per_example")  # refused there, or that of the learned sources
+_ONE_FORMAT = ("data.domain_text", "data.prompts")  # there is one way alone to write them
 
 
 @pytest.mark.parametrize(
@@ -276,7 +281,7 @@ _ONE_FORMAT = ("data.prompts",)  # there is one way alone to write them
         (part, key)
         for part in SOURCES
         for key in ("path", "hub", *SOURCE)
-        if not (part in _HELD_OUT and key in ("weight", "format"))  # which is that of a source that is learned
+        if not (part in _HELD_OUT and key in _OF_LEARNED)
         if not (part in _ONE_FORMAT and key == "format")
     ],
 )

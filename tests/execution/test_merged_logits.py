@@ -13,6 +13,10 @@ from tiny_models import WORDS, save, tokenizer
 from recipec.axes import LORA_VARIANTS
 
 pytestmark = pytest.mark.executes
+STORED: dict[str, dict[str, Any]] = {  # kind -> how its base is stored
+    "lora-int8": {"load_in_8bit": True},
+    "qlora": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+}
 SHAPE = {"target_modules": "all-linear", "r": 8, "lora_alpha": 16, "task_type": "CAUSAL_LM"}
 
 
@@ -23,8 +27,8 @@ def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
     save(folder / "base", 0, model_type="llama", vocab_size=WORDS, hidden_size=32)
-    eight_bit = BitsAndBytesConfig(load_in_8bit=True) if kind == "lora-int8" else None
-    model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32, quantization_config=eight_bit)
+    stored = BitsAndBytesConfig(**STORED[kind]) if kind in STORED else None
+    model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32, quantization_config=stored)
     scaled = {"target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"]}
     own = dict(LORA_VARIANTS[kind].arguments) if kind in LORA_VARIANTS else {}
     config = IA3Config(**scaled, task_type="CAUSAL_LM") if kind == "ia3" else LoraConfig(**SHAPE, **own)
@@ -55,7 +59,7 @@ def merging(folder: Path, monkeypatch: pytest.MonkeyPatch, base: str = "lora-sin
     return module
 
 
-@pytest.mark.parametrize("kind", ["standard", "rslora", "dora", "pissa", "ia3", "lora-int8"])
+@pytest.mark.parametrize("kind", ["standard", "rslora", "dora", "pissa", "ia3", "lora-int8", "qlora"])
 def test_the_merged_model_answers_as_the_trained_one(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,21 +87,23 @@ def test_a_merge_that_loses_the_adapter_writes_nothing(tmp_path: Path, monkeypat
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()
 
 
-def test_an_8_bit_base_is_merged_as_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", STORED)
+def test_a_quantized_base_is_merged_as_it_is_stored(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-    adapted(tmp_path, "lora-int8")
-    merging(tmp_path, monkeypatch, "lora-int8").main()
+    adapted(tmp_path, kind)
+    merging(tmp_path, monkeypatch, kind).main()
 
     def weight(folder: Path, **options: Any) -> Any:
         found = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
         return (found.dequantize(torch.float32) if options else found).model.layers[0].mlp.down_proj.weight
 
+    stored_as = BitsAndBytesConfig(**STORED[kind])
     output, base = tmp_path / "outputs" / "sft", tmp_path / "base"
     with_adapter = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), output)
     learned = with_adapter.get_base_model().model.layers[0].mlp.down_proj.get_delta_weight("default")
     merged_into = weight(output / "merged") - learned
-    stored, plain = weight(base, quantization_config=BitsAndBytesConfig(load_in_8bit=True)), weight(base)
+    stored, plain = weight(base, quantization_config=stored_as), weight(base)
     assert (merged_into - stored).abs().mean() < 0.5 * (merged_into - plain).abs().mean()

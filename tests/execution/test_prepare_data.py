@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -73,6 +74,30 @@ def answered(prompt: str, completion: str, label: object) -> dict[str, Any]:
 
 def pairs(count: int) -> list[dict[str, Any]]:
     return [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "texts_left", "answers_left"),
+    [("data.max_length", 10, 2, 1), ("train.packing", False, 4, 1), ("data.overflow", "truncate", 2, 2)],
+)
+def test_raw_text_before_answers_loses_nothing_to_its_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: object, texts_left: int, answers_left: int
+) -> None:
+    from datasets import Dataset
+
+    recipe = with_key(with_key(BASES["text-sft"], "data.max_length", 10), key, value)
+    script = emitted(tmp_path, recipe, monkeypatch)
+    twice = {"text": ["a"] * 4, "length": [5] * 4}
+    monkeypatch.setattr(script, "pieces", lambda *_: twice, raising=False)
+    asked = [row["messages"] for row in chats(2)]
+    columns = {"continue-pretrain": {"text": ["a", "b"]}, "sft": {"messages": asked}}
+    left = {}
+    for stage in script.STAGES:
+        rows, report = Dataset.from_dict(columns[stage.name] | {"length": [99, 5]}), {}
+        tokenizer = (Words(),) if "tokenizer" in signature(script.fit).parameters else ()
+        left[stage.name] = len(script.fit(rows, stage, *tokenizer, report))
+        assert report["dropped_rows"] == max(0, 1 - left[stage.name] / 2)
+    assert left == {"continue-pretrain": texts_left, "sft": answers_left}
 
 
 @pytest.mark.parametrize("base", ["dpo-full", "reward"])

@@ -60,6 +60,23 @@ def test_stated_rows_are_those_after_weights(tmp_path: Path) -> None:
     assert (found["source_rows"], found["eval_fraction"]) == (20_000, 0.025)
 
 
+def test_a_source_states_its_own_size(tmp_path: Path) -> None:
+    """Whatever [data] says of the others; exact, and of the longest rows nothing is known."""
+    source = {"path": "a.jsonl", "examples": 12_345, "tokens_per_example": 777}
+    keys = {"data__examples": 80_000, "data__tokens_per_example": 90}
+    found = decided(tmp_path, {"a.jsonl": [chat(1)] * 20}, [source], **keys)
+    assert (found["examples"], found["tokens_per_example"], found["tokens_p99"]) == (12_345, 777, None)
+
+
+def test_sources_that_state_their_sizes_are_added_up(tmp_path: Path) -> None:
+    stated = [{"path": "a.jsonl", "examples": 3_000, "tokens_per_example": 900}]
+    stated += [{"hub": "org/rows", "take": 1_000, "tokens_per_example": 100}]
+    found = decided(tmp_path, {"a.jsonl": [chat(1)] * 200}, stated, data__format="chat")
+    assert (found["examples"], found["tokens_per_example"]) == (4_000, 700)
+    more = decided(tmp_path, {"b.jsonl": [chat(1)] * 1_000}, [*stated, {"path": "b.jsonl"}], data__format="chat")
+    assert more["examples"] == 5_000 and 550 < more["tokens_per_example"] < 580
+
+
 def test_columns_that_nothing_reads_have_no_length(tmp_path: Path) -> None:
     rows = [chat(1) | {"raw_html": "<p>" * 3_000}] * 200
     found = decided(tmp_path, {"a.jsonl": rows}, ["a.jsonl"], data__ignore=["raw_html"])

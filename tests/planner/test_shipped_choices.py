@@ -26,6 +26,10 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "rloo": [("rloo", "lora", "none", "single", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
     "mixture": [("sft", "lora", "none", "single", "none")],
+    "new-domain": [
+        ("continue-pretrain", "full", "none", "single", "none"),
+        ("sft", "lora", "none", "single", "none"),
+    ],
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],
     "ppo": [("ppo", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],

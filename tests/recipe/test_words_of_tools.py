@@ -200,9 +200,9 @@ def test_a_split_of_a_data_set_stands_in_its_source(tmp_path: Path) -> None:
     assert found.help == (f"write the split of a data set of the Hub into its source: {line}",)
 
 
-def test_two_tasks_are_two_recipes(tmp_path: Path) -> None:
+def test_of_several_tasks_the_last_is_named(tmp_path: Path) -> None:
     found, *_ = findings(tmp_path, RECIPE.replace('"instruct"', '["continue-pretrain", "instruct"]'))
-    assert found.code == "E0202" and found.help[1].endswith("`recipec explain NOT-003`")
+    assert found.code == "E0202" and "continued pretraining from `data.domain_text`" in found.help[0]
 
 
 def test_a_key_of_another_method_names_its_namesake(tmp_path: Path) -> None:

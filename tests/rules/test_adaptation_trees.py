@@ -177,4 +177,27 @@ def test_alignment_branch(facts, expected):
     ],
 )
 def test_stages(task, train_format, preference_format, method, has_reward, expected):
-    assert stages(task, train_format, preference_format, method, has_reward).value == expected
+    given = [*["train"] * bool(train_format), *["preferences"] * (preference_format not in (None, train_format))]
+    assert stages(task, train_format, preference_format, method, has_reward, given).value == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "train_format", "method", "given", "expected"),
+    [
+        ("instruct", "chat", "none", ("domain_text", "train"), ("continue-pretrain", "sft")),
+        ("instruct", "text", "none", ("domain_text", "train"), ("continue-pretrain", "sft")),
+        ("continue-pretrain", None, "none", ("domain_text",), ("continue-pretrain",)),
+        ("align", "chat", "dpo", ("domain_text", "train", "preferences"), ("continue-pretrain", "sft", "dpo")),
+        ("align", None, "dpo", ("domain_text", "preferences"), ("continue-pretrain", "dpo")),
+        ("align", None, "orpo", ("domain_text", "preferences"), ("continue-pretrain", "orpo")),
+        ("align", "chat", "none", ("domain_text", "train"), ("continue-pretrain", "sft")),
+    ],
+)
+def test_the_text_of_a_domain_is_learned_first(task, train_format, method, given, expected):
+    assert stages(task, train_format, "preference", method, False, given).value == expected
+
+
+def test_a_judge_learns_beside_the_domain():
+    given = ("domain_text", "train", "preferences")
+    names = stages("align", "chat", "preference", "ppo", False, given).value
+    assert names == ("continue-pretrain", "sft", "reward", "ppo")

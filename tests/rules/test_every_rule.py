@@ -45,6 +45,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "quantization": tuple(BASES),
     "optimizer": ("adamw", "adamw-8bit", "paged-adamw", "adafactor", "lion", "lion-8bit", "sgd"),
     "data_format": tuple(ROW_FORMATS),
+    "data_sections": ((), ("train",), ("train", "domain_text"), ("domain_text", "preferences")),
     "train_format": (None, "text", "chat", "preference"),
     "alignment_method": ("none", *(method.alignment for method in METHODS.values() if method.alignment)),
     "kl_control": ("low", "high"),

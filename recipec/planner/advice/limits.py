@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from recipec.axes import COMMON_SECTION, METHODS, ROW_FORMATS, SECTIONS, Method
+from recipec.axes import COMMON_SECTION, METHODS, ROW_FORMATS, SECTIONS, Method, sections_of
 from recipec.catalog.models import Model
 from recipec.catalog.prices import price
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
@@ -175,7 +175,7 @@ def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...
 def _setting(loaded: LoadedRecipe, method: Method) -> str:
     """What makes the method run in place of another: its name, without what only the other one reads."""
     level = " in place of `alignment.kl_control`" if loaded.asks_method == KL_CONTROL else ""
-    idle = [f"data.{name}" for name in SECTIONS if name not in (COMMON_SECTION, method.section)]
+    idle = [f"data.{name}" for name in SECTIONS if name not in (COMMON_SECTION, *sections_of([method]))]
     written = [name for name in idle if loaded.is_set(*name.split("."))]
     asked = own_keys({**(loaded.value("alignment") or {}), "method": None, "kl_control": None})
     written += [f"alignment.{key}" for key, value in asked if value is not None and not method.can_set(key, value)]

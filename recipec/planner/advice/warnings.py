@@ -12,6 +12,7 @@ from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
+from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.candidates import usable_host_bytes
@@ -35,6 +36,8 @@ def warn(loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], plan: 
     _slow_network(loaded, plan, report)
     _few_cores(loaded, plan, report)
     _assumed_sizes(loaded, plan, report)
+    for finding in without_text(loaded, plan):
+        report.add(finding)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         empty_thoughts(loaded, model, stage, report)

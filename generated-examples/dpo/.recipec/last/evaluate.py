@@ -2,7 +2,7 @@
 
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
-    python evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
+    python evaluate.py merged     the merged model, compared with the trained one
 
     torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs
 

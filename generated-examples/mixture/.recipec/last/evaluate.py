@@ -2,7 +2,7 @@
 
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
-    python evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
+    python evaluate.py merged     the merged model, compared with the trained one
 
 Writes outputs/evaluation/sft/before.json, after.json and merged.json. With --quick it reads 32 rows
 and writes into the folder quick below that.

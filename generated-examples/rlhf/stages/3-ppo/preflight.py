@@ -56,7 +56,7 @@ def result_in(folder: Path) -> str:
     """Which result of the stage before it is: the stage may have been trained more than once."""
     finished = told_by(folder / "finished.json")
     if finished is None:
-        raise SystemExit(f"{folder} is not finished. First run the scripts of stages sft and reward.")
+        raise SystemExit(f"{folder} is not finished: run the scripts of stages sft and reward.")
     return finished["result"]
 
 

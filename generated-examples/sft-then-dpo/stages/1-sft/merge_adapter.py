@@ -1,4 +1,4 @@
-"""Merge the adapter of stage sft into its base, as the model that the next stage starts from and stays close to.
+"""Merge the adapter of stage sft into its base, as the model that the next stage starts from.
 
     python stages/1-sft/merge_adapter.py
 

@@ -2,7 +2,7 @@
 
     python stages/2-dpo/evaluate.py before     the model that training starts from
     python stages/2-dpo/evaluate.py after      the trained model, and what changed
-    python stages/2-dpo/evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
+    python stages/2-dpo/evaluate.py merged     the merged model, compared with the trained one
 
     torchrun --standalone --nproc-per-node N stages/2-dpo/evaluate.py before    on N GPUs
 

@@ -2,7 +2,7 @@
 
     python stages/2-reward/evaluate.py before     the model that training starts from, with a random head: it guesses
     python stages/2-reward/evaluate.py after      the trained model, and what changed
-    python stages/2-reward/evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
+    python stages/2-reward/evaluate.py merged     the merged model, compared with the trained one
 
 Writes outputs/evaluation/reward/before.json, after.json and merged.json. With --quick it reads 32 rows
 and writes into the folder quick below that.

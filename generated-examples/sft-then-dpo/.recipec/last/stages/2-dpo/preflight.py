@@ -55,7 +55,7 @@ def result_in(folder: Path) -> str:
     """Which result of the stage before it is: the stage may have been trained more than once."""
     finished = told_by(folder / "finished.json")
     if finished is None:
-        raise SystemExit(f"{folder} is not finished. First run train.py and merge_adapter.py of stage sft.")
+        raise SystemExit(f"{folder} is not finished: run train.py and merge_adapter.py of stage sft.")
     return finished["result"]
 
 
