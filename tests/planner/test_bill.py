@@ -129,7 +129,7 @@ def test_few_rows_are_prepared_by_one_process_and_many_by_the_cores(tmp_path: Pa
 
 
 def test_other_ranks_wait_for_the_rows_as_long_as_they_take(tmp_path: Path) -> None:
-    """Eighty billion tokens take the trainer of one rank and its disk an hour or more; for few its default of half an hour is enough."""
+    """Eighty billion tokens take one rank and its disk hours; for few its default of half an hour is enough."""
     recipe = with_key(BASES["full-fsdp"], "data.tokens_per_example", 400)
     for rows, expected in ((250_000, None), (200_000_000, "ddp_timeout=25200")):
         files = compiled(tmp_path, with_key(recipe, "data.examples", rows)).files
