@@ -13,7 +13,7 @@ from recipec.backends.adaptations import names_of
 from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
-from recipec.backends.job import Job, StageJob
+from recipec.backends.job import Job, StageJob, Task
 from recipec.backends.launchers import Start, launch_artifacts, launchers_for, start_of
 from recipec.backends.merging import merge_artifact
 from recipec.backends.own_loop import loop_artifacts
@@ -71,4 +71,4 @@ def lower(job: Job) -> list[Artifact]:
     return document_artifacts(job, {artifact.path for artifact in files}) + files
 
 
-__all__ = ["Job", "Start", "lower", "missing", "start_of"]
+__all__ = ["Job", "Start", "Task", "lower", "missing", "start_of"]

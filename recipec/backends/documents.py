@@ -114,7 +114,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
         "shards": job.because(any(stage.strategy.shards_weights for stage in job.stages), "strategy"),
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
-        "last": job.last.traced("stage"),
+        "last": job.last.named,
         "result": job.last.because(job.last.adapts.result, "adaptation"),
         "writes": job.last.because(job.last.method.writes, "stage"),
         "auto_class": Raw(job.last.method.auto_class),
@@ -160,7 +160,7 @@ def _merged(stage: StageJob) -> dict[str, Any]:
         "merged_evaluation": fragment(f"python {stage.folder}evaluate.py merged", stage.ids("adaptation")),
         "merge_costs": stage.because(base.merge_costs, "quantization"),
         "merge_because": stage.because(base.merge_because, "quantization"),
-        "loss": Raw(BACKENDS[stage.name].measure.loss),
+        "loss": Raw(BACKENDS[stage.method.name].measure.loss),
         "counted": COUNTED[stage.method.writes],
         **kept_of_gains(stage),
         "merged_needs": stage.because(_room_for_merged(stage), "prediction"),
@@ -215,7 +215,7 @@ def _fewer(job: Job) -> int:
 def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
     return SimpleNamespace(
-        name=stage.traced("stage"),
+        name=stage.named,
         folder=Raw(stage.folder),
         merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=summary(stage),

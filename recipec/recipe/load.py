@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
+from recipec.recipe.adapters import of_one_task
 from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located, Written, asked_method, asks_method, nearest, value_at
 from recipec.recipe.extends import read_whole
@@ -32,10 +33,16 @@ class LoadedRecipe(Struct, frozen=True):
     files: tuple[Path, ...]  # every file that was read, the recipe first
     document: Document
     names: Mapping[str, str]  # a file as diagnostics show it -> relative to the recipe's folder
+    of_tasks: Mapping[str, LoadedRecipe] = field(default_factory=dict)  # [[adapters]]: name -> the recipe of it alone
 
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    @property
+    def tasks(self) -> Mapping[str, LoadedRecipe]:
+        """Return the recipes that are trained side by side: one for each adapter, else this one, without a name."""
+        return self.of_tasks or {"": self}
 
     @property
     def places(self) -> Mapping[KeyPath, Located]:
@@ -116,17 +123,26 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     document, own = with_prompts_of_pairs(document), Report()
     recipe, written = validate(document, own)
     contradictions(written, own)
+    parts = {} if own.has_errors else {name: _checked(part, own) for name, part in of_one_task(document).items()}
     for finding in as_preset(written, own.diagnostics):
         report.add(finding)
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     if recipe is not None and not report.has_errors:
-        return LoadedRecipe(recipe, path, files, document, names)
+        of_tasks = {name: LoadedRecipe(part, path, files, read, names) for name, (part, read) in parts.items() if part}
+        return LoadedRecipe(recipe, path, files, document, names, of_tasks)
     kept = recipe_of(written)
     if kept is None:
         return None
     readable = Document(document.source, dict(written.data), document.places)
     return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(document, written))
+
+
+def _checked(document: Document, report: Report) -> tuple[Recipe | None, Document]:
+    """Validate the recipe of one task, and check what it says against itself."""
+    recipe, written = validate(document, report)
+    contradictions(written, report)
+    return recipe, document
 
 
 def _unfit_name(name: str, character: str) -> Diagnostic:
@@ -176,7 +192,7 @@ LAST_STAGE_ONLY = frozenset(
         *("epochs", "max_steps", "global_batch_size", "arguments"),
     )
 )
-_NOT_DECISIONS = ("policy",)
+_NOT_DECISIONS = ("policy", "adapters")
 
 Where = Callable[..., str]
 
