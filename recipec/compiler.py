@@ -9,6 +9,7 @@ from os.path import relpath
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.agreement import contradictions, without_code
 from recipec.backends import Job, Start, Task, lower, missing, start_of
@@ -67,7 +68,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     if isinstance(read, Draft):
         look_up_names(read, report)
     loaded = read if isinstance(read, LoadedRecipe) else None
-    tasks = {name: _planned(task, report) for name, task in loaded.tasks.items()} if loaded else {}
+    tasks = _tasks(loaded, report) if loaded else {}
     plan = _joined(tasks)
     sound = plan is not None and not report.has_errors  # else the plan is that of a recipe without what is refused
     facts = next((task.facts for task in tasks.values()), None)
@@ -100,11 +101,18 @@ class _Planned(Struct, frozen=True):
     plan: Plan | None
 
 
-def _planned(loaded: LoadedRecipe, report: Report) -> _Planned:
+def _tasks(loaded: LoadedRecipe, report: Report) -> dict[str, _Planned]:
+    """Every task as far as it comes: one without a name, or those of [[adapters]]; the first fetches the model."""
+    first = next(iter(loaded.tasks))
+    return {name: _planned(task, report, name != first) for name, task in loaded.tasks.items()}
+
+
+def _planned(loaded: LoadedRecipe, report: Report, model_is_there: bool) -> _Planned:
     """What is given of a task, and its plan; errors of one task do not keep the others from being looked at."""
     own = Report()
     given = gather(loaded, own)
     facts, selection = (choose_model(loaded, given, own) if given else None) or (None, None)
+    facts = replace(facts, model_is_there=model_is_there) if facts else None
     plan = plan_recipe(loaded, facts, own, selection) if facts else None
     for finding in own.diagnostics:
         report.add(finding)

@@ -9,7 +9,6 @@ from recipec.backends.job import Job
 from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
 from recipec.render.call import assigned
-from recipec.render.traced import Raw
 
 SCRIPT = "combine.py"
 ROWS_TO_ROUTE_BY = 100  # recipec's choice: the mean of more questions hardly moves

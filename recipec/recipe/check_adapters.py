@@ -59,12 +59,16 @@ def same_names(written: Written) -> Iterator[Diagnostic]:
             seen[name] = place
 
 
-def named_as_stage(written: Written) -> Iterator[Diagnostic]:
-    """[train.NAME] and the stage of a plan would mean two things."""
+# Folders of outputs/, what PEFT calls a lone adapter, and columns of combine.py's comparison.
+RESERVED = ("combined", "evaluation", "default", "base", "ensemble", "quick")
+
+
+def named_as_another(written: Written) -> Iterator[Diagnostic]:
+    """[train.NAME], a folder or a column would mean two things."""
     for path, table in _adapters(written):
-        if table.get("name") in METHODS:
+        if table.get("name") in (*METHODS, *RESERVED):
             title = f"an adapter cannot be called `{table['name']}`"
-            label = written.label((*path, "name"), "the name of a training method")
+            label = written.label((*path, "name"), "a name that the bundle uses itself")
             yield Diagnostic("E0414", title, (label,), ("name it after its task",))
 
 
@@ -140,7 +144,7 @@ def _adapters(written: Written) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
 ADAPTER_CHECKS = (
     data_beside_adapters,
     same_names,
-    named_as_stage,
+    named_as_another,
     one_supervised_stage,
     other_models,
     other_adaptations,

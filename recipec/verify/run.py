@@ -85,9 +85,10 @@ class Rehearsal(Struct, frozen=True):
 
     @property
     def limit_seconds(self) -> float:
-        """Far above what a run takes on two cores."""
+        """Far above what a run takes on two cores: each task of several takes as long as a bundle of one."""
         deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in self.sandbox.bundle.stages)
-        return LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
+        tasks = len({stage.name for stage in self.sandbox.bundle.stages if stage.name != stage.objective}) or 1
+        return tasks * LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
 
 
 def ranks_for(bundle: Bundle, asked: int | None) -> int:
