@@ -19,7 +19,7 @@ from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
 from recipec.planner import Plan, plan_recipe, plan_without_judge
-from recipec.planner.advice.adapters import check_common_base, side_by_side
+from recipec.planner.advice.adapters import check_adapters, side_by_side
 from recipec.planner.advice.limits import (
     check_buildable,
     check_judges,
@@ -77,7 +77,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     if plan and facts and loaded:
         fewer = partial(plan_without_judge, loaded, facts, plan)
         check_limits(loaded, facts.model.licence, plan, report, fewer)
-        check_common_base(loaded, plan, report)
+        check_adapters(loaded, plan, report)
     for task in tasks.values() if plan else ():
         _check_plan(task, report, sound)
     if plan and loaded and not only_plan:

@@ -92,7 +92,7 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     preferred = ledger.record(preference_format(facts.data))
     method = ledger.decide(goal.alignment_method, task, preferred, facts.decisions["kl_control"])
     names = ledger.decide(goal.stages, task, held, preferred, method, facts.decisions["has_reward"]).value
-    return ledger, list(_in_order(names))
+    return ledger, [replace(stage, task=loaded.task) for stage in _in_order(names)]
 
 
 def _in_order(names: Sequence[str]) -> Iterator[Stage]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes import ADAPTATIONS, COMMON_SECTION, LORA_VARIANTS, METHODS, methods_of
+from recipec.axes import ADAPTATIONS, COMMON_SECTION, LORA_VARIANTS, METHODS, Method, methods_of
 from recipec.axes.adaptations import MATRICES
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.document import Written
@@ -76,18 +76,20 @@ def one_supervised_stage(written: Written) -> Iterator[Diagnostic]:
     """combine.py compares adapters by the loss of the answers that they learned from."""
     task = written.get("goal", "task")
     rows = methods_of(task) if isinstance(task, str) else []
-    alone = [row for row in rows if row.section == COMMON_SECTION and not (row.alignment or row.random_weights)]
-    if written.has(*_LIST) and rows and not alone:
-        fitting = [
-            row.task for row in METHODS.values() if row.section == COMMON_SECTION and row.writes and not row.alignment
-        ]
-        tasks = " or ".join(f'"{name}"' for name in dict.fromkeys(fitting) if name != task)
+    if written.has(*_LIST) and rows and not any(map(_supervised, rows)):
+        fitting = dict.fromkeys(row.task for row in METHODS.values() if _supervised(row))
+        tasks = " or ".join(f'"{name}"' for name in fitting)
         title = f"`goal.task = {task}` and `[[adapters]]` contradict each other"
         labels = (
             written.label(("goal", "task"), "trains no adapter on supervised rows alone"),
             written.label(_LIST, "one supervised adapter for each task"),
         )
         yield Diagnostic("E0414", title, labels, (f"use task = {tasks}, or write one recipe for each task",))
+
+
+def _supervised(row: Method) -> bool:
+    """Whether a method learns rows of data.train as they are, beside weights that are there."""
+    return row.section == COMMON_SECTION and row.loss == "supervised" and not row.random_weights
 
 
 def other_models(written: Written) -> Iterator[Diagnostic]:
@@ -111,10 +113,10 @@ def other_adaptations(written: Written) -> Iterator[Diagnostic]:
         for path, value, row in _refused(written, table):
             title = f"`{dotted(path)}{f' = {value}' if value else ''}` and `[[adapters]]` contradict each other"
             labels = (
-                written.label(path, f"{row} cannot be merged as weighted updates"),
+                written.label(path, f"{row} cannot be merged by adding updates"),
                 written.label(_LIST, "adapters to be combined"),
             )
-            help = f"remove it: every adapter is then {_LORA}; or write one recipe for each task"
+            help = f"remove it, and every adapter uses {_LORA}; or write one recipe for each task"
             yield Diagnostic("E0414", title, labels, (help,))
 
 

@@ -34,6 +34,7 @@ class LoadedRecipe(Struct, frozen=True):
     document: Document
     names: Mapping[str, str]  # a file as diagnostics show it -> relative to the recipe's folder
     of_tasks: Mapping[str, LoadedRecipe] = field(default_factory=dict)  # [[adapters]]: name -> the recipe of it alone
+    task: str = ""  # the adapter of [[adapters]] that it is the recipe of
 
     @property
     def folder(self) -> Path:
@@ -129,7 +130,11 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     if recipe is not None and not report.has_errors:
-        of_tasks = {name: LoadedRecipe(part, path, files, read, names) for name, (part, read) in parts.items() if part}
+        of_tasks = {
+            name: LoadedRecipe(part, path, files, read, names, task=name)
+            for name, (part, read) in parts.items()
+            if part
+        }
         return LoadedRecipe(recipe, path, files, document, names, of_tasks)
     kept = recipe_of(written)
     if kept is None:

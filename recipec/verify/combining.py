@@ -41,7 +41,9 @@ def check_combining(launch: Rehearsal, report: VerifyReport) -> None:
     said = f"{found['ensemble_apart']:.1e} of the largest probability"
     report.add(f"{SCRIPT}: an ensemble is the mean of its adapters' probabilities", ensemble_problems(found), said)
     report.add(f"{SCRIPT}: the comparison is whole and finite", table_problems(found["table"], tasks), shown(found))
-    report.add(f"{SCRIPT}: a routed question gets its adapter's own answer", answer_problems(found), found["routed"])
+    report.add(
+        f"{SCRIPT}: a routed question gets its adapter's own answer", answer_problems(found), found["routed"][:80]
+    )
 
 
 def _finished(folder: Path) -> bool:

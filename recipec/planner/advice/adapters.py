@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from recipec.axes import BASES
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.plan import Plan
 from recipec.recipe import LoadedRecipe
 
 
 def side_by_side(plans: Mapping[str, Plan]) -> Plan:
-    """One plan of all tasks: their stages in the order of the recipe, each known by its task."""
+    """One plan of all tasks: their stages in the order of the recipe."""
     first = next(iter(plans.values()))
-    found = [_of_task(stage, name) for name, plan in plans.items() for stage in plan.stages]
-    return Plan(tuple(found), first.selection)
+    return Plan(tuple(stage for plan in plans.values() for stage in plan.stages), first.selection)
 
 
-def _of_task(stage: StagePlan, task: str) -> StagePlan:
-    return replace(stage, stage=replace(stage.stage, task=task))
+def check_adapters(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report adapters that combine.py could not add up (E0414)."""
+    _check_bases(loaded, plan, report)
+    _check_experts(loaded, plan, report)
 
 
-def check_common_base(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report adapters that the plan trains on bases that are stored differently (E0414)."""
+def _check_experts(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """The matrices of all experts are stored as one tensor, in which ranks are not apart."""
+    adapted = [stage.stage.task for stage in plan.stages if stage.stage.task and "lora_expert_rank" in stage.decisions]
+    if adapted:
+        label = Label(loaded.place("adapters"), f"adapters on the experts: {', '.join(adapted)}")
+        help = ('set `targets = "attention"` under [train.lora], which leaves the experts as they are',)
+        note = "PEFT stores the matrices of all experts of a layer in one tensor, which combine.py cannot take apart"
+        title = "adapters on the experts of a mixture of experts cannot be combined"
+        report.add(Diagnostic("E0414", title, (label,), help, (note,)))
+
+
+def _check_bases(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """What an adapter learned on a quantized base is no update of the unquantized one."""
     bases = {stage.stage.task: BASES[stage.layout.adapts.base].name for stage in plan.stages if stage.stage.task}
     if len(set(bases.values())) < 2:
         return

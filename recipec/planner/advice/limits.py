@@ -335,7 +335,7 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
     used = [f"`train.{name}_parallel = {ranks}`" for name, ranks in groups if ranks > 1]
     pinned = next((key for key, _ in groups if loaded.is_set("train", f"{key}_parallel")), None)
     place = loaded.place("train", f"{pinned}_parallel") if pinned else loaded.place("hardware")
-    label = Label(place, f"stage {stage.stage.name} uses {' and '.join(used)}")
+    label = Label(place, f"stage {stage.stage.label} uses {' and '.join(used)}")
     note = "bundles must resume, and transformers 5.23 cannot resume a model that is split at load (NOT-008)"
     free = (f"remove `train.{pinned}_parallel`",) if pinned else ()
     return Diagnostic(
