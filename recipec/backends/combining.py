@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.backends.job import Job
+from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
-from recipec.render.call import assigned
+from recipec.render.call import Arg, Call, assigned
+from recipec.render.traced import Raw
 
 SCRIPT = "combine.py"
 ROWS_TO_ROUTE_BY = 100  # recipec's choice: the mean of more questions hardly moves
@@ -34,6 +35,7 @@ def _names(job: Job) -> dict[str, Any]:
         "scripts": assigned("SCRIPTS", {stage.name: stage.folder.rstrip("/") for stage in job.stages}),
         "rows_to_route_by": ROWS_TO_ROUTE_BY,
         "seed": first.traced("seed"),
+        "load_tokenizer": Call("AutoTokenizer.from_pretrained", _tokenizer(first)),
         "system_prompt": first.because(job.loaded.recipe.data.system or "", "data_format"),
         "thinks_not": first.because(first.thinks_not, "reasoning"),
         "in_turns": job.because(any(stage.format.turns for stage in job.stages), "data_format"),
@@ -42,8 +44,14 @@ def _names(job: Job) -> dict[str, Any]:
     }
 
 
+def _tokenizer(stage: StageJob) -> list[Arg]:
+    trusts = stage.job.loaded.recipe.model.trust_remote_code
+    return [Arg("", Raw("source")), *[Arg("trust_remote_code", True, stage.ids("model"))] * bool(trusts)]
+
+
 def _imports(job: Job) -> Iterator[Import]:
     yield from (Import(module) for module in ("argparse", "json", "math", "os", "sys", "torch"))
+    yield Import("collections.abc", "Iterable")
     yield from (Import("functools", "cache"), Import("pathlib", "Path"))
     yield from (Import("types", name) for name in ("ModuleType", "SimpleNamespace"))
     yield from (Import("importlib.util", name) for name in ("module_from_spec", "spec_from_file_location"))

@@ -26,6 +26,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "rloo": [("rloo", "lora", "none", "single", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
     "mixture": [("sft", "lora", "none", "single", "none")],
+    "multi-task": [("sft", "lora", "none", "single", "none")] * 2,
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],
     "ppo": [("ppo", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
