@@ -116,22 +116,23 @@ def other_adaptations(written: Written) -> Iterator[Diagnostic]:
                 written.label(path, f"{row} cannot be merged by adding updates"),
                 written.label(_LIST, "adapters to be combined"),
             )
-            help = f"remove it, and every adapter uses {_LORA}; or write one recipe for each task"
+            help = f"remove it, and every adapter uses {_ADDS_UP.title}; or write one recipe for each task"
             yield Diagnostic("E0414", title, labels, (help,))
 
 
-_LORA = next(row.title for row in ADAPTATIONS.values() if row.trains == MATRICES)
+_ADDS_UP = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)
 
 
 def _refused(written: Written, table: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
     """What asks for something other than plain low-rank matrices: its path, its value and what it is called."""
-    asked, variant = written.get(*table, "adaptation"), written.get(*table, "lora", "variant")
+    at = (*table, _ADDS_UP.table, "variant")
+    asked, variant = written.get(*table, "adaptation"), written.get(*at)
     row = ADAPTATIONS.get(asked) if isinstance(asked, str) else None
     if row is not None and row.trains != MATRICES:
         yield (*table, "adaptation"), row.name, row.title
     kind = LORA_VARIANTS.get(variant) if isinstance(variant, str) else None
     if kind is not None and kind.magnitudes:
-        yield (*table, "lora", "variant"), kind.name, kind.title
+        yield at, kind.name, kind.title
     shaping = {row.table: row.title for row in ADAPTATIONS.values() if row.table and row.trains != MATRICES}
     yield from (((*table, name), "", title) for name, title in shaping.items() if written.has(*table, name))
 
