@@ -7,17 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS, METHODS
-from recipec.axes.adaptations import MATRICES
+from recipec.axes import METHODS
 from recipec.recipe.document import Document, Located, value_at
 from recipec.recipe.fields import AUTO
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
-from recipec.recipe.schema_adapters import OF_ONE_TASK
+from recipec.recipe.schema_adapters import ADDED_UP, OF_ONE_TASK
 
 _ADAPTATION: KeyPath = ("train", "adaptation")
-# What every adapter is, where the recipe does not say: the one adaptation that combine.py can merge.
-FAMILY = next(row.family for row in ADAPTATIONS.values() if row.trains == MATRICES)
 
 
 def of_one_task(document: Document) -> dict[str, Document]:
@@ -36,7 +33,7 @@ def _alone(document: Document, table: Mapping[str, Any], at: KeyPath) -> Documen
             data = _laid(data, path, table[key], [OF_ONE_TASK[other] for other in table if other in OF_ONE_TASK])
             places |= _moved_places(document.places, (*at, key), path)
     if value_at(data, _ADAPTATION) in (None, AUTO):
-        data = _laid(data, _ADAPTATION, FAMILY, ())
+        data = _laid(data, _ADAPTATION, ADDED_UP.family, ())
         places[_ADAPTATION] = places.get(_ADAPTATION, places[at])
     places.setdefault(("data",), places[at])
     return replace(document, data=data, places=places)

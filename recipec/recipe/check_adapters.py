@@ -11,6 +11,7 @@ from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
 from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.schema_adapters import ADDED_UP
 from recipec.recipe.schema_data import DATA_SOURCES
 
 _LIST: KeyPath = ("adapters",)
@@ -116,16 +117,13 @@ def other_adaptations(written: Written) -> Iterator[Diagnostic]:
                 written.label(path, f"{row} cannot be merged by adding updates"),
                 written.label(_LIST, "adapters to be combined"),
             )
-            help = f"remove it, and every adapter uses {_ADDS_UP.title}; or write one recipe for each task"
+            help = f"remove it, and every adapter uses {ADDED_UP.title}; or write one recipe for each task"
             yield Diagnostic("E0414", title, labels, (help,))
-
-
-_ADDS_UP = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)
 
 
 def _refused(written: Written, table: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
     """What asks for something other than plain low-rank matrices: its path, its value and what it is called."""
-    at = (*table, _ADDS_UP.table, "variant")
+    at = (*table, ADDED_UP.table, "variant")
     asked, variant = written.get(*table, "adaptation"), written.get(*at)
     row = ADAPTATIONS.get(asked) if isinstance(asked, str) else None
     if row is not None and row.trains != MATRICES:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from recipec.axes import ADAPTATIONS
+from recipec.axes.adaptations import MATRICES
 from recipec.recipe.fields import TASK_NAME, Count, OpenFraction, Section, key, required
 from recipec.recipe.schema_data import Sources
 
@@ -66,11 +68,13 @@ class TaskAdapter(Section):
     )
 
 
+# What every adapter is: the one adaptation whose updates combine.py can add up.
+ADDED_UP = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)
 # Where a recipe of one task has what an adapter says.
 OF_ONE_TASK: dict[str, tuple[str, ...]] = {
     **{name: ("data", name) for name in ("train", "eval", "eval_fraction", "test", "test_fraction")},
     **{name: ("data", name) for name in ("examples", "tokens_per_example")},
     **{name: ("train", name) for name in ("learning_rate", "epochs")},
-    "rank": ("train", "lora", "rank"),
+    "rank": ("train", ADDED_UP.table, "rank"),
 }
 ADAPTER_SOURCES = ("train", "eval", "test")  # its keys that name files
