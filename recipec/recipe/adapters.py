@@ -8,33 +8,31 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.recipe.document import Document, Located, value_at
-from recipec.recipe.fields import AUTO
+from recipec.recipe.document import Document, Located
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
-from recipec.recipe.schema_adapters import ADDED_UP, OF_ONE_TASK
+from recipec.recipe.schema_adapters import OF_ONE_TASK
 
-_ADAPTATION: KeyPath = ("train", "adaptation")
+LIST = "adapters"  # the key of the list
 
 
 def of_one_task(document: Document) -> dict[str, Document]:
     """Name of an adapter -> the recipe that trains it alone; empty where a sound recipe has no [[adapters]]."""
-    adapters = document.data.get("adapters") or []
-    return {table["name"]: _alone(document, table, ("adapters", index)) for index, table in enumerate(adapters)}
+    adapters = document.data.get(LIST) or []
+    return {table["name"]: _alone(document, table, (LIST, index)) for index, table in enumerate(adapters)}
 
 
 def _alone(document: Document, table: Mapping[str, Any], at: KeyPath) -> Document:
     """The recipe with what one adapter says in the places where a recipe of one task says it."""
-    data = {name: value for name, value in document.data.items() if name != "adapters"}
+    data = {name: value for name, value in document.data.items() if name != LIST}
     places = dict(document.places)
     for key, path in OF_ONE_TASK.items():
         if key in table:
             data = _without(data, [(path[0], stage, *path[1:]) for stage in METHODS])  # holds for all adapters
             data = _laid(data, path, table[key], [OF_ONE_TASK[other] for other in table if other in OF_ONE_TASK])
             places |= _moved_places(document.places, (*at, key), path)
-    if value_at(data, _ADAPTATION) in (None, AUTO):
-        data = _laid(data, _ADAPTATION, ADDED_UP.family, ())
-        places[_ADAPTATION] = places.get(_ADAPTATION, places[at])
+            for depth in range(1, len(path)):
+                places.setdefault(path[:depth], document.places[(*at, key)])
     places.setdefault(("data",), places[at])
     return replace(document, data=data, places=places)
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
-from recipec.recipe.adapters import of_one_task
+from recipec.recipe.adapters import LIST, of_one_task
 from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located, Written, asked_method, asks_method, nearest, value_at
 from recipec.recipe.extends import read_whole
@@ -19,6 +19,7 @@ from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.prompts_of_pairs import pairs_asked, with_prompts_of_pairs
 from recipec.recipe.schema import Recipe, rivals
+from recipec.recipe.schema_adapters import ADDED_UP
 from recipec.recipe.schema_training import attribute
 from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
 from recipec.recipe.validate import doubtful_sections, recipe_of, validate
@@ -91,7 +92,8 @@ class LoadedRecipe(Struct, frozen=True):
 
         `last` tells whether it is the last stage: what says how it learns in [train] holds for that one only.
         """
-        return wishes(self.recipe, self.where, stage, last)
+        found = wishes(self.recipe, self.where, stage, last)
+        return found | _added_up(found, self.where(LIST)) if self.task else found
 
     def allowed(self) -> dict[str, Place]:
         """Return the warnings that the recipe silences, and where it says so."""
@@ -241,6 +243,12 @@ def _shaped(section: Section, path: tuple[str, ...], where: Where) -> dict[str, 
     plain = [row for row in rows if not row.own_key]
     wishes = [Wish(row.family, where(*path, row.table), ".".join((*path, row.table))) for row in (*asked, *plain)]
     return {"train.adaptation": wishes[0]} if wishes else {}
+
+
+def _added_up(found: Mapping[str, Wish], where: str) -> dict[str, Wish]:
+    """Adapters that are to be combined are of one kind, where the recipe does not name it."""
+    stated = found.get("train.adaptation")
+    return {} if stated and not stated.implied_by else {"train.adaptation": Wish(ADDED_UP.family, where, LIST)}
 
 
 def _whole(value: float) -> float:
