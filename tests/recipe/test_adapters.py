@@ -67,8 +67,9 @@ def test_two_keys_of_one_adapter_that_exclude_each_other_are_refused(tmp_path: P
 
 
 def test_adapters_are_lora_where_nothing_is_said(tmp_path: Path) -> None:
-    """Of a model this small the rules would rather train all weights."""
-    recipe = with_key(with_key(TWO, "model.name", "Qwen/Qwen2.5-0.5B"), "goal.priority", "quality")
+    """Of a model this small, and with so many rows, the rules would rather train all weights."""
+    recipe = with_key(changed("examples", 200_000, 0), "model.name", "Qwen/Qwen2.5-0.5B")
+    recipe = with_key(recipe, "goal.priority", "quality")
     alone = {**{name: part for name, part in recipe.items() if name != "adapters"}}
     alone["data"] = {"train": "chat.jsonl", "examples": 200_000, "tokens_per_example": 400}
     (whole,) = good(tmp_path / "alone", alone).plan.stages
