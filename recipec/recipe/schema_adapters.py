@@ -20,7 +20,11 @@ class TaskAdapter(Section):
     name: Annotated[str, Field(pattern=TASK_NAME)] = required(
         "Name", "Name of the task and of its adapter, for folders, scripts and routing.", "billing"
     )
-    train: Sources = required("Training data", "Training data of this task.", "data/billing.jsonl")
+    train: Sources = required(
+        "Training data",
+        "Training data of this task: files, or data sets of the Hugging Face Hub.",
+        "data/billing.jsonl",
+    )
     eval: Sources | None = key(
         "Evaluation data",
         "Evaluation data of this task. Use either this or `eval_fraction`.",
@@ -58,7 +62,10 @@ class TaskAdapter(Section):
         absent="`data.tokens_per_example`, or estimated from the sampled rows",
     )
     learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
-        "Learning rate", "Peak learning rate of this adapter.", 1e-4, absent="`train.learning_rate`"
+        "Learning rate",
+        "Peak learning rate of this adapter, reached after warmup.",
+        1e-4,
+        absent="`train.learning_rate`",
     )
     epochs: Annotated[float, Field(gt=0, le=10_000)] | None = key(
         "Epochs", "Passes of this adapter over the training data of its task.", 3, absent="`train.epochs`"
