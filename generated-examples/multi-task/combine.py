@@ -275,8 +275,7 @@ def ask(args: argparse.Namespace) -> None:
 def tokens_of(question: str, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The question as the user's turn of the chat template."""
     turns = [{"role": "user", "content": question}]
-    asked = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)
-    return asked["input_ids"]
+    return tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)["input_ids"]
 
 
 def answer_together(together: Ensemble, tokenizer: PreTrainedTokenizerBase, question: list[int]) -> list[int]:

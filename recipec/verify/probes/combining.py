@@ -71,7 +71,7 @@ def exactness(combine: ModuleType, outputs: Path, shares: Shares) -> dict[str, A
     for how in ("ties", "dare"):
         said[how] = run(combine, "merge", "--how", how, "--weights", *weights)
     said["unequal"] = run(combine, "merge", "--weights", *[f"{task}=0.7" for task in shares])
-    each = {task: logits(alone(outputs / task)).softmax(-1) for task in shares}
+    each = {task: logits(combine.evaluation_of(task).load("after")[0]).softmax(-1) for task in shares}
     together = sum(share * each[task] for task, share in shares.items())
     return {
         "said": said,
@@ -82,9 +82,9 @@ def exactness(combine: ModuleType, outputs: Path, shares: Shares) -> dict[str, A
 
 
 def ensembled(combine: ModuleType, shares: Shares) -> torch.Tensor:
-    """The probabilities of combine.py's ensemble, in fp32."""
+    """The probabilities of combine.py's ensemble."""
     model, _ = combine.load()
-    return logits(combine.Ensemble(model.float(), shares)).exp()
+    return logits(combine.Ensemble(model, shares)).exp()
 
 
 @torch.no_grad()
