@@ -9,16 +9,25 @@ from os.path import relpath
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.agreement import contradictions, without_code
-from recipec.backends import Job, Start, lower, missing, start_of
+from recipec.backends import Job, Start, Task, lower, missing, start_of
 from recipec.bundle.lock import LockInputs
 from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
 from recipec.planner import Plan, plan_recipe, plan_without_judge
-from recipec.planner.advice.limits import check_buildable, check_judges, check_limits, check_templates, check_terms
+from recipec.planner.advice.adapters import check_adapters, side_by_side
+from recipec.planner.advice.limits import (
+    check_buildable,
+    check_judges,
+    check_limits,
+    check_stages,
+    check_templates,
+    check_terms,
+)
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe
@@ -59,21 +68,18 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     if isinstance(read, Draft):
         look_up_names(read, report)
     loaded = read if isinstance(read, LoadedRecipe) else None
-    given = gather(loaded, report) if loaded else None
-    facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
-    plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
+    tasks = _tasks(loaded, report) if loaded else {}
+    plan = _joined(tasks)
     sound = plan is not None and not report.has_errors  # else the plan is that of a recipe without what is refused
-    if facts and loaded:
-        check_judges(loaded, facts, report)
-    if facts and loaded and not plan:
-        check_terms(loaded, facts, report)
+    facts = next((task.facts for task in tasks.values()), None)
+    for task in tasks.values():
+        _check_given(task, report)
     if plan and facts and loaded:
         fewer = partial(plan_without_judge, loaded, facts, plan)
         check_limits(loaded, facts.model.licence, plan, report, fewer)
-        check_templates(loaded, plan, facts, report)
-        if sound:
-            beside = {role: other.model for role, other in facts.others.items()}
-            warn(loaded, facts.model, beside, plan, report)
+        check_adapters(loaded, plan, report)
+    for task in tasks.values() if plan else ():
+        _check_plan(task, report, sound)
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
     allowed = loaded.allowed() if loaded else {}
@@ -82,9 +88,65 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
-    job = Job(loaded, facts, plan, plan_digest(loaded, facts, plan))
+    job = _job(loaded, facts, plan, tasks)
     files = [render(artifact) for artifact in lower(job)]
     return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded), start_of(job))
+
+
+class _Planned(Struct, frozen=True):
+    """A recipe, or one of its tasks, as far as it came."""
+
+    loaded: LoadedRecipe
+    facts: Facts | None
+    plan: Plan | None
+
+
+def _tasks(loaded: LoadedRecipe, report: Report) -> dict[str, _Planned]:
+    """Every task as far as it comes: one without a name, or those of [[adapters]]; the first fetches the model."""
+    first = next(iter(loaded.tasks))
+    return {name: _planned(task, report, name != first) for name, task in loaded.tasks.items()}
+
+
+def _planned(loaded: LoadedRecipe, report: Report, model_is_there: bool) -> _Planned:
+    """What is given of a task, and its plan; errors of one task do not keep the others from being looked at."""
+    own = Report()
+    given = gather(loaded, own)
+    facts, selection = (choose_model(loaded, given, own) if given else None) or (None, None)
+    facts = replace(facts, model_is_there=model_is_there) if facts else None
+    plan = plan_recipe(loaded, facts, own, selection) if facts else None
+    for finding in own.diagnostics:
+        report.add(finding)
+    return _Planned(loaded, facts, plan)
+
+
+def _joined(tasks: Mapping[str, _Planned]) -> Plan | None:
+    """The plan of all tasks; None where one of them has none."""
+    plans = {name: task.plan for name, task in tasks.items() if task.plan}
+    return side_by_side(plans) if plans and len(plans) == len(tasks) else None
+
+
+def _check_given(task: _Planned, report: Report) -> None:
+    if task.facts:
+        check_judges(task.loaded, task.facts, report)
+    if task.facts and not task.plan:
+        check_terms(task.loaded, task.facts, report)
+
+
+def _check_plan(task: _Planned, report: Report, sound: bool) -> None:
+    if not (task.plan and task.facts):
+        return
+    check_stages(task.loaded, task.plan, report)
+    check_templates(task.loaded, task.plan, task.facts, report)
+    if sound:
+        beside = {role: other.model for role, other in task.facts.others.items()}
+        warn(task.loaded, task.facts.model, beside, task.plan, report)
+
+
+def _job(loaded: LoadedRecipe, facts: Facts, plan: Plan, tasks: Mapping[str, _Planned]) -> Job:
+    given = {name: Task(task.loaded, task.facts) for name, task in tasks.items() if name and task.facts}
+    parts = ((given.get(stage.stage.task, Task(loaded, facts)), stage) for stage in plan.stages)
+    digest = plan_digest((part.loaded, part.facts, stage) for part, stage in parts)
+    return Job(loaded, facts, plan, digest, given)
 
 
 def check_rows(report: Report) -> None:

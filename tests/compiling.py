@@ -65,6 +65,16 @@ BASES: dict[str, Tables] = {
         {"train": "instructions.jsonl", "template": "plain"} | _KNOWN,
         {"gpu": "h100", "gpus_per_node": 2},
     ),
+    "adapters": _recipe(
+        "instruct",
+        "Qwen/Qwen2.5-7B",
+        {"max_length": 1024},
+        {"gpu": "h100"},
+        adapters=[
+            {"name": "support", "train": "chat.jsonl", "examples": 5_000, "tokens_per_example": 400},
+            {"name": "orders", "train": "chat.jsonl", "examples": 900, "tokens_per_example": 200, "rank": 8},
+        ],
+    ),
     "full-fsdp": _recipe(
         "instruct",
         "meta-llama/Llama-3.1-8B",

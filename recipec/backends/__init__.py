@@ -10,10 +10,11 @@ from recipec.axes.loops import LOOPS
 from recipec.axes.strategies import ENGINES
 from recipec.backends import adaptations, engines, loops, methods
 from recipec.backends.adaptations import names_of
+from recipec.backends.combining import combining_artifacts
 from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
-from recipec.backends.job import Job, StageJob
+from recipec.backends.job import Job, StageJob, Task
 from recipec.backends.launchers import Start, launch_artifacts, launchers_for, start_of
 from recipec.backends.merging import merge_artifact
 from recipec.backends.own_loop import loop_artifacts
@@ -65,10 +66,10 @@ def lower(job: Job) -> list[Artifact]:
     for stage in job.stages:
         files += [*training_artifacts(stage), rows_artifact(stage), evaluation_artifact(stage)]
     files += [*preparation_artifacts(job), *text_part_artifacts(job), *vocabulary_artifacts(job)]
-    files += template_artifacts(job)
+    files += [*template_artifacts(job), *combining_artifacts(job)]
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
     files += [*configs.values(), *launch_artifacts(job), *registry_artifacts(job)]
     return document_artifacts(job, {artifact.path for artifact in files}) + files
 
 
-__all__ = ["Job", "Start", "lower", "missing", "start_of"]
+__all__ = ["Job", "Start", "Task", "lower", "missing", "start_of"]

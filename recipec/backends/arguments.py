@@ -170,7 +170,7 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("max_length", "max_length", note=True)
     if stage.eos_token and "eos_token" in known:
         yield Arg("eos_token", stage.eos_token, stage.ids("eos_token"), "ends the turns of the chat template")
-    yield from BACKENDS[stage.name].arguments(stage)
+    yield from BACKENDS[stage.method.name].arguments(stage)
     if stage.plan.layout.precomputes:
         yield _precomputed(stage)
     if stage.routes:

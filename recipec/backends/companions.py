@@ -18,9 +18,9 @@ LOOP_MODULES = ("batches", "checkpoints", "settings")  # of a train.py that has 
 
 def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     """Those of one stage."""
-    if own := BACKENDS[stage.name].trainer:
+    if own := BACKENDS[stage.method.name].trainer:
         yield Artifact(f"{stage.folder}{own.module}.py", stage.ids("stage"), own.template, own.names(stage))
-    yield from BACKENDS[stage.name].files(stage)
+    yield from BACKENDS[stage.method.name].files(stage)
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         mixes = stage.because(stage.plan.layout.accumulation > 1, "gradient_accumulation")
@@ -31,10 +31,10 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
 
 def own_modules(job: Job) -> list[str]:
     """The bundle's own modules that others of its files import."""
-    trainers = (BACKENDS[stage.name].trainer for stage in job.stages)
+    trainers = (BACKENDS[stage.method.name].trainer for stage in job.stages)
     orders = {_LENGTHS for stage in job.stages if stage.groups_by_length and not stage.loop.own}
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
-    brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.name].files(stage)}
+    brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.method.name].files(stage)}
     modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
     modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}
     added = {"vocabulary"} if job.facts.new_tokens else set()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
-from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, SECTIONS, STRATEGIES
+from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import before_next, judged_by
@@ -20,6 +20,7 @@ from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import added_by, is_below_root, made_folder, starting_point, unpinned
+from recipec.backends.reading import sources_of
 from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
 from recipec.backends.timing import prepared_ahead, timing
@@ -114,7 +115,10 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
         "shards": job.because(any(stage.strategy.shards_weights for stage in job.stages), "strategy"),
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
-        "last": job.last.traced("stage"),
+        "combines": job.because(bool(job.tasks), "stage"),
+        "first_task": job.stages[0].named,
+        "second_task": job.stages[min(1, len(job.stages) - 1)].named,
+        "last": job.last.named,
         "result": job.last.because(job.last.adapts.result, "adaptation"),
         "writes": job.last.because(job.last.method.writes, "stage"),
         "auto_class": Raw(job.last.method.auto_class),
@@ -160,7 +164,7 @@ def _merged(stage: StageJob) -> dict[str, Any]:
         "merged_evaluation": fragment(f"python {stage.folder}evaluate.py merged", stage.ids("adaptation")),
         "merge_costs": stage.because(base.merge_costs, "quantization"),
         "merge_because": stage.because(base.merge_because, "quantization"),
-        "loss": Raw(BACKENDS[stage.name].measure.loss),
+        "loss": Raw(BACKENDS[stage.method.name].measure.loss),
         "counted": COUNTED[stage.method.writes],
         **kept_of_gains(stage),
         "merged_needs": stage.because(_room_for_merged(stage), "prediction"),
@@ -178,9 +182,7 @@ def _room_for_merged(stage: StageJob) -> str:
 
 def _reads_files(job: Job) -> bool:
     """Whether the run reads data or models below DATA_ROOT; absolute paths need no root."""
-    data = job.loaded.recipe.data
-    parts = (*(getattr(data, name) for name in SECTIONS), data.eval, data.test)
-    sources = [source for part in parts for source in part or ()]
+    sources = sources_of(job)
     beside = (*job.facts.others.values(), *job.facts.rewards.models)
     models = [job.facts.model.name, *(other.model.name for other in beside)]
     files = any(not Path(source.path).is_absolute() for source in sources if source.path)
@@ -215,7 +217,7 @@ def _fewer(job: Job) -> int:
 def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
     return SimpleNamespace(
-        name=stage.traced("stage"),
+        name=stage.named,
         folder=Raw(stage.folder),
         merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=summary(stage),

@@ -72,7 +72,7 @@ def _path(stage: StageJob) -> str:
 
 def _names(stage: StageJob) -> dict[str, Any]:
     asked, needs = stage.job.loaded.recipe.evaluate, stage.plan.needs.evaluation
-    measure, base = BACKENDS[stage.name].measure, BASES[stage.adapts.base]
+    measure, base = BACKENDS[stage.method.name].measure, BASES[stage.adapts.base]
     why = wrap(f"{base.merge_because[:1].upper()}{base.merge_because[1:]}.", WIDTH - 2)
     how = _how(stage)
     soft_prompt = stage.because(stage.adapts.trains == PROMPTS, "adaptation")
@@ -89,7 +89,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "reads_data_root": reads_data_root(stage),
         "model_folders": _model_folders(stage),
         **_sources(stage),
-        "stage": stage.traced("stage"),
+        "stage": stage.named,
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
         "asked_with": _asked_with(stage),
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
@@ -138,7 +138,7 @@ def kept_of_gains(stage: StageJob) -> dict[str, Any]:
 
 def _title(stage: StageJob) -> dict[str, Any]:
     """What the file says that it measures."""
-    measure = BACKENDS[stage.name].measure
+    measure = BACKENDS[stage.method.name].measure
     staged = f"stage {stage.name} of {stage.job.name}"
     fits = len(f'"""Evaluate {staged} before and after training: {measure.same}.') <= WIDTH
     return {
@@ -203,7 +203,7 @@ def _imports(stage: StageJob) -> list[Import]:
     method, base = stage.method, quantized_base(stage)
     found = [
         *_ALWAYS,
-        *BACKENDS[stage.name].measure.imports,
+        *BACKENDS[stage.method.name].measure.imports,
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
     if not stage.mixes_fields:

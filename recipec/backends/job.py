@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from recipec import __version__
 from recipec.axes import KINDS, LORA_VARIANTS, ROW_FORMATS, Adaptation, Kind, LoraVariant, Method, RowFormat, Strategy
@@ -27,6 +28,13 @@ from recipec.render.traced import Traced, columns
 MOST_NAME_COLUMNS = 38  # of the recipe's file, in the line of a script that names it
 
 
+class Task(Struct, frozen=True):
+    """What is given of one of several tasks."""
+
+    loaded: LoadedRecipe
+    facts: Facts
+
+
 class Job(Struct, frozen=True):
     """One compilation, as the back ends see it."""
 
@@ -34,6 +42,7 @@ class Job(Struct, frozen=True):
     facts: Facts
     plan: Plan
     plan_digest: str
+    tasks: Mapping[str, Task] = field(default_factory=dict)  # [[adapters]]: name -> what is given of it alone
 
     @property
     def name(self) -> str:
@@ -41,7 +50,17 @@ class Job(Struct, frozen=True):
 
     @property
     def stages(self) -> list[StageJob]:
-        return [StageJob(self, plan, index) for index, plan in enumerate(self.plan.stages)]
+        return [StageJob(self.of(plan.stage.task), plan, index) for index, plan in enumerate(self.plan.stages)]
+
+    def of(self, task: str) -> Job:
+        """The compilation as a stage of the task sees it: with its own rows."""
+        given = self.tasks.get(task)
+        return replace(self, loaded=given.loaded, facts=given.facts) if given else self
+
+    @property
+    def apart(self) -> list[Job]:
+        """The compilation as each task sees it; only itself where the recipe has one task."""
+        return [self.of(task) for task in self.tasks or ("",)]
 
     @property
     def last(self) -> StageJob:
@@ -70,7 +89,13 @@ class StageJob(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return self.plan.stage.name
+        """What tells it from the other stages: its method's, or its task's."""
+        return self.plan.stage.label
+
+    @property
+    def named(self) -> Traced:
+        """Its name, for folders of the bundle."""
+        return self.traced("stage", self.name)
 
     @property
     def method(self) -> Method:
@@ -257,7 +282,8 @@ class StageJob(Struct, frozen=True):
     @property
     def merges(self) -> bool:
         """Whether the adapter must be merged because another stage loads the result."""
-        return self.adapts.merges and self.index + 1 < len(self.job.plan.stages)
+        others = (plan.stage for plan in self.job.plan.stages)
+        return self.adapts.merges and any(self.name in (other.starts_from, other.judge) for other in others)
 
     @property
     def nodes(self) -> int:

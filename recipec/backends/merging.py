@@ -26,7 +26,7 @@ def merge_artifact(stage: StageJob) -> Artifact:
     standard, installed = import_blocks(_imports(stage))
     base = _stored_base(stage)
     names = {
-        "stage": stage.traced("stage"),
+        "stage": stage.named,
         "as_stored": stage.because(base is not None, "quantization"),
         "standard_imports": standard,
         "installed_imports": installed,

@@ -17,6 +17,7 @@ from recipec.backends.reading import (
     carries,
     contents,
     fields_by_way,
+    from_files,
     joins,
     kept_fields,
     marks_learned,
@@ -203,9 +204,8 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
 
 def _row_parameters(job: Job, mixes: bool) -> dict[str, Any]:
     """What the conversion of a row depends on beside the row: its source, its stage or both."""
-    data = job.loaded.recipe.data
     hard = asks_hardness(job.stages)
-    asks_source = (hard or split_column(job) is not None) and bool(data.eval or data.test)
+    asks_source = (hard or split_column(job) is not None) and (from_files(job, "eval") or from_files(job, "test"))
     types = {"source": "dict"} if mixes or asks_source else {}
     types |= {"stage": "Stage"} if asks_source or hard or not mixes else {}
     return {
@@ -343,7 +343,7 @@ def _splits(stage: StageJob) -> bool:
 
 def _stage(stage: StageJob) -> Call:
     """The stage as the constructor call that stands in prepare_data.py."""
-    args = [Arg("name", stage.traced("stage"))]
+    args = [Arg("name", stage.named)]
     if not mixes_formats(stage.job):
         format = stage.traced("data_format", way_of(stage, stage.shape))
         args.append(Arg("format", format, note=stage.shape.evidence))

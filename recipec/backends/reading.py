@@ -154,9 +154,18 @@ def listed(constant: str, names: Sequence[str]) -> Raw:
 
 def sources_of(job: Job) -> list[Any]:
     """Every source of rows that the bundle reads."""
+    return [source for part in map(_sources_of_task, job.apart) for source in part]
+
+
+def _sources_of_task(job: Job) -> list[Any]:
     data = job.loaded.recipe.data
     parts = (*(getattr(data, section) for section in job.facts.data), data.eval, data.test)
     return [source for part in parts for source in part or []]
+
+
+def from_files(job: Job, part: str) -> bool:
+    """Whether the recipe names files for eval or test."""
+    return any(getattr(one.loaded.recipe.data, part) is not None for one in job.apart)
 
 
 def split_column(job: Job) -> str | None:

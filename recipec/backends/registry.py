@@ -82,7 +82,7 @@ def _of_stages(job: Job, id: str) -> dict[str, Leaf]:
 
 def _metrics(stage: StageJob) -> dict[str, None]:
     """What training and evaluate.py measure."""
-    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.name].measure.metrics))
+    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.method.name].measure.metrics))
 
 
 def _base_model(job: Job) -> str | None:
@@ -94,6 +94,10 @@ def _adapter(stage: StageJob) -> dict[str, Any]:
     """What an adapter cannot do without, and where merge_adapter.py puts the whole model of one that merges."""
     if stage.adapts.trains_all:
         return {}
+    if stage.job.tasks:
+        base = Leaf(starting_point(stage), stage.ids("model", "stage"))
+        paths = {f"adapter_{each.name}": f"outputs/{each.name}" for each in stage.job.stages}
+        return {"model_path": "outputs", "checkpoints": "outputs", "adapter_base": base, **paths}
     merged = {"merged_path": f"outputs/{stage.name}/merged"} if stage.adapts.merges else {}
     return {"adapter_base": Leaf(starting_point(stage), stage.ids("model", "stage", *added_by(stage))), **merged}
 

@@ -27,13 +27,13 @@ def rows_artifact(stage: StageJob) -> Artifact:
         "tools": stage.carries_tools,
         "thinks_not": stage.thinks_not,
     }
-    templates = (f"rows/{stage.kind.template}.py.j2", BACKENDS[stage.name].taught)
+    templates = (f"rows/{stage.kind.template}.py.j2", BACKENDS[stage.method.name].taught)
     return Artifact(
         f"{stage.folder}rows.py",
         ids,
         "rows.py.j2",
         {
-            "stage": stage.traced("stage"),
+            "stage": stage.named,
             "writes": stage.because(stage.method.writes, "stage"),
             "from_trl": from_trl,
             "marks_turns": marks_turns,

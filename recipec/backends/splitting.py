@@ -6,21 +6,21 @@ from typing import Any
 
 from recipec.backends.job import Job, StageJob
 from recipec.backends.prepared_rows import answers_begin, of_conversations, weighs
-from recipec.backends.reading import split_column
+from recipec.backends.reading import from_files, split_column
 from recipec.facts.splitting import FEWEST_ROWS, OWN_CLASSES
 from recipec.render.traced import Raw
 
 
 def parts_of_rows(job: Job) -> dict[str, Any]:
     """Which parts of the rows come from files of their own."""
-    data = job.loaded.recipe.data
+    reads_eval, reads_test = from_files(job, "eval"), from_files(job, "test")
     return {
-        "reads_eval": data.eval is not None,
-        "reads_test": data.test is not None,
+        "reads_eval": reads_eval,
+        "reads_test": reads_test,
         "all_read_eval": all(stage.value("has_eval_file") for stage in job.stages),
         "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
         **_comparing(job),
-        "split_name": Raw("name" if data.eval or data.test else '"train"'),
+        "split_name": Raw("name" if reads_eval or reads_test else '"train"'),
         "weighs": weighs(job),
     }
 
@@ -31,9 +31,8 @@ def _has(stage: StageJob, part: str) -> bool:
 
 def _comparing(job: Job) -> dict[str, Any]:
     """Whether rows for evaluation may be those of the test: where a file brings one of them."""
-    data = job.loaded.recipe.data
     both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
-    brought = data.eval is not None or data.test is not None
+    brought = from_files(job, "eval") or from_files(job, "test")
     asked = 'HeldOut().add(splits["test"])' if answers_begin(job.stages) else 'set(splits["test"]["question"][:])'
     return {"all_compare": brought and all(both), "compares_parts": brought and any(both), "asked_of_test": Raw(asked)}
 

@@ -92,7 +92,7 @@ def _rows(stage: StageJob) -> str:
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
-    job, brought, own = stage.job, _brought(stage), BACKENDS[stage.name].trainer
+    job, brought, own = stage.job, _brought(stage), BACKENDS[stage.method.name].trainer
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": summary(stage),
@@ -130,7 +130,7 @@ def plan_names(stage: StageJob) -> dict[str, Any]:
     """The constants of every train.py, from its plan."""
     job = stage.job
     return {
-        "stage": stage.traced("stage"),
+        "stage": stage.named,
         "plan_digest": f"{stage_digest(job.loaded, job.facts, stage.plan)}-{stage.name}",
         "predicted_peak_gib": stage.because(round(_predicted_peak(stage) / GIB, 1), "prediction", "gpu"),
         "starts_from": _starts_from(stage),
@@ -167,7 +167,7 @@ def _brought(stage: StageJob) -> Part:
             attention_part(stage),
             result_part(stage),
             *adaptation_parts(stage),
-            BACKENDS[stage.name].part(stage),
+            BACKENDS[stage.method.name].part(stage),
             order_part(stage),
             best_part(stage),
             router_part(stage),
@@ -182,7 +182,7 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     """What every train.py takes from the files beside it."""
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     yield from devices_import(stage)
-    if own := BACKENDS[stage.name].trainer:
+    if own := BACKENDS[stage.method.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
         if own.config:
             yield Import(own.module, own.config, stage.ids("stage"))
@@ -197,7 +197,7 @@ def devices_import(stage: StageJob) -> tuple[Import, ...]:
 
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
-    row, own = stage.method, BACKENDS[stage.name].trainer
+    row, own = stage.method, BACKENDS[stage.method.name].trainer
     made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
     theirs = () if own else (Import(row.module, row.trainer),)
     theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
@@ -259,7 +259,7 @@ def _ends_itself(stage: StageJob) -> bool:
 
 def _carries_template(stage: StageJob) -> bool:
     """Whether the tokenizer carries the bundle's chat template, because the trainer's configuration takes none."""
-    return has_template_file(stage) and not BACKENDS[stage.name].takes_template
+    return has_template_file(stage) and not BACKENDS[stage.method.name].takes_template
 
 
 def _stopping_part(stage: StageJob) -> Part:
@@ -354,7 +354,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "generates": stage.because(stage.method.generates, "stage"),
         "earns": stage.because(stage.method.earns, "stage"),
         "routes": stage.because(compares_losses(stage), "model", "stage"),
-        "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.name].library_order, "stage"),
+        "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.method.name].library_order, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
 

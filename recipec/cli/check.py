@@ -54,5 +54,5 @@ def _print(checked: list[Checked], format: str) -> None:
 
 def _stages(compilation: Compilation) -> str:
     assert compilation.plan is not None
-    stages = [f"{stage.stage.name} ({stage.layout.strategy})" for stage in compilation.plan.stages]
+    stages = [f"{stage.stage.label} ({stage.layout.strategy})" for stage in compilation.plan.stages]
     return f"fine, {' then '.join(stages)}"

@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "E0411": "training would change nothing",
     "E0412": "measurements of another machine",
     "E0413": "impossible measurement",
+    "E0414": "adapters that cannot be combined",
     "W0501": "value outside the usual range",
     "W0502": "unused allow",
     "W0503": "idle GPUs",

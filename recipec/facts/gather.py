@@ -72,6 +72,7 @@ class Facts(Struct, frozen=True):
     rewards: Rewards = Rewards()  # what judges the answers that a model writes
     adapter: StartingAdapter | None = None  # that the first stage goes on from
     new_tokens: tuple[str, ...] = ()  # that the model's vocabulary gets
+    model_is_there: bool = False  # on the disk, when this begins: another task of the recipe has fetched it
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:

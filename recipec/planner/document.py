@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -33,9 +34,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def plan_digest(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+def plan_digest(stages: Iterable[tuple[LoadedRecipe, Facts, StagePlan]]) -> str:
     """Sixteen hexadecimal digits of all stages."""
-    return _digest([stage_digest(loaded, facts, stage) for stage in plan.stages])
+    return _digest([stage_digest(*stage) for stage in stages])
 
 
 def stage_digest(loaded: LoadedRecipe, facts: Facts, stage: StagePlan) -> str:
@@ -75,7 +76,7 @@ def _trains(decision: Decision) -> bool:
 
 def _stage(plan: StagePlan) -> dict[str, Any]:
     return {
-        "name": plan.stage.name,
+        "name": plan.stage.label,
         "objective": plan.stage.name,
         "choice": _choice(plan),
         "memory": _memory(plan),

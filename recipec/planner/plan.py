@@ -23,6 +23,12 @@ class Stage(Struct, frozen=True):
     name: str  # of its row in METHODS; also its folder, and [train.NAME]
     starts_from: str | None  # the stage whose result it continues; None: the recipe's model
     judge: str = ""  # the stage whose result judges its answers; "" where nobody trains what does
+    task: str = ""  # the adapter of [[adapters]] that it trains; "" where there are none
+
+    @property
+    def label(self) -> str:
+        """What tells it from the other stages of the plan: the name of its folder, and of its result."""
+        return self.task or self.name
 
 
 class Rejected(Struct, frozen=True):

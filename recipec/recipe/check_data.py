@@ -20,6 +20,8 @@ _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
 
 def missing_data(written: Written) -> Iterator[Diagnostic]:
     """Every task needs something to learn from: a section of its methods, or the one that every method can read."""
+    if written.has("adapters"):
+        return  # each of them names its own
     own = [row.section for row in methods_of(written.get("goal", "task"))]
     if not own and any(written.has("data", section) for section in SECTIONS):
         return  # the task is missing or wrong, so that nobody knows what its rows are

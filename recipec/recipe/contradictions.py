@@ -12,6 +12,7 @@ from recipec.axes import METHODS, NAMED_MODELS, STRATEGIES, methods_of
 from recipec.axes.method import REWARDS
 from recipec.diagnostics.codes import CODES
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.recipe.check_adapters import ADAPTER_CHECKS
 from recipec.recipe.check_data import (
     bad_columns,
     bad_sources,
@@ -300,6 +301,7 @@ def _order_of_nothing(written: Written) -> Iterator[Diagnostic]:
 Check = Callable[[Written], Iterator[Diagnostic]]
 CHECKS: tuple[Check, ...] = (
     _no_hardware,
+    *ADAPTER_CHECKS,
     missing_data,
     missing_models,
     missing_rewards,

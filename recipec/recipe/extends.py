@@ -16,6 +16,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Located, parse
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
+from recipec.recipe.schema_adapters import ADAPTER_SOURCES
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
@@ -283,11 +284,24 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     _apply(data, "hardware", "measured", lambda value: move(value) if isinstance(value, str) else value)
     for name in DATA_SOURCES:
         _apply(data, "data", name, lambda value: _moved(value, {"path": move}))
+    data |= _with_moved_adapters(data.get("adapters"), move)
     for name in NAMED_MODELS:
         _apply(data, "alignment", name, lambda value: _moved(value, {"name": move_if_path, "like": move_if_path}))
     rewards = {"function": lambda text: _moved_function(text, move), "model": move_if_path, "like": move_if_path}
     _apply(data, "alignment", REWARDS, lambda value: _moved(value, rewards))
     return data
+
+
+def _with_moved_adapters(adapters: Any, move: Callable[[str], str]) -> dict[str, Any]:
+    """The list [[adapters]] with the paths of its data moved; other shapes are left for validation."""
+    if not isinstance(adapters, list):
+        return {}
+    tables = [dict(table) if isinstance(table, dict) else table for table in adapters]
+    for table in tables:
+        for name in ADAPTER_SOURCES if isinstance(table, dict) else ():
+            if name in table:
+                table[name] = _moved(table[name], {"path": move})
+    return {"adapters": tables}
 
 
 def _apply(data: dict[str, Any], section: str, name: str, change: Callable[[Any], Any]) -> None:

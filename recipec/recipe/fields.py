@@ -90,6 +90,7 @@ RECIPE_NAME = _text(
     r"^[a-z0-9][a-z0-9._-]{0,62}$",
     "1 to 63 lower-case letters, digits, dots, dashes and underscores, beginning with a letter or digit",
 )
+TASK_NAME = _text(r"^[a-z][a-z0-9-]{0,31}$", "1 to 32 lower-case letters, digits and dashes, beginning with a letter")
 _LINE = _text(r"^[^\n\t]*[^\s][^\n\t]*$", "one line that is not blank")
 _SPOKEN = _text(r"\S", "a text that says something")
 _COLUMN = _text(r"^([^\n\t]*[^\s][^\n\t]*)?$", 'one line that is not blank, or "" for a column without a name')

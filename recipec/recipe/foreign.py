@@ -268,6 +268,11 @@ NAMES = (
     Names("train.prefix.encoder_hidden_size", "prefix_projection", typed="prefix_hidden_size"),
     Names("train.lora.expert_rank", typed="moe experts mixture mixture_of_experts"),
     Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
+    Names(
+        "adapters",
+        typed="tasks multitask multi_task multi_adapter multi_lora adapter_names",
+        note=": one `[[adapters]]` table for each task",
+    ),
     Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger metric_logger"),
     Names("track.project", "", "wandb_project mlflow_experiment_name", "", "experiment"),
     Names("track.run", "", "wandb_name mlflow_run_name", "run_name"),

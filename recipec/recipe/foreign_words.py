@@ -64,6 +64,10 @@ WORDS: dict[str, str] = {
         ("cross_entropy", "nll", "chunked_nll"), "remove it: it is the loss of `goal.task` without preferences"
     ),
     **dict.fromkeys(("merge", "merge_lora"), "remove it: `merge_adapter.py` of the bundle merges the adapter"),
+    **dict.fromkeys(
+        ("add_weighted_adapter", "weighted_adapter", "combination_type", "merge_method", "task_arithmetic"),
+        "remove it: `combine.py merge` of a bundle with `[[adapters]]` combines adapters",
+    ),
     **dict.fromkeys(("eval_batch_size", "eval_micro_batch_size"), "remove it: recipec sets it"),
     "max_prompt_length": "set `data.max_length`, the tokens of the prompt and the answer together",
     "perplexity": "remove it: `evaluate.py` writes it, before and after training",

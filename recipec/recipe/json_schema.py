@@ -30,7 +30,8 @@ def recipe_json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft-07, which TOML editors read) of the recipe language."""
     schema = Recipe.model_json_schema(schema_generator=_Generator, ref_template="#/definitions/{model}")
     definitions = schema.pop("$defs")
-    required = {name: definitions[_referred(key)].pop("required", []) for name, key in schema["properties"].items()}
+    tables = {name: key for name, key in schema["properties"].items() if "$ref" in key}
+    required = {name: definitions[_referred(key)].pop("required", []) for name, key in tables.items()}
     needed = {name: keys for name, keys in required.items() if keys}
     return {
         "$schema": DIALECT,
@@ -46,7 +47,12 @@ def _complete_recipe(needed: dict[str, list[str]]) -> dict[str, Any]:
     tables = {name: {"required": keys, "additionalProperties": True} for name, keys in needed.items()}
     return {
         "if": {"required": ["recipe"], "properties": {"recipe": header}, "additionalProperties": True},
-        "then": {"required": [*needed, "data", "hardware"], "properties": tables, "additionalProperties": True},
+        "then": {
+            "required": [*needed, "hardware"],
+            "anyOf": [{"required": [table], "additionalProperties": True} for table in ("data", "adapters")],
+            "properties": tables,
+            "additionalProperties": True,
+        },
     }
 
 

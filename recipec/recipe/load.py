@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
+from recipec.recipe.adapters import LIST, of_one_task
 from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located, Written, asked_method, asks_method, nearest, value_at
 from recipec.recipe.extends import read_whole
@@ -18,6 +19,7 @@ from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.prompts_of_pairs import pairs_asked, with_prompts_of_pairs
 from recipec.recipe.schema import Recipe, rivals
+from recipec.recipe.schema_adapters import ADDED_UP
 from recipec.recipe.schema_training import attribute
 from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
 from recipec.recipe.validate import doubtful_sections, recipe_of, validate
@@ -32,10 +34,17 @@ class LoadedRecipe(Struct, frozen=True):
     files: tuple[Path, ...]  # every file that was read, the recipe first
     document: Document
     names: Mapping[str, str]  # a file as diagnostics show it -> relative to the recipe's folder
+    of_tasks: Mapping[str, LoadedRecipe] = field(default_factory=dict)  # [[adapters]]: name -> the recipe of it alone
+    task: str = ""  # the adapter of [[adapters]] that it is the recipe of
 
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    @property
+    def tasks(self) -> Mapping[str, LoadedRecipe]:
+        """Return the recipes that are trained side by side: one for each adapter, else this one, without a name."""
+        return self.of_tasks or {"": self}
 
     @property
     def places(self) -> Mapping[KeyPath, Located]:
@@ -83,7 +92,8 @@ class LoadedRecipe(Struct, frozen=True):
 
         `last` tells whether it is the last stage: what says how it learns in [train] holds for that one only.
         """
-        return wishes(self.recipe, self.where, stage, last)
+        found = wishes(self.recipe, self.where, stage, last)
+        return found | _added_up(found, self.where(LIST)) if self.task else found
 
     def allowed(self) -> dict[str, Place]:
         """Return the warnings that the recipe silences, and where it says so."""
@@ -116,17 +126,30 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     document, own = with_prompts_of_pairs(document), Report()
     recipe, written = validate(document, own)
     contradictions(written, own)
+    parts = {} if own.has_errors else {name: _checked(part, own) for name, part in of_one_task(document).items()}
     for finding in as_preset(written, own.diagnostics):
         report.add(finding)
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     if recipe is not None and not report.has_errors:
-        return LoadedRecipe(recipe, path, files, document, names)
+        of_tasks = {
+            name: LoadedRecipe(part, path, files, read, names, task=name)
+            for name, (part, read) in parts.items()
+            if part
+        }
+        return LoadedRecipe(recipe, path, files, document, names, of_tasks)
     kept = recipe_of(written)
     if kept is None:
         return None
     readable = Document(document.source, dict(written.data), document.places)
     return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(document, written))
+
+
+def _checked(document: Document, report: Report) -> tuple[Recipe | None, Document]:
+    """Validate the recipe of one task, and check what it says against itself."""
+    recipe, written = validate(document, report)
+    contradictions(written, report)
+    return recipe, document
 
 
 def _unfit_name(name: str, character: str) -> Diagnostic:
@@ -176,7 +199,7 @@ LAST_STAGE_ONLY = frozenset(
         *("epochs", "max_steps", "global_batch_size", "arguments"),
     )
 )
-_NOT_DECISIONS = ("policy",)
+_NOT_DECISIONS = ("policy", "adapters")
 
 Where = Callable[..., str]
 
@@ -220,6 +243,12 @@ def _shaped(section: Section, path: tuple[str, ...], where: Where) -> dict[str, 
     plain = [row for row in rows if not row.own_key]
     wishes = [Wish(row.family, where(*path, row.table), ".".join((*path, row.table))) for row in (*asked, *plain)]
     return {"train.adaptation": wishes[0]} if wishes else {}
+
+
+def _added_up(found: Mapping[str, Wish], where: str) -> dict[str, Wish]:
+    """Adapters that are to be combined are of one kind, where the recipe does not name it."""
+    stated = found.get("train.adaptation")
+    return {} if stated and not stated.implied_by else {"train.adaptation": Wish(ADDED_UP.family, where, LIST)}
 
 
 def _whole(value: float) -> float:

@@ -18,6 +18,7 @@ from recipec.recipe.fields import ABSENT
 from recipec.recipe.foreign import keys_named, names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.load import LAST_STAGE_ONLY
+from recipec.recipe.schema_adapters import ADAPTER_SOURCES
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.schema_training import ADAPTED, Learning, Lora, Prompt
 from recipec.rules import RULES
@@ -32,7 +33,10 @@ _OF_STAGES = {
     "train.prompt": Prompt,
 }  # the tables whose keys a stage may have for itself
 _STAGES = tuple(f"train.{name}" for name in METHODS)  # tables with keys of [train], for one stage
-_LIKE_ANOTHER = tuple(f"data.{name}" for name in DATA_SOURCES[1:])  # have the keys of the first source
+_LIKE_ANOTHER = (  # have the keys of the first source
+    *(f"data.{name}" for name in DATA_SOURCES[1:]),
+    *(f"adapters.{name}" for name in ADAPTER_SOURCES),
+)
 _KINDS = {
     "string": "text",
     "integer": "a whole number",
@@ -109,8 +113,8 @@ def _resolved(node: Node) -> Node:
 
 
 def _as_table(node: Node) -> Node:
-    """The node, or what it may be written as: a source of data or a model is a text or a table."""
-    choices = (_resolved(choice) for choice in node.get("anyOf", ()))
+    """The node, or what it may be written as: a source of data or a model is a text or a table; else its entries."""
+    choices = map(_resolved, (*node.get("anyOf", ()), *filter(None, [node.get("items")])))
     return node if "properties" in node else next(filter(None, map(_as_table, choices)), {})
 
 

@@ -28,6 +28,7 @@ from recipec.recipe.fields import (
     required,
     table,
 )
+from recipec.recipe.schema_adapters import LEAST_ADAPTERS, MOST_ADAPTERS, TaskAdapter
 from recipec.recipe.schema_alignment import Alignment
 from recipec.recipe.schema_data import Data, Evaluate
 from recipec.recipe.schema_hardware import Hardware
@@ -330,6 +331,14 @@ class Recipe(Section):
     )
     data: Data = table(
         "Data", "Training, evaluation and test data, and how rows are read.", {"train": "data/train.jsonl"}
+    )
+    adapters: Annotated[list[TaskAdapter], Field(min_length=LEAST_ADAPTERS, max_length=MOST_ADAPTERS)] | None = key(
+        "Adapters",
+        "Several tasks: one `[[adapters]]` table for each. recipec trains one LoRA adapter per task, all from the same "
+        "base model, and writes combine.py, which compares, merges, ensembles and routes them. Replaces `data.train`; "
+        "all other keys hold for every adapter.",
+        [{"name": "billing", "train": "data/billing.jsonl"}, {"name": "sales", "train": "data/sales.jsonl"}],
+        absent="one result, trained on `data.train`",
     )
     hardware: Hardware = table(
         "Hardware", "The hardware to plan for. Either `gpu` or `vram_gib` is required.", {"gpu": "rtx-4090"}

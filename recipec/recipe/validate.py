@@ -330,6 +330,9 @@ def _bad_text(problem: Problem, faults: dict[str, Context], place: Place) -> Dia
 
 
 def _wrong_size(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    if "too_short" in faults and (least := faults["too_short"]["min_length"]) > 1 and problem.value:
+        label = f"at least {least}"
+        return _plain("E0207", f"{problem.name} has too few entries", place, label, f"write {least} or more, or none")
     if "too_short" in faults:
         return _plain("E0207", f"{problem.name} is empty", place, "add an entry, or remove the key")
     most = faults["too_long"]["max_length"]

@@ -61,11 +61,12 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-006",
-        "Several adapters on one base model, AdapterFusion, bottleneck adapters",
+        "AdapterFusion, bottleneck adapters",
         "docs/rule-books/001.md, Decision tree: multi-task / multi-domain; Step 1 (adapters)",
-        "recipec trains one adapter per recipe, and the `adapters` package does not work with transformers 5",
-        "write one recipe per task; the adapters share the base model and are loaded by name",
-        words=("adapters", "adapter_fusion", "adapterfusion", "bottleneck"),
+        "the `adapters` package, which has both, does not work with transformers 5",
+        "write one `[[adapters]]` table for each task: combine.py of the bundle merges, ensembles and routes the "
+        "LoRA adapters without further training",
+        words=("adapter_fusion", "adapterfusion", "bottleneck", "x_lora", "xlora"),
     ),
     Unbuilt(
         "NOT-007",

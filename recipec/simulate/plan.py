@@ -31,7 +31,7 @@ def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Doc
         "stages": dict(plan.memory.moments),
     }
     against = obstacle(architecture, plan.layout, plan.work)
-    common = {"name": plan.stage.name, "formula": formula, "usable_bytes": plan.usable_bytes}
+    common = {"name": plan.stage.label, "formula": formula, "usable_bytes": plan.usable_bytes}
     if against:
         return {**common, "simulated": None, "obstacle": against}
     from recipec.simulate.simulate import simulate  # torch and transformers: only where there is something to do

@@ -43,7 +43,8 @@ class BundleStage(Struct, frozen=True, dict=True):
     """One stage of a bundle: its plan and its script."""
 
     root: Path
-    name: str
+    name: str  # of its folder: its method's, or its task's
+    objective: str  # of its row in METHODS
     folder: str  # "" or "stages/1-sft/"
     choice: Mapping[str, Any]
     decisions: Mapping[str, Any]  # id -> value
@@ -76,7 +77,7 @@ class BundleStage(Struct, frozen=True, dict=True):
     @property
     def method(self) -> Method:
         """How it learns."""
-        return METHODS[self.name]
+        return METHODS[self.objective]
 
     @property
     def written_by(self) -> Generator:
@@ -188,7 +189,7 @@ def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Bundl
     origins = {decision["id"]: decision["origin"] for decision in entry["decisions"]}
     named = frozenset(name for decision in entry["decisions"] for name in watched(decision["watch"]))
     own = entry.get("passed_on", {})
-    return BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins, named, own)
+    return BundleStage(out, entry["name"], entry["objective"], folder, entry["choice"], decisions, origins, named, own)
 
 
 def _cached(path: Path) -> bool:

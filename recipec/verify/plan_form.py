@@ -140,6 +140,7 @@ class StageForm(Struct):
     """An entry of the list of stages."""
 
     name: str
+    objective: str
     choice: ChoiceForm
     decisions: list[DecisionForm]
 
@@ -165,9 +166,9 @@ def _stage_problems(stage: StageForm) -> Iterator[str]:
     try:
         decided = convert(values, DecidedForm)
         yield from _unknown(stage, decided)
-        if METHODS[stage.name].generates:
+        if METHODS[stage.objective].generates:
             convert(values, GeneratedForm)
-        if METHODS[stage.name].earns:
+        if METHODS[stage.objective].earns:
             convert(values, RewardedForm)
         if stage.choice.adaptation == LORA.family:
             convert(values, AdaptedForm)
@@ -180,7 +181,7 @@ def _unknown(stage: StageForm, decided: DecidedForm) -> Iterator[str]:
     layout = stage.choice.adaptation, stage.choice.quantization
     layouts = {(row.family, row.base) for row in ADAPTATIONS.values()}
     for key, value, rows in (
-        ("name", stage.name, METHODS),
+        ("objective", stage.objective, METHODS),
         ("choice.strategy", stage.choice.strategy, STRATEGIES),
         ("choice.adaptation` with its `choice.quantization", layout, layouts),
         ("loop", decided.loop, LOOPS),

@@ -42,6 +42,7 @@ def check_statically(bundle: Bundle, report: VerifyReport) -> bool:
 
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
     """Run the bundle in a private folder, and let it learn where that is asked for."""
+    from recipec.verify.combining import check_combining
     from recipec.verify.data import NoSample
     from recipec.verify.learn import learn_bundle, rows_to_learn
     from recipec.verify.planted import check_planted
@@ -69,6 +70,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
             run_bundle(launch, report)
         else:
             learn_bundle(launch, report)
+        check_combining(launch, report)
 
 
 _TRACKERS = "tensorboard", "wandb", "mlflow"

@@ -484,7 +484,7 @@ _TRACED = BASES | {"full-fsdp, accumulated": with_key(BASES["full-fsdp"], "train
 def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -> None:
     found = good(tmp_path, _TRACED[name])
     assert found.plan
-    decided = {f"{part.stage.name}.{id}" for part in found.plan.stages for id in part.decisions}
+    decided = {f"{part.stage.label}.{id}" for part in found.plan.stages for id in part.decisions}
     named = {id for file in found.files for ids in file.lines.values() for id in ids}
     assert named and named <= decided
 

@@ -24,7 +24,7 @@ def test_every_key_that_shapes_the_result_is_in_it(tmp_path: Path, name: str) ->
     decided = {rule.decides for rule in RULES.values() if rule.key in keys}
 
     for stage in found.plan.stages:
-        held = entry["hyperparameters"][stage.stage.name]
+        held = entry["hyperparameters"][stage.stage.label]
         wanted = {id: stage.decisions[id].value for id in decided if id in stage.decisions}
         assert {id: held.get(id, "not there") for id in wanted} == json.loads(json.dumps(wanted))
     assert "license" in entry and "licence" not in entry

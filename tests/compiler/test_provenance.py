@@ -204,7 +204,7 @@ def _flipped(folder: Path, name: str, key: str) -> Compilation | None:
 def _found(compilation: Compilation) -> Found:
     assert compilation.plan
     stages = compilation.plan.stages
-    return {f"{part.stage.name}.{id}": decision for part in stages for id, decision in part.decisions.items()}
+    return {f"{part.stage.label}.{id}": decision for part in stages for id, decision in part.decisions.items()}
 
 
 def _changed(old: Found, new: Found) -> set[str]:

@@ -30,6 +30,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
         ("continue-pretrain", "full", "none", "single", "none"),
         ("sft", "lora", "none", "single", "none"),
     ],
+    "multi-task": [("sft", "lora", "none", "single", "none")] * 2,
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],
     "ppo": [("ppo", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],

@@ -91,7 +91,7 @@ def found_in(plan: Plan) -> dict[str, list[str]]:
             if decision.id in ELSEWHERE:
                 continue
             value = decision.value if decision.rule or decision.origin == "planner" else None
-            name = f"{stage.stage.name}.{decision.id}: {decision.because}"
+            name = f"{stage.stage.label}.{decision.id}: {decision.because}"
             found[name] = faults_of_a_reason(value, decision.because) + faults(decision.watch)
         for other in stage.rejected:
             found[f"{other.family}: {other.reason}"] = faults(f"{other.family}: {other.reason}")

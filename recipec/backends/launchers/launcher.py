@@ -87,7 +87,7 @@ def _names(job: Job) -> dict[str, Any]:
 def _stage(stage: StageJob, own_device: bool) -> Any:
     """How one stage is started: with its own processes, nodes, shards, configuration and devices."""
     return SimpleNamespace(
-        name=stage.traced("stage"),
+        name=stage.named,
         variable=Raw(stage.variable),
         distributed=stage.because(stage.strategy.distributed, "strategy"),
         own_device=stage.because(own_device, "world_size"),

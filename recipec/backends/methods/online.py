@@ -95,7 +95,7 @@ def _has_judge(stage: StageJob) -> bool:
 
 def _names_of_judge(stage: StageJob) -> dict[str, Any]:
     return {
-        "stage": stage.traced("stage"),
+        "stage": stage.named,
         "dtype": code(stage, torch_dtype(stage.value("precision")), "precision"),
         "at_once": stage.traced("micro_batch_size"),
     }
@@ -119,7 +119,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
     handed = stage.shape.handed
     below = any(is_below_root(judge.model.name) for judge in stage.job.facts.rewards.models)
     return {
-        "stage": stage.traced("stage"),
+        "stage": stage.named,
         "modules": [Raw(name) for name in sorted({reward.module for reward in functions})],
         "functions": [
             {

@@ -54,7 +54,7 @@ def _network(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
         return
     label = Label(loaded.place("hardware", "nodes"), f"{network.value:,g} Gbit/s are assumed between {card} nodes")
     help = ("set `hardware.network_gbps` to what one node sends to the others, all its adapters together",)
-    title = f"stage {stage.stage.name} depends on a network that the recipe does not state"
+    title = f"stage {stage.stage.label} depends on a network that the recipe does not state"
     yield Diagnostic("W0523", title, (label,), help, stage.other_networks)
 
 
@@ -82,5 +82,5 @@ def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     cores = stage.layout.offloads and stage.decisions["host_cores"].origin == "default"  # they run the optimizer
     keys = "`hardware.host_memory_gib`" + " and `hardware.cpu_cores`" * cores
     help = (f"set {keys} to what a node has",)
-    title = f"stage {stage.stage.name} depends on host memory that the recipe does not state"
+    title = f"stage {stage.stage.label} depends on host memory that the recipe does not state"
     yield Diagnostic("W0523", title, (label,), help, (stage.more_host_memory,) if stage.more_host_memory else ())

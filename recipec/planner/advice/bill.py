@@ -10,6 +10,7 @@ from recipec.estimate import whole_run
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
 from recipec.planner.advice.evaluations import looks
+from recipec.planner.advice.needs import fetches_model
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
 from recipec.rules.core import Ledger
@@ -32,7 +33,7 @@ def bill(
     weights, merged = needs.read_bytes, _merged_bytes(facts, chosen, value)
     step_seconds = steps * chosen.time.seconds_per_step
     look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
-    first = value["stage"] == value["stages"][0]
+    first = fetches_model(facts, value)
     yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
     yield from _models(facts, needs, rates, first)
     yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)

@@ -15,6 +15,7 @@ from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.planner.search.fit import sequences_for_all
+from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
@@ -40,6 +41,7 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
         stored = {**context.wishes, _BASE: Wish(base, "a quantized base")}
         yield setting(train__quantization=base), replace(context, wishes=stored)
     pinned = [key for key in keys if key in context.wishes and not (below and key == _BASE)]
+    pinned = [key for key in pinned if _says(key, context.wishes)]
     for freed in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
         removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
         also = [key for written in freed for key in _fixed_with(written, context.wishes)]
@@ -64,10 +66,13 @@ def _bases_below(context: Context) -> list[str]:
 
 
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
-    """What a recipe writes for a key: the key, or the table that implies it, or both."""
+    """What a recipe writes for a key: the key, or the table that implies it, or both; nothing it can leave out of
+    adapters that are to be combined."""
     if key != "train.adaptation":
         return [key]
     implied = wishes[key].implied_by.rpartition(".")[-1]
+    if implied == LIST:
+        return []
     shaped = [f"train.{name}" for name in TABLES if name == implied or any(_in(key, f"train.{name}") for key in wishes)]
     return shaped if implied else [key, *shaped]
 

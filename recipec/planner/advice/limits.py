@@ -30,12 +30,16 @@ OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brin
 def check_limits(
     loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report, fewer: Fewer = lambda: None
 ) -> None:
-    """Report what breaks [budget] (E0403) and [policy] (E0404), and steps that learn nothing (E0411).
+    """Report what breaks [budget] (E0403) and [policy] (E0404).
 
     `fewer` plans the same rows without a reward model; None where the plan trains none.
     """
     check_budget(loaded, plan, report, fewer)
     _policy(loaded, licence, plan, report)
+
+
+def check_stages(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report stages that would learn nothing (E0411)."""
     for stage in plan.stages:
         check_learning(loaded, stage.stage.name, stage.steps, stage.decisions, report)
 
@@ -152,7 +156,8 @@ def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
 
 def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, fewer: Fewer, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    several = [f".{stage.stage.name}" for stage in plan.stages] if len(plan.stages) > 1 else [""]
+    names = dict.fromkeys(stage.stage.name for stage in plan.stages)
+    several = [f".{name}" for name in names] if len(names) > 1 else [""]
     epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
     smaller = f"lower {epochs}, use fewer rows or take a smaller model"
     ways = (*_in_fewer_stages(loaded, fewer()), *_within(plan, share), smaller)
@@ -330,7 +335,7 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
     used = [f"`train.{name}_parallel = {ranks}`" for name, ranks in groups if ranks > 1]
     pinned = next((key for key, _ in groups if loaded.is_set("train", f"{key}_parallel")), None)
     place = loaded.place("train", f"{pinned}_parallel") if pinned else loaded.place("hardware")
-    label = Label(place, f"stage {stage.stage.name} uses {' and '.join(used)}")
+    label = Label(place, f"stage {stage.stage.label} uses {' and '.join(used)}")
     note = "bundles must resume, and transformers 5.23 cannot resume a model that is split at load (NOT-008)"
     free = (f"remove `train.{pinned}_parallel`",) if pinned else ()
     return Diagnostic(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec.structs import replace
 
 from recipec.axes import Method
@@ -26,7 +29,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     shape, work = facts.model.architecture, work_of(ledger, facts)
     tokens = round(value["examples"] * value["tokens_per_example"] * work.method.sequences_per_example)
-    first = value["stage"] == value["stages"][0]
+    first = fetches_model(facts, value)
     downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
     downloaded += shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
     before_last = saves_in(value["eval_every"], value["save_every"], value["total_steps"]) - 1
@@ -52,6 +55,11 @@ def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
     return evaluation_needs(
         facts.model.architecture, chosen.layout, work, gpu.memory_gib, ranks, on_cpu=gpu.kind == "cpu"
     )
+
+
+def fetches_model(facts: Facts, value: Mapping[str, Any]) -> bool:
+    """Whether the stage is the first of the run that reads the recipe's model."""
+    return bool(value["stage"] == value["stages"][0]) and not facts.model_is_there
 
 
 def _downloaded(facts: Facts, method: Method, first: bool) -> list[Model]:

@@ -261,7 +261,7 @@ def does_not_fit(
     over: Callable[[Sequence[Context]], str],
 ) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
-    gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
+    gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.label
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:.1f} GiB")
     labels = (label, *_adapter_asked(loaded, context))

@@ -65,7 +65,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     batch = stage.decisions["global_batch_size"].value
     of = " answers" * METHODS[stage.stage.name].generates
     found = f"{_trained(stage)} and a global batch of {batch}{of} give {counted(stage.steps, 'step')}"
-    label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.name}")
+    label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.label}")
     more = "text" if METHODS[stage.stage.name].of_text else "rows"
     help = (_for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
@@ -80,7 +80,7 @@ def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         return
     length, p99 = decisions["max_length"].value, decisions["tokens_p99"].value
     place = loaded.place("data", "max_length")
-    label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.name} are longer")
+    label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.label} are longer")
     help = (f"raise `data.max_length`: 99% of the rows have at most about {p99:,} tokens",) if p99 else ()
     notes = (f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",)
     title = f"`data.max_length = {length}` is too short for many rows"
@@ -123,7 +123,7 @@ def _assumed_in(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Label]:
     if not values:
         return
     section = section_of(loaded, stage)
-    because = f"not read at compile time, so recipec assumes {' and '.join(values)} in stage {stage.stage.name}"
+    because = f"not read at compile time, so recipec assumes {' and '.join(values)} in stage {stage.stage.label}"
     sources = enumerate(getattr(loaded.recipe.data, section))
     places = [loaded.place("data", section, index) for index, source in sources if source.hub is not None]
     first, *others = places or [loaded.place("data", section)]
@@ -155,7 +155,7 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.global_batch_size"))
     ranks = counted(layout.mesh.data_parallel, "rank")
     examples = counted(layout.micro_batch, METHODS[stage.stage.name].example)
-    title = f"stage {stage.stage.name} runs with a global batch of {layout.global_batch}"
+    title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * layout.micro_batch
     help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
@@ -169,7 +169,7 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
         return
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.adaptation"))
     label = Label(place, stage.decisions["adaptation"].because.partition("; ")[2] or "it does not fit otherwise")
-    title = f"stage {stage.stage.name} trains a {ADAPTATIONS[wish.value].title} adapter on a quantized base"
+    title = f"stage {stage.stage.label} trains a {ADAPTATIONS[wish.value].title} adapter on a quantized base"
     help = (
         _for_stage(f'if that is what you want, write `train.adaptation = "{chosen.name}"`', stage),
         _for_stage('to refuse it, write `train.quantization = "none"`: the error names what would fit', stage),
@@ -183,7 +183,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
         per_node, nodes = stage.decisions["gpus_per_node"].value, stage.decisions["nodes"].value
         key = "nodes" if nodes > 1 and used % per_node == 0 else "gpus_per_node"
-        label = Label(loaded.place("hardware", key), f"stage {stage.stage.name} uses {counted(used, noun)}")
+        label = Label(loaded.place("hardware", key), f"stage {stage.stage.label} uses {counted(used, noun)}")
         decisions, layout = stage.decisions, stage.layout
         fixed = decisions["micro_batch_size"].origin == "recipe"
         least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
@@ -211,7 +211,7 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     if memory is None or memory.value is None or not stage.crowds_host:
         return
     stated, assumed = memory.origin == "recipe", memory.origin == "default"
-    needed = f"stage {stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
+    needed = f"stage {stage.stage.label} needs about {host.needed_bytes / GIB:.0f} GiB"
     needed += f", and {usable_host_bytes(memory.value, assumed) / GIB:.0f} of {memory.value:g} GiB are usable"
     if assumed:
         needed += "; they are assumed: state `hardware.host_memory_gib`"

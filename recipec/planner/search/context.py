@@ -69,6 +69,7 @@ class Context(Struct, frozen=True):
             ledger.record(fact)
         names = next(decision.value for decision in self.goals if decision.id == "stages")
         place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
+        place = f"the adapter of {self.stage.task}, beside those of other tasks" if self.stage.task else place
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
         if self.stage.judge:

@@ -1,0 +1,152 @@
+"""What a recipe with [[adapters]] cannot say beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from recipec.axes import ADAPTATIONS, COMMON_SECTION, LORA_VARIANTS, METHODS, Method, methods_of
+from recipec.axes.adaptations import MATRICES
+from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.document import Written
+from recipec.recipe.fields import AUTO
+from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.schema_adapters import ADDED_UP
+from recipec.recipe.schema_data import DATA_SOURCES
+
+_LIST: KeyPath = ("adapters",)
+_MODEL: KeyPath = ("model", "name")
+_ONE_BASE = "every adapter must start from the same base model"
+# Keys of [model] that adapters cannot be combined with -> why, and what to do instead.
+_OF_MODEL = {
+    "init_from": (
+        "each adapter starts anew, from the base model",
+        "remove it; to go on with one adapter, write a recipe of its own",
+    ),
+    "new_tokens": (
+        "each adapter would train embeddings of its own, which no merge combines",
+        "remove it; or write one recipe for each task",
+    ),
+}
+_TABLES = (("train",), *(("train", name) for name in METHODS))
+
+
+def data_beside_adapters(written: Written) -> Iterator[Diagnostic]:
+    """Each adapter names its own rows."""
+    for section in DATA_SOURCES if written.has(*_LIST) else ():
+        if written.has("data", section):
+            title = f"`data.{section}` and `[[adapters]]` exclude each other"
+            labels = (
+                written.label(("data", section), "rows of one task"),
+                written.label(_LIST, "each adapter names its own rows"),
+            )
+            help = f"move it into one of the `[[adapters]]`, as `{_key_for(section)}`, or remove it"
+            yield Diagnostic("E0414", title, labels, (help,))
+
+
+def _key_for(section: str) -> str:
+    return section if section in ("eval", "test") else COMMON_SECTION
+
+
+def same_names(written: Written) -> Iterator[Diagnostic]:
+    """An adapter is known by its name."""
+    seen: dict[Any, KeyPath] = {}
+    for path, table in _adapters(written):
+        name, place = table.get("name"), (*path, "name")
+        if isinstance(name, str) and name in seen:
+            labels = (written.label(place, "second adapter"), written.label(seen[name], "first adapter"))
+            yield Diagnostic("E0414", f"two adapters are called `{name}`", labels, ("give each adapter its own name",))
+        elif isinstance(name, str):
+            seen[name] = place
+
+
+# Folders of outputs/, what PEFT calls a lone adapter, and columns of combine.py's comparison.
+RESERVED = ("combined", "evaluation", "default", "base", "ensemble", "quick")
+
+
+def named_as_another(written: Written) -> Iterator[Diagnostic]:
+    """[train.NAME], a folder or a column would mean two things."""
+    for path, table in _adapters(written):
+        if table.get("name") in (*METHODS, *RESERVED):
+            title = f"an adapter cannot be called `{table['name']}`"
+            label = written.label((*path, "name"), "a name that the bundle uses itself")
+            yield Diagnostic("E0414", title, (label,), ("name it after its task",))
+
+
+def one_supervised_stage(written: Written) -> Iterator[Diagnostic]:
+    """combine.py compares adapters by the loss of the answers that they learned from."""
+    task = written.get("goal", "task")
+    rows = methods_of(task) if isinstance(task, str) else []
+    if written.has(*_LIST) and rows and not any(map(_supervised, rows)):
+        fitting = dict.fromkeys(row.task for row in METHODS.values() if _supervised(row))
+        tasks = " or ".join(f'"{name}"' for name in fitting)
+        title = f"`goal.task = {task}` and `[[adapters]]` contradict each other"
+        labels = (
+            written.label(("goal", "task"), "trains no adapter on supervised rows alone"),
+            written.label(_LIST, "one supervised adapter for each task"),
+        )
+        yield Diagnostic("E0414", title, labels, (f"use task = {tasks}, or write one recipe for each task",))
+
+
+def _supervised(row: Method) -> bool:
+    """Whether a method learns rows of data.train as they are, beside weights that are there."""
+    return row.section == COMMON_SECTION and row.loss == "supervised" and not row.random_weights
+
+
+def other_models(written: Written) -> Iterator[Diagnostic]:
+    """One base model, known by its name, and nothing of it trained beside the adapters."""
+    if not written.has(*_LIST):
+        return
+    if written.get(*_MODEL) == AUTO:
+        labels = (written.label(_MODEL, "chosen for the rows of one task"), written.label(_LIST, _ONE_BASE))
+        title = "`model.name = auto` and `[[adapters]]` contradict each other"
+        yield Diagnostic("E0414", title, labels, ("name the model",))
+    for key, (why, help) in _OF_MODEL.items():
+        if written.has("model", key):
+            labels = (written.label(("model", key), why), written.label(_LIST, _ONE_BASE))
+            title = f"`model.{key}` and `[[adapters]]` exclude each other"
+            yield Diagnostic("E0414", title, labels, (help,))
+
+
+def other_adaptations(written: Written) -> Iterator[Diagnostic]:
+    """Only low-rank matrices can be added up: no full models, scales, soft prompts or magnitudes."""
+    for table in _TABLES if written.has(*_LIST) else ():
+        for path, value, row in _refused(written, table):
+            title = f"`{dotted(path)}{f' = {value}' if value else ''}` and `[[adapters]]` contradict each other"
+            labels = (
+                written.label(path, f"{row} cannot be merged by adding updates"),
+                written.label(_LIST, "adapters to be combined"),
+            )
+            help = f"remove it, and every adapter uses {ADDED_UP.title}; or write one recipe for each task"
+            yield Diagnostic("E0414", title, labels, (help,))
+
+
+def _refused(written: Written, table: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
+    """What asks for something other than plain low-rank matrices: its path, its value and what it is called."""
+    at = (*table, ADDED_UP.table, "variant")
+    asked, variant = written.get(*table, "adaptation"), written.get(*at)
+    row = ADAPTATIONS.get(asked) if isinstance(asked, str) else None
+    if row is not None and row.trains != MATRICES:
+        yield (*table, "adaptation"), row.name, row.title
+    kind = LORA_VARIANTS.get(variant) if isinstance(variant, str) else None
+    if kind is not None and kind.magnitudes:
+        yield at, kind.name, kind.title
+    shaping = {row.table: row.title for row in ADAPTATIONS.values() if row.table and row.trains != MATRICES}
+    yield from (((*table, name), "", title) for name, title in shaping.items() if written.has(*table, name))
+
+
+def _adapters(written: Written) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    adapters = written.get(*_LIST)
+    for index, table in enumerate(adapters if isinstance(adapters, list) else ()):
+        if isinstance(table, dict):
+            yield (*_LIST, index), table
+
+
+ADAPTER_CHECKS = (
+    data_beside_adapters,
+    same_names,
+    named_as_another,
+    one_supervised_stage,
+    other_models,
+    other_adaptations,
+)

@@ -1,0 +1,87 @@
+"""The list [[adapters]]: one adapter for each task, all on the same base model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from recipec.axes import ADAPTATIONS
+from recipec.axes.adaptations import MATRICES
+from recipec.recipe.fields import TASK_NAME, Count, OpenFraction, Section, key, required
+from recipec.recipe.schema_data import Sources
+
+LEAST_ADAPTERS, MOST_ADAPTERS = 2, 64  # one task needs no list; recipec's choice of the upper limit
+
+
+class TaskAdapter(Section):
+    """One task: its rows, and what its training has otherwise than the training of the other adapters."""
+
+    name: Annotated[str, Field(pattern=TASK_NAME)] = required(
+        "Name", "Name of the task and of its adapter, for folders, scripts and routing.", "billing"
+    )
+    train: Sources = required(
+        "Training data",
+        "Training data of this task: files, or data sets of the Hugging Face Hub.",
+        "data/billing.jsonl",
+    )
+    eval: Sources | None = key(
+        "Evaluation data",
+        "Evaluation data of this task. Use either this or `eval_fraction`.",
+        "data/billing-eval.jsonl",
+        absent="split off the training data of the task, see `data.eval_fraction`",
+    )
+    eval_fraction: OpenFraction | None = key(
+        "Evaluation share",
+        "Share of the task's training data used as its evaluation split. Use either this or `eval`.",
+        0.1,
+        absent="`data.eval_fraction`",
+    )
+    test: Sources | None = key(
+        "Test data",
+        "Test data of this task, read only by evaluate.py and combine.py. Use either this or `test_fraction`.",
+        "data/billing-test.jsonl",
+        absent="split off the training data of the task, see `data.test_fraction`",
+    )
+    test_fraction: OpenFraction | None = key(
+        "Test share",
+        "Share of the task's training data used as its test split. Use either this or `test`.",
+        0.1,
+        absent="`data.test_fraction`",
+    )
+    examples: Count | None = key(
+        "Examples",
+        "Number of rows of this task. Set it for data that recipec cannot read at compile time.",
+        4_000,
+        absent="`data.examples`, or counted in the files",
+    )
+    tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
+        "Tokens per example",
+        "Mean length of a row of this task in tokens. Set it for data that recipec cannot read at compile time.",
+        300,
+        absent="`data.tokens_per_example`, or estimated from the sampled rows",
+    )
+    learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
+        "Learning rate",
+        "Peak learning rate of this adapter, reached after warmup.",
+        1e-4,
+        absent="`train.learning_rate`",
+    )
+    epochs: Annotated[float, Field(gt=0, le=10_000)] | None = key(
+        "Epochs", "Passes of this adapter over the training data of its task.", 3, absent="`train.epochs`"
+    )
+    rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
+        "Rank", "LoRA rank of this adapter. Adapters of different ranks can be combined.", 8, absent="`train.lora.rank`"
+    )
+
+
+# What every adapter is: the one adaptation whose updates combine.py can add up.
+ADDED_UP = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)
+# Where a recipe of one task has what an adapter says.
+OF_ONE_TASK: dict[str, tuple[str, ...]] = {
+    **{name: ("data", name) for name in ("train", "eval", "eval_fraction", "test", "test_fraction")},
+    **{name: ("data", name) for name in ("examples", "tokens_per_example")},
+    **{name: ("train", name) for name in ("learning_rate", "epochs")},
+    "rank": ("train", ADDED_UP.table, "rank"),
+}
+ADAPTER_SOURCES = ("train", "eval", "test")  # its keys that name files
