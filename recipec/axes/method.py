@@ -76,9 +76,11 @@ READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
     "answers of variant": ("variant",),
     "updates of variant": ("variant",),
     "lambda of answers": ("max_new_tokens",),
+    "rounds of results": ("max_new_tokens", "result_tokens"),
 }
 PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
 REWARDS = "reward"  # the key of [alignment] that names what judges answers, for methods that write them
+ENVIRONMENT, TOOL_FUNCTIONS = ACTED_IN = "environment", "tools"  # keys of [alignment], for methods that have `acts`
 # What TRL 1.16 hands to every reward function beside the columns of the rows (trainer/grpo_trainer.py and
 # rloo_trainer.py, _calculate_rewards).
 GIVEN_TO_REWARDS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
@@ -250,6 +252,9 @@ class Method(Struct, frozen=True, kw_only=True):
     lora_alpha_most: int
     lora_dropout: Defaults
     own: tuple[Own, ...]
+    # beside these, where the recipe names tools or an environment; empty: its trainer takes none, and they are refused
+    acts: tuple[Own, ...]
+    acts_metrics: tuple[str, ...]  # that it logs then, beside `metrics`
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
     proof: tuple[str, ...]  # of PROOFS
@@ -260,6 +265,11 @@ class Method(Struct, frozen=True, kw_only=True):
         for own in self.own:
             changed |= own.changes.get(values.get(own.name, own.value), {})
         return replace(self, **changed) if changed else self
+
+    @property
+    def keys(self) -> tuple[Own, ...]:
+        """All hyperparameters that only some methods have, also those that it has with tools alone."""
+        return (*self.own, *self.acts)
 
     def called(self, adaptation: Adaptation) -> str:
         """What training it with an adaptation is called, everywhere: "QLoRA", "full fine-tuning"."""
@@ -389,7 +399,9 @@ class Method(Struct, frozen=True, kw_only=True):
             return bool(self.precomputes)
         if key == REWARDS:
             return self.earns
-        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
+        if key in ACTED_IN:
+            return bool(self.acts)
+        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.keys)
 
     @property
     def is_set_in_alignment(self) -> bool:

@@ -352,7 +352,7 @@ def _waits(plan: StagePlan) -> str:
 
 
 def _shown_decisions(stage: StageJob) -> list[str]:
-    own = (own.name for own in stage.method.own)
+    own = (own.name for own in stage.method.keys)
     fixed = stage.value("max_steps") > 0  # how long it trains, in place of the epochs
     usual = {"eos_token": not stage.eos_token, "lora_variant": stage.variant is STANDARD}
     usual |= {"keep_checkpoints": "decay_share" not in stage.plan.decisions}

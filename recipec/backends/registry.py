@@ -105,7 +105,7 @@ def _method(stage: StageJob) -> str:
 
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
-    own = (own.name for own in stage.method.own)
+    own = (own.name for own in stage.method.keys)
     how_long = "max_steps" if stage.value("max_steps") > 0 else "epochs"
     names = [name for name in (*HYPERPARAMETERS, how_long, *own, "seed") if name in stage.plan.decisions]
     told = {how_long: ("max_steps", "epochs")}  # which of the two is there

@@ -93,7 +93,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.before_rows(ADAPTATIONS[adaptation]):
         ledger.decide(rule)
-    for rule in preference.own_rules(context.stage.name):
+    for rule in preference.own_rules(context.stage.name, acts=context.acts):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
         whole_groups(ledger)
