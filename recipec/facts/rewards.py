@@ -75,15 +75,17 @@ class Rewards(Struct, frozen=True):
             return tuple(dict.fromkeys((*self.columns, *held)))
         return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.handed(held)))
 
-    def decisions(self, judge: str) -> tuple[Decision, ...]:
+    def decisions(self, judge: str, environment: str) -> tuple[Decision, ...]:
         """What a stage has to know: what judges with which weights, and a digest of the functions' files.
 
-        `judge` names the stage whose result judges, "" where the recipe names what does.
+        `judge` names the stage whose result judges, "" where the recipe names what does; `environment` the class
+        whose instances judge answers that act in them, "" where none does.
         """
         if judge:
             because = "the recipe names no reward, so that a reward model is trained first"
             return (known("rewards", [f"{JUDGE} x 1"], because, "stages", origin="planner"),)
         listed = [f"{reward.name} x {reward.weight:g}" for reward in (*self.functions, *self.models)]
+        listed += [f"{environment} x 1"] * bool(environment)
         return (*self._of_functions(listed), *self._of_models())
 
     def _of_models(self) -> tuple[Decision, ...]:

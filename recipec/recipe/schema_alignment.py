@@ -207,29 +207,29 @@ Alignment = create_model(
                 "that "
                 "generate answers",
             ),
-        )
+        ),
+        ENVIRONMENT: (
+            Line | None,
+            key(
+                "Environment",
+                "A Python file and a class in it, as FILE:CLASS, that answers act in: `reset` begins an episode for "
+                "each answer, its other public methods are the tools that the model calls, and `get_reward` judges.",
+                "shop.py:Shop",
+                absent="none; answers are of one turn",
+            ),
+        ),
+        TOOL_FUNCTIONS: (
+            Annotated[list[Line], OneOrMany, Field(min_length=1, max_length=32)] | None,
+            key(
+                "Tools",
+                "Python functions that the model may call while it writes an answer, each as FILE:NAME. They keep no "
+                "state between calls; for tools with a state set `environment`.",
+                "tools.py:search",
+                ["tools.py:search", "tools.py:calculate"],
+                absent="none; answers are of one turn",
+            ),
+        ),
     },
-    ENVIRONMENT: (
-        Line | None,
-        key(
-            "Environment",
-            "A Python file and a class in it, as FILE:CLASS, that answers act in: `reset` begins an episode for each "
-            "answer, its other public methods are the tools that the model calls, and `get_reward` judges the answer.",
-            "shop.py:Shop",
-            absent="none; answers are of one turn",
-        ),
-    ),
-    TOOL_FUNCTIONS: (
-        Annotated[list[Line], OneOrMany, Field(min_length=1, max_length=32)] | None,
-        key(
-            "Tools",
-            "Python functions that the model may call while it writes an answer, each as FILE:NAME. They keep no "
-            "state between calls; for tools with a state set `environment`.",
-            "tools.py:search",
-            ["tools.py:search", "tools.py:calculate"],
-            absent="none; answers are of one turn",
-        ),
-    ),
     **dict(_own_keys()),
     **{
         PRECOMPUTE: (
