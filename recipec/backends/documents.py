@@ -160,7 +160,7 @@ def _merged(stage: StageJob) -> dict[str, Any]:
         "merged_evaluation": fragment(f"python {stage.folder}evaluate.py merged", stage.ids("adaptation")),
         "merge_costs": stage.because(base.merge_costs, "quantization"),
         "merge_because": stage.because(base.merge_because, "quantization"),
-        "loss": Raw(BACKENDS[stage.name].measure.loss),
+        "loss": Raw(BACKENDS[stage.name].measure_of(stage).loss),
         "counted": COUNTED[stage.method.writes],
         **kept_of_gains(stage),
         "merged_needs": stage.because(_room_for_merged(stage), "prediction"),

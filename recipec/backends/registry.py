@@ -82,7 +82,7 @@ def _of_stages(job: Job, id: str) -> dict[str, Leaf]:
 
 def _metrics(stage: StageJob) -> dict[str, None]:
     """What training and evaluate.py measure."""
-    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.name].measure.metrics))
+    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.name].measure_of(stage).metrics))
 
 
 def _base_model(job: Job) -> str | None:

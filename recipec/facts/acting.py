@@ -23,7 +23,9 @@ RESET, GET_REWARD = "reset", "get_reward"  # of an environment: no tools (TRL 1.
 _GIVEN = ("prompt",)  # of a row, beside its columns
 _TAKEN = {  # names of the bundle's tools.py, which imports the modules by theirs
     *("json", "math", "signal", "contextmanager", "wraps", "bounded", "text_of", "within", "check_tools", "number"),
-    *("Any", "Callable", "Dataset", "Iterator", "Path", "PreTrainedTokenizerBase", "rewards"),
+    *("Callable", "Dataset", "GRPOTrainer", "Iterator", "Path", "cut", "description", "get_json_schema", "made_up"),
+    *("play", "state", "tools_of", "tried", "check_shown"),
+    *("CHARACTERS", "CLAMP", "CUT", "MADE_UP", "SECONDS", "SHOWN", "TOOLS", "TRIED"),
 }
 _WAYS = {
     ENVIRONMENT: f'write FILE:CLASS, as in {ENVIRONMENT} = "shop.py:Shop"',
@@ -205,6 +207,8 @@ def _class_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str, .
         return f"`{file}` has no class `{name}`", "not defined at the top of the file", _WAYS[ENVIRONMENT]
     if not isinstance(found, ast.ClassDef):
         return f"`{name}` of `{file}` is no class", f"line {found.lineno} makes it something else", _WAYS[ENVIRONMENT]
+    if name in _TAKEN:
+        return f"`{name}` is a name of the bundle's own", f"line {found.lineno}", "rename the class"
     if bases := [ast.unparse(base) for base in found.bases if ast.unparse(base) != "object"]:
         label = f"it inherits from {' and '.join(bases)}"
         help = f"write `class {name}:` with all its methods: recipec reads the text of this class alone"

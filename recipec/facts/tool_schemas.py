@@ -10,6 +10,7 @@ from recipec.facts.own_code import Arguments
 
 # Of a schema in JSON: punctuation is short tokens. Counted with the tokenizer of Qwen3's stand-in: 2.9 to 3.4.
 CHARACTERS_PER_TOKEN = 3
+CHARACTERS_PER_RESULT_TOKEN = 4  # of English text; by which the bundle cuts a result: recipec's choice
 # Around the schemas, what templates say of tools and of how to call them: Qwen3's takes 142 tokens.
 PREAMBLE_TOKENS = 160
 _FRAME = len(

@@ -55,4 +55,14 @@ ONLINE = (
         "choose a dense model as `model.name`; the teacher may have experts",
         lambda f: f.method.generates and f.method.has_teacher and f.moe,
     ),
+    BadCombination(
+        "BAD-055",
+        "tools where ranks share the weights",
+        "each rank writes on for as many rounds as its own answers call tools; a rank that is done no longer takes "
+        "part in gathering the weights, and the others wait for it until the run is stopped",
+        "TRL 1.16 trainer/grpo_trainer.py (_tool_call_loop calls _generate_single_turn, which gathers the weights, a "
+        "number of times that depends on the rank's own answers)",
+        'set `train.strategy = "ddp"` or `"zero2"`, which keep the weights whole on every rank',
+        lambda f: f.acts and f.strategy.shards_weights,
+    ),
 )
