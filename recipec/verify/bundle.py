@@ -78,6 +78,11 @@ class BundleStage(Struct, frozen=True, dict=True):
         return METHODS[self.name]
 
     @property
+    def acts(self) -> bool:
+        """Whether the model calls tools while it learns."""
+        return "tools" in self.decisions
+
+    @property
     def variant(self) -> LoraVariant:
         """What is done otherwise than in plain LoRA."""
         return LORA_VARIANTS[self.decisions.get("lora_variant", STANDARD.name)]

@@ -38,6 +38,7 @@ SMALL_BATCH = 4  # below it, two batches' rows are learned: so few may all be of
 OWN_TEMPLATE = "model"  # the decision `template` of a stage that uses the chat template of its model
 MAX_PACKED_TOKENS = 256
 MOST_WRITTEN = 16  # tokens of an answer here
+MOST_ACTED = 192  # of one that calls a tool, with the call and its result
 # Toy rewards are learned from once and alone: at these rates a second pass is clipped.
 ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
 
@@ -296,7 +297,8 @@ def _answers(given: Situation) -> Applied | None:
 
 def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     """A generation is learned from by as many steps as planned, of the batch here."""
-    written = {"max_completion_length": min(stage.decisions["max_new_tokens"], MOST_WRITTEN)}
+    most = MOST_ACTED if stage.acts else MOST_WRITTEN
+    written = {"max_completion_length": min(stage.decisions["max_new_tokens"], most)}
     if not stage.method.earns:
         return written  # one answer for each prompt, learned from in one step
     batch = batch_of(given.bundle, stage, given.ranks)
@@ -304,6 +306,16 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     updates, group = stage.decisions["updates"], group_of(given.bundle, stage, given.ranks)
     found = {"num_generations": group, "steps_per_generation": batch // micro * updates}
     return found | written | (ONE_PASS if stage.method.has_value_head else {})
+
+
+def _calls(given: Situation) -> Applied | None:
+    """A model of chance calls no tool; rows of chance need not begin an episode."""
+    stages = [stage for stage in given.bundle.stages if stage.acts]
+    if not stages:
+        return None
+    planned = ", ".join(name for stage in stages for name in stage.decisions["tools"])
+    used = "the first tool, called with made-up arguments in every second answer, in episodes that may begin empty"
+    return Applied(f"calls of {planned}", used, {"scripted-calls": True, "toy-episodes": True})
 
 
 def _rewards(given: Situation) -> Applied | None:
@@ -359,6 +371,7 @@ TABLE = (
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
     Row("answers", "how long answers get, and how many are compared", _answers),
+    Row("tool calls", "that the model calls tools itself, and what real rows begin", _calls),
     Row("rewards", "that the model earns the rewards of the recipe", _rewards),
     Row("packed length", "memory and speed at the planned length", _packed_length),
     Row("tracker", "that the tracker receives the run", _tracker),
