@@ -11,7 +11,7 @@ from recipec import __version__
 from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, SECTIONS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
-from recipec.backends.between import before_next, judged_by
+from recipec.backends.between import acts_with, before_next, judged_by
 from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.intervals import saves
@@ -227,6 +227,7 @@ def _stage(stage: StageJob) -> Any:
         terms=stage.because(_terms(plan), "prediction"),
         **timing(stage),
         judged_by=stage.because(judged_by(stage), "rewards") if stage.method.earns else "",
+        acts_with=stage.because(acts_with(stage), "tools", "tool_rounds", "result_tokens") if stage.acts else "",
         before_next=stage.because(before_next(stage), "stage"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],

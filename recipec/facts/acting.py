@@ -136,7 +136,8 @@ def _problems_together(loaded: LoadedRecipe, acting: Acting, rewards: Rewards) -
     if twice:
         help = f"rename one `{twice}`: the model calls tools by their names"
         yield unusable(_CODE, f"two tools are called `{twice}`", place, "named here", help)
-    if not rewards.functions and not rewards.models and not acting.judges:
+    whole = bool(acting.environment) or loaded.recipe.alignment.environment is None
+    if whole and not rewards.functions and not rewards.models and not acting.judges:
         label = f"{acting.environment.name} has no `{GET_REWARD}`" if acting.environment else "tools do not judge"
         help = f"define `{GET_REWARD}(self) -> float` in the environment, or set `alignment.reward`"
         yield unusable(_CODE, "nothing judges the answers", place, label, help)
@@ -172,7 +173,7 @@ def _environment(
         return
     methods = {node.name: node for node in found.body if isinstance(node, Arguments)}
     tools = [method for method in methods.values() if _is_tool(method)]
-    problem = next(filter(None, (tool_problem(tool, of=name) for tool in tools)), ())
+    problem = next(filter(None, (tool_problem(tool, file, of=name) for tool in tools)), ())
     if problem:
         report.add(unusable(_CODE, problem[0], place, *problem[1:]))
         return
@@ -267,7 +268,7 @@ def _function_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str
     if not isinstance(found, Arguments):
         label = f"line {found.lineno} makes it something else"
         return f"`{name}` of `{file}` is no function", label, _WAYS[TOOL_FUNCTIONS]
-    return tool_problem(found, of="")
+    return tool_problem(found, file, of="")
 
 
 def against_episodes(acting: Acting, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:

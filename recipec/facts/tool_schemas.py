@@ -20,12 +20,12 @@ _FRAME = len(
 _OF_PARAMETER = len('"": {"type": "string", "description": ""}, "", ')
 
 
-def tool_problem(tool: Arguments, of: str) -> tuple[str, ...]:
+def tool_problem(tool: Arguments, file: str, of: str) -> tuple[str, ...]:
     """Why a function is no tool, what to show and what helps; empty where it is. `of` names its class, or is empty.
 
     transformers 5.23 utils/chat_template_utils.py (get_json_schema) refuses these at the first prompt.
     """
-    called, line = f"{of}.{tool.name}" if of else tool.name, f"line {tool.lineno}"
+    called, line = f"{of}.{tool.name}" if of else tool.name, f"line {tool.lineno} of {file}"
     if isinstance(tool, ast.AsyncFunctionDef):
         return f"the tool `{called}` is async", line, f"write `def {tool.name}`, without async"
     if tool.decorator_list:

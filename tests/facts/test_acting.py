@@ -141,7 +141,7 @@ def test_a_docstring_is_read_as_the_library_reads_it(said: str, fine: bool) -> N
     from transformers.utils import get_json_schema
 
     text = f"def tool(x: int):\n    {said}\n"
-    assert (tool_problem(ast.parse(text).body[0], of="") == ()) is fine
+    assert (tool_problem(ast.parse(text).body[0], "shop.py", of="") == ()) is fine
     scope: dict = {}
     exec(text, scope)
     try:
