@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure
 from recipec.backends.parts import Import, Part, import_lines, lines
@@ -45,7 +47,7 @@ def acting_part(stage: StageJob) -> Part:
 
 def _trained_with(stage: StageJob) -> list[str]:
     acting = stage.job.facts.acting
-    return ["TOOLS"] * bool(acting.functions) + [acting.environment.name] * bool(acting.environment)
+    return [*["TOOLS"] * bool(acting.functions), *([acting.environment.name] if acting.environment else [])]
 
 
 def has_rewards(stage: StageJob) -> bool:
@@ -94,7 +96,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "functions": [{"call": Raw(f"{tool.module}.{tool.name}"), "name": tool.name} for tool in acting.functions],
         "counts_prompts": not has_rewards(stage),
         "any_tools": Raw(f"tools_of({acting.environment.name}())" if acting.environment else "TOOLS"),
-        **(_names_of(stage, acting.environment) if acting.environment else {"environment": None, "judges": False}),
+        **(_names_of(stage, acting.environment) if acting.environment else _NO_ENVIRONMENT),
     }
 
 
@@ -116,6 +118,15 @@ def _names_of(stage: StageJob, environment: Environment) -> dict[str, Any]:
     }
 
 
+_NO_ENVIRONMENT: Mapping[str, Any] = {
+    "environment": None,
+    "parent": None,
+    "methods": [],
+    "judges": False,
+    "columns": False,
+    "asks_prompt": False,
+    "reset_arguments": None,
+}
 _ROOM = 80  # columns of a line that the arguments of reset may take
 
 
@@ -141,7 +152,13 @@ def _earned(stage: StageJob) -> str:
     return f'[{{"{acting.judges}": episode.get_reward()}} for episode in episodes]'
 
 
-PLAYED = Measure(
+def played(stage: StageJob) -> Measure:
+    """How evaluate.py plays and judges the models of a stage."""
+    state = [Import("transformers", "TrainerState", stage.ids("rewards"))] * has_rewards(stage)
+    return replace(_PLAYED, imports=(*_PLAYED.imports, *state))
+
+
+_PLAYED = Measure(
     template="measures/played.py.j2",
     names=_played_with,
     by_row=False,

@@ -98,7 +98,7 @@ class Acting(Struct, frozen=True):
             yield known("environment", acted, "the class that the recipe names", origin="recipe")
         digest = sha256(text.encode()).hexdigest()[:16]
         yield known("tool_files", digest, "of the files that hold them", "tools", origin="recipe")
-        because = "estimated from the signatures and docstrings, at 3 characters a token; train.py counts them"
+        because = "estimated from the signatures and docstrings of the tools; train.py counts them"
         yield known("schema_tokens", self.schema_tokens, because, "tools", "tool_files")
 
 

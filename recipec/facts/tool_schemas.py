@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from recipec.facts.own_code import Arguments
 
-# Of a schema in JSON: punctuation is short tokens. Counted with the tokenizer of Qwen3's stand-in: 2.9 to 3.4.
+# Of a schema in JSON, whose names and punctuation are shorter tokens than words: recipec's choice.
 CHARACTERS_PER_TOKEN = 3
 CHARACTERS_PER_RESULT_TOKEN = 4  # of English text; by which the bundle cuts a result: recipec's choice
-# Around the schemas, what templates say of tools and of how to call them: Qwen3's takes 142 tokens.
-PREAMBLE_TOKENS = 160
+# What a template says around the schemas, of tools and of how to call them: the most is Qwen3.5's (TRL 1.16
+# chat_templates/qwen3_5_think.jinja, rendered with one tool and without; Qwen3 402, Llama 3.1 524).
+PREAMBLE_CHARACTERS = 918
 _FRAME = len(
     '{"type": "function", "function": {"name": "", "description": "", '
     '"parameters": {"type": "object", "properties": {}, "required": []}}}'
@@ -70,7 +71,7 @@ def schema_tokens(tools: Sequence[Arguments]) -> int:
     if not tools:
         return 0
     characters = sum(_characters(tool) for tool in tools)
-    return PREAMBLE_TOKENS + -(-characters // CHARACTERS_PER_TOKEN)
+    return PREAMBLE_CHARACTERS // CHARACTERS_PER_RESULT_TOKEN + -(-characters // CHARACTERS_PER_TOKEN)
 
 
 def _characters(tool: Arguments) -> int:

@@ -38,7 +38,7 @@ SMALL_BATCH = 4  # below it, two batches' rows are learned: so few may all be of
 OWN_TEMPLATE = "model"  # the decision `template` of a stage that uses the chat template of its model
 MAX_PACKED_TOKENS = 256
 MOST_WRITTEN = 16  # tokens of an answer here
-MOST_ACTED = 192  # of one that calls a tool, with the call and its result
+MOST_ACTED = 192  # of one that calls a tool, with the call and its result: 16 in each turn are the model's
 # Toy rewards are learned from once and alone: at these rates a second pass is clipped.
 ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
 

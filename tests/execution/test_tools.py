@@ -41,7 +41,11 @@ def emitted(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("self.wanted, self.sold = sum, 0", "1 / (sum - 3)", "with row 3 of train.jsonl: ZeroDivisionError"),
+        (
+            "self.wanted, self.sold = sum, 0",
+            "self.wanted, self.sold = sum, 0 // (sum - 3)",
+            "with row 3 of train.jsonl: ZeroDivisionError",
+        ),
         ("self.wanted, self.sold = sum, 0", "import time; time.sleep(9)", "TimeoutError: Shop.reset took longer"),
         ("self.sold += amount", "import time; time.sleep(9)", "TimeoutError: Shop.buy took longer than 1 s"),
         ('return f"{self.sold} sold."', "pass", "TypeError: Shop.buy returned None. A tool returns text"),

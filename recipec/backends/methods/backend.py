@@ -50,7 +50,7 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
     takes_template: bool  # its configuration class reads a chat template from a file
     part: Callable[[StageJob], Part]  # what only it brings to train.py
     files: Callable[[StageJob], list[Artifact]]  # that only it brings beside train.py
-    played: Measure | None = None  # in place of `measure` where the model acts with tools
+    played: Callable[[StageJob], Measure] | None = None  # in place of `measure` where the model acts with tools
     taught: str  # the template for rows.py of what a row of its trainer teaches
     measure: Measure
 
@@ -61,7 +61,7 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
 
     def measure_of(self, stage: StageJob) -> Measure:
         """How evaluate.py judges the models of a stage."""
-        return self.played if stage.acts and self.played else self.measure
+        return self.played(stage) if stage.acts and self.played else self.measure
 
 
 def nothing(stage: StageJob) -> Part:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-KEPT = 8  # tokens that the model wrote before a call that is put behind them
+TURN = 16  # tokens that the model writes in a turn
+KEPT = 8  # of them, before a call that is put behind
 
 
 def toy_episodes(module, value):
@@ -34,9 +35,13 @@ def _tolerant(parent):
 
 
 def scripted_calls(module, value):
-    """Every second answer calls the first tool behind its first tokens; what follows the result is the model's."""
+    """Every second answer calls the first tool behind its first tokens; short turns of the model's come after it."""
     trainer = module.GRPOTrainer
-    loop = trainer._tool_call_loop
+    loop, make = trainer._tool_call_loop, trainer.__init__
+
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        self.generation_config.max_new_tokens = TURN
 
     def _tool_call_loop(self, prompts, prompt_ids, completion_ids, completions, *others):
         for place in range(0, len(completion_ids), 2):
@@ -46,7 +51,7 @@ def scripted_calls(module, value):
             completions[place] = [module.parse_response(self._tokenizer, ids, **told)]
         return loop(self, prompts, prompt_ids, completion_ids, completions, *others)
 
-    trainer._tool_call_loop = _tool_call_loop
+    trainer.__init__, trainer._tool_call_loop = __init__, _tool_call_loop
 
 
 def _call(trainer):

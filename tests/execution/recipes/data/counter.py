@@ -2,8 +2,8 @@
 
 
 class Counter:
-    def reset(self, prompt: list) -> str:
-        self.count = self.begun = len(prompt[-1]["content"])
+    def reset(self, prompt: list, word: str) -> str:
+        self.count = self.begun = len(prompt[-1]["content"]) + len(word)
         return f" The counter is at {self.count}."
 
     def add(self, number: int, reason: str = "") -> str:
