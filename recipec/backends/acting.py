@@ -138,6 +138,7 @@ def _played_with(stage: StageJob) -> Mapping[str, Any]:
         "rewards": stage.because(has_rewards(stage), "rewards"),
         "environment": Raw(acting.environment.name) if acting.environment else None,
         "judges": bool(acting.judges),
+        "thinks_not": stage.because(stage.thinks_not, "reasoning"),
         "tools": Raw("tools_of(episode)" if acting.environment else "TOOLS"),
         "rounds": stage.traced("tool_rounds"),
         "earned": Raw(_earned(stage)),
@@ -155,7 +156,8 @@ def _earned(stage: StageJob) -> str:
 def played(stage: StageJob) -> Measure:
     """How evaluate.py plays and judges the models of a stage."""
     state = [Import("transformers", "TrainerState", stage.ids("rewards"))] * has_rewards(stage)
-    return replace(_PLAYED, imports=(*_PLAYED.imports, *state))
+    reads = (*_PLAYED.reads, *["told"] * stage.thinks_not)
+    return replace(_PLAYED, imports=(*_PLAYED.imports, *state), reads=reads)
 
 
 _PLAYED = Measure(
@@ -170,7 +172,7 @@ _PLAYED = Measure(
         Import("collections.abc", "Callable"),
         Import("statistics", "fmean"),
     ),
-    reads=("encode", "opening", "told"),
+    reads=("encode", "opening"),
     same="the rewards of the same prompts, played with the same tools",
     unit="Rewards are means over the prompts, of one greedy answer to each, played with the tools of the training.",
 )

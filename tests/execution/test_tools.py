@@ -49,7 +49,7 @@ def emitted(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
         ("self.wanted, self.sold = sum, 0", "import time; time.sleep(9)", "TimeoutError: Shop.reset took longer"),
         ("self.sold += amount", "import time; time.sleep(9)", "TimeoutError: Shop.buy took longer than 1 s"),
         ('return f"{self.sold} sold."', "pass", "TypeError: Shop.buy returned None. A tool returns text"),
-        ("return float(self.sold", "return 'yes' if (self.sold", "'yes' is no finite number"),
+        ("return float(self.sold == self.wanted)", "return 'yes'", "'yes' is no finite number"),
         ("self.wanted, self.sold = sum, 0", "self.wanted = sum", "AttributeError"),
         (
             "self.wanted, self.sold = sum, 0",
@@ -63,8 +63,6 @@ def test_what_cannot_be_played_stops_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], old: str, new: str, told: str
 ) -> None:
     assert old in SHOP
-    if new.startswith("return 'yes'"):
-        new += " or True) else 'no' if ("
     module = emitted(tmp_path, monkeypatch, files, SHOP.replace(old, new, 1), "tools")
     monkeypatch.setattr(module, "SECONDS", 1)
     with pytest.raises(SystemExit) as stopped:
