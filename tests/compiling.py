@@ -58,6 +58,30 @@ def add(one: int, other: int) -> int:
         other: The second.
     """
     return one + other
+
+
+def double(one: int) -> int:
+    """
+    Doubles a number.
+
+    Args:
+        one: The number.
+    """
+    return 2 * one
+
+
+
+class Market:
+    def reset(self) -> None:
+        self.open = True
+
+    def close(self) -> str:
+        """Closes the market."""
+        self.open = False
+        return "Closed."
+
+    def get_reward(self) -> float:
+        return float(self.open)
 '''
 DATA = {
     "prompts.jsonl": PROMPTS,
