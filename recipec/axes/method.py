@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from recipec.axes.adaptations import Adaptation
 from recipec.axes.models import POLICY, REFERENCE, TEACHER
+from recipec.axes.proofs import PROOFS as PROOFS
 from recipec.axes.sections import COMMON_SECTION
 
 # Training rows, by the table of rule book 001, "Decision tree: data size for instruction tuning".
@@ -126,25 +127,6 @@ OF_DPO_ALONE = (
     *("f_divergence_type", "f_alpha_divergence_coef", "precompute_ref_log_probs", "precompute_ref_batch_size"),
     *("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"),
 )
-
-
-class ProofNeeds(Struct, frozen=True, kw_only=True):
-    """What a proof looks at."""
-
-    metrics: tuple[str, ...]  # that the method logs; the loss is logged by every method
-    compares_with: str  # the model of a pass that the loss compares with; "" where any loss will do
-
-
-# Each a function in recipec/verify/learn_checks.py.
-PROOFS = {
-    "loss_halves": ProofNeeds(metrics=(), compares_with=""),
-    "margins_rise": ProofNeeds(metrics=("rewards/margins",), compares_with=""),
-    "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
-    "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
-    "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
-    "reward_rises": ProofNeeds(metrics=("reward", "reward_std"), compares_with=""),
-    "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
-}
 
 
 class Pass(Struct, frozen=True, kw_only=True):

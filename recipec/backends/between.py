@@ -18,7 +18,7 @@ def judged_by(stage: StageJob) -> str:
     copied = f"; {stage.folder}functions/ has a copy of your {files}: edit yours, and build again"
     scored = [f"answers are scored by {' and '.join(models)}, loaded frozen"] * bool(models)
     environment = stage.job.facts.acting.judges if stage.acts else ""
-    of_episodes = [f"`get_reward` of {environment} judges every answer (logged as {environment}, weight 1)"]
+    of_episodes = [f"get_reward of {environment} judges every answer (logged as {environment}, weight 1)"]
     functions = [f"functions judge the answers: {', '.join(names)}{copied}"] * bool(names)
     return "; ".join([*scored, *functions, *of_episodes * bool(environment)])
 

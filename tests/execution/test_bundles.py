@@ -24,7 +24,7 @@ LEARNS = "cpo", "distill", "dpo", "on-policy-distill", "orpo", "simpo"
 CASES = dict.fromkeys(
     (
         *("sft-lora", "packed", "qlora", "lora-int8", "fsdp", "fsdp-lora", "loop-lora", "new-tokens"),
-        *("grpo", "rloo", "ppo", "tools"),
+        *("grpo", "rloo", "ppo"),
     ),
     "learn",
 )
