@@ -30,6 +30,59 @@ JUDGE = """def is_right(completions, sum):
 def is_short(completions):
     return [-len(said[-1]["content"]) / 100 for said in completions]
 """
+SHOP = '''class Shop:
+    def reset(self, sum: int) -> str:
+        self.wanted, self.sold = sum, 0
+        return " Buy what was asked."
+
+    def buy(self, amount: int) -> str:
+        """
+        Buys pieces.
+
+        Args:
+            amount: How many.
+        """
+        self.sold += amount
+        return f"{self.sold} sold."
+
+    def get_reward(self) -> float:
+        return float(self.sold == self.wanted)
+
+
+def add(one: int, other: int) -> int:
+    """
+    Adds two numbers.
+
+    Args:
+        one: The first.
+        other: The second.
+    """
+    return one + other
+
+
+def double(one: int) -> int:
+    """
+    Doubles a number.
+
+    Args:
+        one: The number.
+    """
+    return 2 * one
+
+
+
+class Market:
+    def reset(self) -> None:
+        self.open = True
+
+    def close(self) -> str:
+        """Closes the market."""
+        self.open = False
+        return "Closed."
+
+    def get_reward(self) -> float:
+        return float(self.open)
+'''
 DATA = {
     "prompts.jsonl": PROMPTS,
     "chat.jsonl": CHAT,
@@ -172,6 +225,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100"},
         alignment={"method": "ppo", "reward": "judge.py:is_right"},
     ),
+    "tools": _recipe(
+        "align",
+        "Qwen/Qwen3-0.6B",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"environment": "shop.py:Shop", "tools": ["shop.py:add"], "reward": "judge.py:is_short"},
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "text-sft": _recipe(
         "instruct",
@@ -257,6 +317,7 @@ def write_data(folder: Path, *columns: str) -> None:
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
     (folder / "judge.py").write_text(JUDGE)
+    (folder / "shop.py").write_text(SHOP)
 
 
 def write_adapter(folder: Path, base: str, **config: Any) -> None:

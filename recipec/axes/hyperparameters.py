@@ -48,6 +48,7 @@ READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
     "answers of variant": ("variant",),
     "updates of variant": ("variant",),
     "lambda of answers": ("max_new_tokens",),
+    "rounds of results": ("max_new_tokens", "result_tokens"),
 }
 
 
@@ -57,7 +58,7 @@ class Own(Struct, frozen=True, kw_only=True):
     id: str  # of its rule, never reused: "DPO-001"
     name: str  # of the decision: "beta"
     key: str  # in [alignment]: "beta"
-    argument: str  # that carries it: "beta"
+    argument: str  # that carries it: "beta"; "" where none does, and the bundle itself keeps to it
     of_trainer: bool  # an argument of the trainer that the bundle brings; False: of the configuration class
     elsewhere: Mapping[str, tuple[str, ...]]  # of TOOLS -> its names for the key, beside an argument of the class
     title: str  # for editors: "Beta"

@@ -16,6 +16,7 @@ from recipec.axes.adaptations import Adaptation
 from recipec.axes.generators import GENERATORS, Generator
 from recipec.axes.hyperparameters import Defaults, Own
 from recipec.axes.models import POLICY, REFERENCE, TEACHER
+from recipec.axes.proofs import PROOFS as PROOFS
 from recipec.axes.sections import COMMON_SECTION
 
 SCORES = "tokens", "score"  # what a pass gives
@@ -39,6 +40,7 @@ VALUED = "valued"  # of HEADS: log-probabilities, and an estimate of what is sti
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
 REWARDS = "reward"  # the key of [alignment] that names what judges answers, for methods that write them
+ENVIRONMENT, TOOL_FUNCTIONS = ACTED_IN = "environment", "tools"  # keys of [alignment], for methods that have `acts`
 # What TRL 1.16 hands to every reward function beside the columns of the rows (trainer/grpo_trainer.py and
 # rloo_trainer.py, _calculate_rewards).
 GIVEN_TO_REWARDS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
@@ -87,25 +89,6 @@ OF_DPO_ALONE = (
     *("f_divergence_type", "f_alpha_divergence_coef", "precompute_ref_log_probs", "precompute_ref_batch_size"),
     *("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"),
 )
-
-
-class ProofNeeds(Struct, frozen=True, kw_only=True):
-    """What a proof looks at."""
-
-    metrics: tuple[str, ...]  # that the method logs; the loss is logged by every method
-    compares_with: str  # the model of a pass that the loss compares with; "" where any loss will do
-
-
-# Each a function in recipec/verify/learn_checks.py.
-PROOFS = {
-    "loss_halves": ProofNeeds(metrics=(), compares_with=""),
-    "margins_rise": ProofNeeds(metrics=("rewards/margins",), compares_with=""),
-    "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
-    "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
-    "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
-    "reward_rises": ProofNeeds(metrics=("reward", "reward_std"), compares_with=""),
-    "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
-}
 
 
 class Pass(Struct, frozen=True, kw_only=True):
@@ -180,6 +163,9 @@ class Method(Struct, frozen=True, kw_only=True):
     lora_alpha_most: int
     lora_dropout: Defaults
     own: tuple[Own, ...]
+    # beside these, where the recipe names tools or an environment; empty: its trainer takes none, and they are refused
+    acts: tuple[Own, ...]
+    acts_metrics: tuple[str, ...]  # that it logs then, beside `metrics`
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
     proof: tuple[str, ...]  # of PROOFS
@@ -190,6 +176,11 @@ class Method(Struct, frozen=True, kw_only=True):
         for own in self.own:
             changed |= own.changes.get(values.get(own.name, own.value), {})
         return replace(self, **changed) if changed else self
+
+    @property
+    def keys(self) -> tuple[Own, ...]:
+        """All hyperparameters that only some methods have, also those that it has with tools alone."""
+        return (*self.own, *self.acts)
 
     def called(self, adaptation: Adaptation) -> str:
         """What training it with an adaptation is called, everywhere: "QLoRA", "full fine-tuning"."""
@@ -332,7 +323,9 @@ class Method(Struct, frozen=True, kw_only=True):
             return bool(self.precomputes)
         if key == REWARDS:
             return self.earns
-        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
+        if key in ACTED_IN:
+            return bool(self.acts)
+        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.keys)
 
     @property
     def is_set_in_alignment(self) -> bool:

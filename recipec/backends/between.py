@@ -17,7 +17,24 @@ def judged_by(stage: StageJob) -> str:
     files = " and ".join(dict.fromkeys(reward.file for reward in rewards.functions))
     copied = f"; {stage.folder}functions/ has a copy of your {files}: edit yours, and build again"
     scored = [f"answers are scored by {' and '.join(models)}, loaded frozen"] * bool(models)
-    return "; ".join([*scored, *[f"functions judge the answers: {', '.join(names)}{copied}"] * bool(names)])
+    environment = stage.job.facts.acting.judges if stage.acts else ""
+    of_episodes = [f"get_reward of {environment} judges every answer (logged as {environment}, weight 1)"]
+    functions = [f"functions judge the answers: {', '.join(names)}{copied}"] * bool(names)
+    return "; ".join([*scored, *functions, *of_episodes * bool(environment)])
+
+
+def acts_with(stage: StageJob) -> str:
+    """What a model may call while it writes an answer, and how long it may; empty where answers are of one turn."""
+    if not stage.acts:
+        return ""
+    acting = stage.job.facts.acting
+    files = " and ".join(dict.fromkeys(part.file for part in (*acting.functions, *filter(None, [acting.environment]))))
+    rounds, tokens = stage.value("tool_rounds"), stage.value("result_tokens")
+    return (
+        f"{', '.join(acting.names)}, in up to {rounds} rounds of calls; a result has {tokens} tokens of about 4 "
+        f"characters at most, and none of them is learned. {stage.folder}functions/ has a copy of your {files}: edit "
+        "yours, and build again"
+    )
 
 
 def before_next(stage: StageJob) -> str:

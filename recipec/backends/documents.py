@@ -11,7 +11,7 @@ from recipec import __version__
 from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
-from recipec.backends.between import before_next, judged_by
+from recipec.backends.between import acts_with, before_next, judged_by
 from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.intervals import saves
@@ -164,7 +164,7 @@ def _merged(stage: StageJob) -> dict[str, Any]:
         "merged_evaluation": fragment(f"python {stage.folder}evaluate.py merged", stage.ids("adaptation")),
         "merge_costs": stage.because(base.merge_costs, "quantization"),
         "merge_because": stage.because(base.merge_because, "quantization"),
-        "loss": Raw(BACKENDS[stage.method.name].measure.loss),
+        "loss": Raw(BACKENDS[stage.method.name].measure_of(stage).loss),
         "counted": COUNTED[stage.method.writes],
         **kept_of_gains(stage),
         "merged_needs": stage.because(_room_for_merged(stage), "prediction"),
@@ -229,6 +229,7 @@ def _stage(stage: StageJob) -> Any:
         terms=stage.because(_terms(plan), "prediction"),
         **timing(stage),
         judged_by=stage.because(judged_by(stage), "rewards") if stage.method.earns else "",
+        acts_with=stage.because(acts_with(stage), "tools", "tool_rounds", "result_tokens") if stage.acts else "",
         before_next=stage.because(before_next(stage), "stage"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
@@ -354,7 +355,7 @@ def _waits(plan: StagePlan) -> str:
 
 
 def _shown_decisions(stage: StageJob) -> list[str]:
-    own = (own.name for own in stage.method.own)
+    own = (own.name for own in stage.method.keys)
     fixed = stage.value("max_steps") > 0  # how long it trains, in place of the epochs
     usual = {"eos_token": not stage.eos_token, "lora_variant": stage.variant is STANDARD}
     usual |= {"keep_checkpoints": "decay_share" not in stage.plan.decisions}

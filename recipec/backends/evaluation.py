@@ -9,11 +9,11 @@ from typing import Any
 from recipec.axes import BASES
 from recipec.axes.adaptations import PROMPTS
 from recipec.axes.attention import SDPA
+from recipec.backends.acting import TOOLS, evaluated_with, has_rewards
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
-from recipec.backends.methods.online import FUNCTIONS, REWARDS
 from recipec.backends.models import (
     MARKED_TEMPLATE,
     below_root,
@@ -34,6 +34,7 @@ from recipec.backends.models import (
 )
 from recipec.backends.parts import Import, import_blocks
 from recipec.backends.rows import PREPARED
+from recipec.backends.wrapped import FUNCTIONS, REWARDS
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call
@@ -72,7 +73,7 @@ def _path(stage: StageJob) -> str:
 
 def _names(stage: StageJob) -> dict[str, Any]:
     asked, needs = stage.job.loaded.recipe.evaluate, stage.plan.needs.evaluation
-    measure, base = BACKENDS[stage.method.name].measure, BASES[stage.adapts.base]
+    measure, base = BACKENDS[stage.method.name].measure_of(stage), BASES[stage.adapts.base]
     why = wrap(f"{base.merge_because[:1].upper()}{base.merge_because[1:]}.", WIDTH - 2)
     how = _how(stage)
     soft_prompt = stage.because(stage.adapts.trains == PROMPTS, "adaptation")
@@ -120,7 +121,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "soft_prompt": soft_prompt,
         "answers_at_once": stage.because(needs.answers_at_once, "adaptation", "prediction"),
         "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
-        "judges": stage.because(stage.method.earns, "stage"),
+        "judges": stage.because(stage.method.earns and has_rewards(stage), "stage"),
+        "acted_with": evaluated_with(stage),
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": ending(from_hub(stage, "AutoTokenizer", _tokenizer_source(stage)), stage),
@@ -138,7 +140,7 @@ def kept_of_gains(stage: StageJob) -> dict[str, Any]:
 
 def _title(stage: StageJob) -> dict[str, Any]:
     """What the file says that it measures."""
-    measure = BACKENDS[stage.method.name].measure
+    measure = BACKENDS[stage.method.name].measure_of(stage)
     staged = f"stage {stage.name} of {stage.job.name}"
     fits = len(f'"""Evaluate {staged} before and after training: {measure.same}.') <= WIDTH
     return {
@@ -203,7 +205,7 @@ def _imports(stage: StageJob) -> list[Import]:
     method, base = stage.method, quantized_base(stage)
     found = [
         *_ALWAYS,
-        *BACKENDS[stage.method.name].measure.imports,
+        *BACKENDS[stage.method.name].measure_of(stage).imports,
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
     if not stage.mixes_fields:
@@ -240,7 +242,8 @@ def _asked_with(stage: StageJob) -> Raw:
     files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
     if stage.method.earns:
         judging = f'Path(__file__).with_name("{FUNCTIONS}").glob("*.py")'
-        files += [f'Path(__file__).with_name("{REWARDS}.py")', f"*sorted({judging})"]
+        wrapping = [REWARDS] * has_rewards(stage) + [TOOLS] * stage.acts
+        files += [*(f'Path(__file__).with_name("{name}.py")' for name in wrapping), f"*sorted({judging})"]
     if stage.judge:  # another result of that stage gives other scores
         files.append(f'{in_bundle(stage.judge)} / "finished.json"')
     files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)

@@ -246,6 +246,11 @@ class StageJob(Struct, frozen=True):
         return bool(self.value("reasoning") == OFF)
 
     @property
+    def acts(self) -> bool:
+        """Whether the model calls tools while it learns."""
+        return "tools" in self.plan.decisions
+
+    @property
     def mixes_fields(self) -> bool:
         """Whether prepared messages differ in their fields, so that no column of one type holds them."""
         return self.carries_tools or self.keeps_thoughts

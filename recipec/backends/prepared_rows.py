@@ -58,6 +58,7 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
     """What the converted rows hold, and how they are counted."""
     kinds = [stage.kind for stage in stages]
     columns = {column for kind in kinds for column in kind.columns}
+    facts = stages[0].job.facts
     handed = [*dict.fromkeys(name for stage in stages for name in stage.shape.handed)]
     flagged = next((kind for kind in kinds if kind.flag), None)
     return {
@@ -67,7 +68,7 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
         "asks": not all(kind.taught for kind in kinds),
         "only_asks": not any(kind.taught for kind in kinds),
         "handed": handed,
-        "optional": [name for name in handed if name not in stages[0].job.facts.rewards.columns],
+        "optional": [name for name in handed if name not in (*facts.rewards.columns, *facts.acting.columns)],
         "only_column": next(iter(columns)) if len(columns) == 1 and all(kind.taught for kind in kinds) else "",
         "has_text": "text" in columns,
         "has_prompts": "prompt" in columns,

@@ -82,7 +82,7 @@ def _of_stages(job: Job, id: str) -> dict[str, Leaf]:
 
 def _metrics(stage: StageJob) -> dict[str, None]:
     """What training and evaluate.py measure."""
-    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.method.name].measure.metrics))
+    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.method.name].measure_of(stage).metrics))
 
 
 def _base_model(job: Job) -> str | None:
@@ -109,7 +109,7 @@ def _method(stage: StageJob) -> str:
 
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
-    own = (own.name for own in stage.method.own)
+    own = (own.name for own in stage.method.keys)
     how_long = "max_steps" if stage.value("max_steps") > 0 else "epochs"
     names = [name for name in (*HYPERPARAMETERS, how_long, *own, "seed") if name in stage.plan.decisions]
     told = {how_long: ("max_steps", "epochs")}  # which of the two is there

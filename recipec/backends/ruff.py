@@ -6,8 +6,8 @@ from typing import Any
 
 from recipec.backends.companions import own_modules
 from recipec.backends.job import Job
-from recipec.backends.methods.online import FUNCTIONS
 from recipec.backends.models import added_by
+from recipec.backends.wrapped import FUNCTIONS
 from recipec.render.artifact import Artifact
 
 

@@ -184,7 +184,11 @@ def _length(values: Document) -> str:
     longest = value_text(values.get("max_length"))
     if METHODS[values["stage"]].generates:
         written = value_text(values["max_new_tokens"])
-        return f"prompts of up to {longest} tokens, answers of up to {written}"
+        told = f"prompts of up to {longest} tokens, answers of up to {written}"
+        if "tool_rounds" not in values:
+            return told
+        shown = value_text(values["schema_tokens"])
+        return f"{told} in up to {value_text(values['tool_rounds'])} rounds of tool calls, and {shown} for the tools"
     return f"up to {longest} tokens each"
 
 

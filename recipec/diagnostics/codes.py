@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "E0310": "unusable reward function",
     "E0311": "unusable adapter",
     "E0312": "unusable new tokens",
+    "E0313": "unusable tools or environment",
     "E0401": "contradiction",
     "E0402": "does not fit",
     "E0403": "over budget",

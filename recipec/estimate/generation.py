@@ -32,20 +32,24 @@ def answers_at_once(layout: Layout, work: Workload) -> int:
 
 
 def generation_terms(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> Mapping[str, float]:
-    """Bytes while answers are written, beside what is there at all times: the prompts' pass, or the last token's."""
+    """Bytes while answers are written, beside what is there at all times: the prompts' pass, or the last token's.
+
+    With tools it is the last turn: what came before it, as long as an answer may be, is its prompt.
+    """
     answers, path, sizes = answers_at_once(layout, work), step.fixed.path, step.fixed.sizes
     if work.method.written_by.own_copy:
         return {"generation_engine": engine_bytes(architecture, work, step, answers)}
-    prompt = work.seq_len_tokens - work.written_tokens
+    longest = work.seq_len_tokens + work.reread_tokens
+    prompt = longest - work.written_tokens
     token = path.compute * architecture.cached_features
     working = path.compute * max(_beside_cache(shape) for _, shape in architecture.attentions)
     first = answers * prompt * (token + max(max(each.forward, each.attention) for each in step.fixed.kinds))
     sampled = SAMPLING_COPIES * 4 * architecture.vocab_size * answers
-    last = answers * work.seq_len_tokens * (token + working) + sampled
+    last = answers * longest * (token + working) + sampled
     gathered = path.compute * sizes.params if path.weight_shards > 1 and layout.spreads.engine == DEEPSPEED else 0
     return {
-        "keys_and_values": answers * token * (work.seq_len_tokens if last >= first else prompt),
-        "working_set": max(first, last) - answers * token * (work.seq_len_tokens if last >= first else prompt),
+        "keys_and_values": answers * token * (longest if last >= first else prompt),
+        "working_set": max(first, last) - answers * token * (longest if last >= first else prompt),
         "autocast_cache": path.compute * sizes.cast_by_layers if path.autocast_copies else 0,
         "communication_buffers": gathered or step.fixed.buffers.forward.layers,
     }
@@ -78,8 +82,9 @@ def writing_seconds(
 ) -> float:
     """Seconds until a rank has so many answers, as long as they may be, with the pass of their prompts.
 
-    Reward models score every answer; the time of functions is not known. A recorded graph is issued once; a copy of
-    the weights is sent before the first token.
+    Reward models score every answer; the time of functions and of tools is not known. Every round of tool calls reads
+    all answers again, half of their length on average; what its results take is not written. A recorded graph is issued
+    once; a copy of the weights is sent before the first token.
     """
     engine = work.method.written_by
     prompt = work.seq_len_tokens - work.written_tokens
@@ -91,10 +96,12 @@ def writing_seconds(
     products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = side_by_side(kernels, issued, card, step.fixed.path)
+    written = max(work.rounds + 1, work.written_tokens - work.rounds * work.result_tokens)
     gathering = _gathering(layout, step, link)
-    seconds = work.written_tokens * each + gathering * (1 if engine.own_copy else work.written_tokens)
+    seconds = written * each + gathering * (1 if engine.own_copy else written)
     seconds += 2 * copied_bytes(step) / memory_rate(card) if engine.own_copy else 0.0  # read and written
-    seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
+    read = prompt + work.rounds * (prompt + work.written_tokens / 2)
+    seconds += _forward(architecture, layout, work, card, answers * read) * found.kernel_factor
     for judge in work.judges:
         seconds += _forward(judge, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
     return seconds

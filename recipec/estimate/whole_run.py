@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
@@ -133,10 +135,10 @@ def reference(seconds: float) -> RunPart:
     return RunPart("reference", seconds, "it scores all rows once, before the first step")
 
 
-def generation(seconds: float, answers: int, tokens: int, *, functions: bool) -> RunPart:
-    """Answers that the model writes itself, for all steps; how long they get, and how long functions judge, is open."""
+def generation(seconds: float, answers: int, tokens: int, unknown: Sequence[str]) -> RunPart:
+    """Answers that the model writes itself, for all steps; how long they get and what is `unknown` takes, is open."""
     because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens"
-    because += "; the time of your reward functions is not known and not counted" * functions
+    because += f"; the time of your {' and '.join(unknown)} is not known and not counted" * bool(unknown)
     return RunPart(GENERATION, seconds, because)
 
 

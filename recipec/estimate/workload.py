@@ -83,6 +83,9 @@ class Workload(Struct, frozen=True):
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
     judges: tuple[Architecture, ...] = ()  # reward models, whole and frozen on every rank
     written_tokens: int = 0  # of a sequence, those that the model writes itself, at most; 0 where the rows hold all
+    shown_tokens: int = 0  # of a prompt, those that describe tools and begin an episode
+    rounds: int = 0  # of tool calls in an answer, at most: the answer goes on behind their results
+    result_tokens: int = 0  # of the results of a round, which are part of written_tokens
     updates: int = 1  # optimizer steps that learn from one generation
     answer_passes: int = 1  # over the answers of a generation
     head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does
@@ -116,6 +119,15 @@ class Workload(Struct, frozen=True):
     def method(self) -> Method:
         """The row of its objective, as its own hyperparameters have it."""
         return METHODS[self.objective].under(dict(self.own))
+
+    @property
+    def reread_tokens(self) -> int:
+        """Of an answer, those that stand before what a later turn writes, which is counted from there again.
+
+        TRL 1.16 allows each turn as many new tokens as the whole answer (trainer/grpo_trainer.py, _tool_call_loop),
+        and cuts what is too much afterwards.
+        """
+        return self.written_tokens if self.rounds else 0
 
     @property
     def code(self) -> str:

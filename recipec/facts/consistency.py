@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
 from recipec.axes.adaptations import ALL_LINEAR, targeted
-from recipec.axes.method import REWARDS
+from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset import DataShape
@@ -325,11 +325,11 @@ def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
 
 def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
     """The stages that follow from the rows, as the planner runs them; none where no stage can."""
-    task, named = loaded.recipe.goal.task, loaded.method
+    task, named, level = loaded.recipe.goal.task, loaded.method, loaded.recipe.alignment.kl_control or "low"
     held, preferred = train_format(data).value, preference_format(data).value
-    level = loaded.recipe.alignment.kl_control or "low"
+    judged = any(loaded.value("alignment", key) for key in (REWARDS, ENVIRONMENT))
     method = goal.alignment_method(task, preferred, level).value if named in (None, AUTO) else named
-    return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS)), [*data]).value
+    return goal.stages(task, held, preferred, method, judged, [*data]).value
 
 
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:

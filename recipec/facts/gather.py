@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
 
 from recipec.axes import SECTIONS
-from recipec.axes.method import REWARDS
+from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.acting import Acting, against_episodes, look_up_acting
 from recipec.facts.adapter import StartingAdapter, look_up_adapter
 from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
@@ -33,6 +34,7 @@ from recipec.facts.reward_imports import against_stack
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
 from recipec.facts.template import template_of, template_text
+from recipec.facts.tool_templates import against_template
 from recipec.facts.turn_end import turn_end_facts
 from recipec.facts.unread import against_unread
 from recipec.layout import Machines
@@ -55,6 +57,7 @@ class Given(Struct, frozen=True):
     template_text: str | None
     others: Mapping[str, OtherModel]
     rewards: Rewards
+    acting: Acting
     adapter: StartingAdapter | None
     new_tokens: tuple[str, ...]
 
@@ -70,6 +73,7 @@ class Facts(Struct, frozen=True):
     template_text: str | None = None  # the chat template, where the recipe brings its own
     others: Mapping[str, OtherModel] = field(default_factory=dict)  # role -> a model beside the one that is trained
     rewards: Rewards = Rewards()  # what judges the answers that a model writes
+    acting: Acting = Acting()  # the environment and the tools that they act with
     adapter: StartingAdapter | None = None  # that the first stage goes on from
     new_tokens: tuple[str, ...] = ()  # that the model's vocabulary gets
     model_is_there: bool = False  # on the disk, when this begins: another task of the recipe has fetched it
@@ -85,11 +89,13 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     named = look_up_gpu(loaded, report)
     gpu = measured_gpu(loaded, named, report) if named else None
     own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
-    data = _data(loaded, template_of(loaded, model), rewards, report, details)
+    acting = look_up_acting(loaded, rewards, report)
+    data = _data(loaded, template_of(loaded, model), (rewards, acting), report, details)
     adapter = look_up_adapter(loaded, model, report)
     tokens = look_up_tokens(loaded, report)
     prices = own_prices(loaded, report)
-    for finding in (*against_stack(rewards), *(unknown_network(loaded, gpu) if gpu else ())):
+    of_tools = against_template(loaded, acting, model, own)
+    for finding in (*against_stack(rewards, acting), *of_tools, *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
     sound = gpu is not None and not report.has_errors
     for finding in (*details.diagnostics, *without_effect(loaded)):
@@ -99,7 +105,8 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards, adapter, tokens)
+    goal, judging = tuple(_goal(loaded)), (others, rewards, acting)
+    return Given(model, gpu, machines, goal, tuple(priced), data, own, *judging, adapter, tokens)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -132,7 +139,8 @@ def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     of_model = with_token_facts(loaded, model_facts(loaded, model, others), tokens)
     facts = [*given.goal, *of_model, *ends, *given.hardware]
     decisions = {fact.id: fact for fact in facts}
-    rest = (given.data, given.template_text, given.others, given.rewards, given.adapter, tokens)
+    judging = (given.others, given.rewards, given.acting)
+    rest = (given.data, given.template_text, *judging, given.adapter, tokens)
     return Facts(model, given.gpu, given.machines, decisions, *rest)
 
 
@@ -150,13 +158,18 @@ _UNREAD = "W0516"  # not said where a reward asks for a column that no row has: 
 
 
 def _data(
-    loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report, details: Report
+    loaded: LoadedRecipe, template: Template | None, own: tuple[Rewards, Acting], report: Report, details: Report
 ) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
     for finding in (*named_twice(loaded), *learned_and_held_out(loaded)):
         report.add(finding)
+    rewards, acting = own
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
     looked: dict[str, DataFacts | None] = {}
+
+    def handed(held: Sequence[str] | None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*rewards.handed(held), *acting.handed(held))))
+
     for name in sections:
         pairs = looked.get(loaded.pairs_asked(name))
         if pairs is not None and pairs.shape.implicit_prompt:
@@ -164,12 +177,12 @@ def _data(
             looked[name] = None
             continue
         elsewhere = () if pairs is None else (*pairs.shape.columns.values(), *pairs.unread)
-        looked[name] = data_facts(loaded, name, template, rewards.handed, report, elsewhere)
+        looked[name] = data_facts(loaded, name, template, handed, report, elsewhere)
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
         shapes = [shape for facts in data.values() for shape in facts.shapes]
-        lacking = [*against_rows(rewards, data)]
+        lacking = [*against_rows(rewards, data), *against_episodes(acting, data)]
         for finding in (*against_data(loaded, data), *lacking):
             report.add(finding)
         unread = against_unread(loaded, data)
@@ -202,7 +215,7 @@ def _goal(loaded: LoadedRecipe) -> list[Decision]:
         stated(loaded, "kl_control", alignment.kl_control or "low", "alignment", "kl_control", absent=_NO_LEVEL),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
         _sections(loaded),
-        _has(loaded, "alignment", REWARDS),
+        _has(loaded, "alignment", REWARDS, ENVIRONMENT),
         stated(loaded, "track_project", track.project, "track", "project", absent="the tracker's own default"),
         stated(loaded, "track_run", track.run or loaded.recipe.recipe.name, "track", "run", absent="the recipe's name"),
     ]
@@ -215,8 +228,8 @@ def _sections(loaded: LoadedRecipe) -> Decision:
     return known("data_sections", given, f"the recipe has {where}", origin="recipe")
 
 
-def _has(loaded: LoadedRecipe, table: str, key: str) -> Decision:
-    """Whether the recipe has a key that only some methods read."""
-    has = loaded.is_set(table, key)
-    because = f"set in {loaded.where(table, key)}" if has else f"no {table}.{key}"
+def _has(loaded: LoadedRecipe, table: str, key: str, *instead: str) -> Decision:
+    """Whether the recipe has a key that only some methods read, or one that stands for it."""
+    found = next((name for name in (key, *instead) if loaded.is_set(table, name)), None)
+    has, because = found is not None, f"set in {loaded.where(table, found)}" if found else f"no {table}.{key}"
     return known(f"has_{key}", has, because, origin="recipe")

@@ -1,4 +1,4 @@
-"""What files of reward functions import that a bundle does not install (W0538)."""
+"""What files of reward functions and of tools import that a bundle does not install (W0538)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from collections.abc import Iterator
 
 from recipec.catalog.stack import modules
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.acting import Acting
 from recipec.facts.rewards import Rewards
 
 
-def against_stack(rewards: Rewards) -> Iterator[Diagnostic]:
+def against_stack(rewards: Rewards, acting: Acting) -> Iterator[Diagnostic]:
     """Yield, once for each file, the imports that neither Python nor requirements.txt has (W0538)."""
-    for module, text in rewards.files.items():
+    for module, text in (acting.files | rewards.files).items():
         names = dict.fromkeys(name for name in _imported(ast.parse(text)) if name not in _installed())
-        reward = next(reward for reward in rewards.functions if reward.module == module)
+        entries = (*rewards.functions, *acting.functions, *filter(None, [acting.environment]))
+        named = next(entry for entry in entries if entry.module == module)
         if names:
             listed = " and ".join(f"`{name}`" for name in names)
-            label = Label(reward.place, f"{reward.file} imports {listed}")
+            label = Label(named.place, f"{named.file} imports {listed}")
             help = (
                 "install it beside requirements.txt where the bundle runs, or write the code into the file",
                 'to say that this is done: `allow = ["W0538"]` under [recipe]',
             )
-            note = "a bundle copies the file of a reward alone, and installs no packages of its own"
+            note = "a bundle copies such a file alone, and installs no packages of its own"
             title = f"a bundle does not install {listed}"
             yield Diagnostic("W0538", title, (label,), help, (note,))
 

@@ -6,8 +6,6 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from keyword import iskeyword
-from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,15 +15,15 @@ from msgspec.structs import replace
 from recipec.axes.method import GIVEN_TO_REWARDS as GIVEN
 from recipec.axes.method import REWARDS
 from recipec.catalog.models import Model
-from recipec.diagnostics.model import Diagnostic, Label, Place, Report
+from recipec.diagnostics.model import Diagnostic, Place, Report
 from recipec.facts.data import DataFacts
 from recipec.facts.fact import known
 from recipec.facts.model import look_up
-from recipec.files import read_lines
+from recipec.facts.own_code import Reads, beside, bound, modules_of, parsed, reads_of, unusable
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
-_MOST_BYTES = 2**20
+_CODE = "E0310"
 _TAKEN = {  # names of the bundle's rewards.py, which imports the modules by theirs
     *("json", "math", "signal", "contextmanager", "held", "number", "within", "judged", "check_rewards"),
     *("Callable", "Dataset", "Iterator", "Path", "TrainerState"),
@@ -33,22 +31,6 @@ _TAKEN = {  # names of the bundle's rewards.py, which imports the modules by the
 }
 JUDGE = "reward_model"  # by which the scores of a model are logged
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'
-
-
-class Reads(Struct, frozen=True):
-    """What a function reads, by its parameters and by what it takes out of `**kwargs`."""
-
-    given: tuple[str, ...]  # what the trainer gives it
-    columns: tuple[str, ...]  # of the rows, without which it cannot judge
-    optional: tuple[str, ...]  # columns that it does without where no row has them
-    all_columns: bool  # `**kwargs` is used as a whole
-
-    def handed(self, held: Sequence[str] | None) -> tuple[str, ...]:
-        """The columns that it is handed, where rows hold these beside what is asked; None: no row was looked at."""
-        if held is None:
-            return (*self.columns, *self.optional)
-        optional = held if self.all_columns else (name for name in self.optional if name in held)
-        return tuple(dict.fromkeys((*self.columns, *optional)))
 
 
 class Reward(Struct, frozen=True):
@@ -93,15 +75,17 @@ class Rewards(Struct, frozen=True):
             return tuple(dict.fromkeys((*self.columns, *held)))
         return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.handed(held)))
 
-    def decisions(self, judge: str) -> tuple[Decision, ...]:
+    def decisions(self, judge: str, environment: str) -> tuple[Decision, ...]:
         """What a stage has to know: what judges with which weights, and a digest of the functions' files.
 
-        `judge` names the stage whose result judges, "" where the recipe names what does.
+        `judge` names the stage whose result judges, "" where the recipe names what does; `environment` the class
+        whose instances judge answers that act in them, "" where none does.
         """
         if judge:
             because = "the recipe names no reward, so that a reward model is trained first"
             return (known("rewards", [f"{JUDGE} x 1"], because, "stages", origin="planner"),)
         listed = [f"{reward.name} x {reward.weight:g}" for reward in (*self.functions, *self.models)]
+        listed += [f"{environment} x 1"] * bool(environment)
         return (*self._of_functions(listed), *self._of_models())
 
     def _of_models(self) -> tuple[Decision, ...]:
@@ -149,7 +133,7 @@ def look_up_rewards(loaded: LoadedRecipe, report: Report) -> Rewards:
             report.add(_unusable(f"`{source.function}` judges twice", place, "listed again", "list it once"))
         elif reward:
             found.append(reward)
-    modules = _modules([reward.file for reward in found])
+    modules = modules_of([reward.file for reward in found], _TAKEN, "rewards")
     named = _named([replace(reward, module=modules[reward.file]) for reward in found])
     whole = len(found) + len(judges) == len(sources)
     return Rewards(tuple(named), {modules[file]: texts[file] for file in modules}, tuple(judges), whole)
@@ -170,18 +154,6 @@ def _judge(
     yield RewardModel(name, model, source.like, source.revision, 1.0 if source.weight is None else source.weight, place)
 
 
-def _modules(files: Sequence[str]) -> dict[str, str]:
-    """File -> a name that Python can import, each once, and none that the bundle's rewards.py has."""
-    found: dict[str, str] = {}
-    for file in dict.fromkeys(files):
-        stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in PurePosixPath(file).stem)
-        stem = f"_{stem}" if not stem or stem[0].isdigit() else stem
-        stem = f"{stem}_rewards" if iskeyword(stem) or stem in _TAKEN else stem
-        names = (stem, *(f"{stem}_{number}" for number in range(2, len(files) + 2)))
-        found[file] = next(name for name in names if name not in found.values())
-    return found
-
-
 def _named(rewards: Sequence[Reward]) -> Iterator[Reward]:
     """TRL adds up what is logged under one name, so that functions of one name get that of their file, too."""
     several = Counter(reward.function for reward in rewards)
@@ -197,36 +169,15 @@ def _reward(
     if not colon or not file.endswith(".py") or not function.isidentifier():
         report.add(_unusable(f"`{written}` names no function", place, "no Python file and name", _WAY))
         return None
-    tree = _parsed(loaded, file, place, texts, report)
+    tree = parsed(loaded, file, place, texts, _CODE, report)
     if tree is None:
         return None
-    found = next((node for node in reversed(tree.body) if function in _bound(node)), None)
-    problem = _problem(found, function, file) or _beside(tree, loaded.folder / file)
+    found = next((node for node in reversed(tree.body) if function in bound(node)), None)
+    problem = _problem(found, function, file) or beside(tree, loaded.folder / file)
     if problem or not isinstance(found, ast.FunctionDef):
         report.add(_unusable(problem[0], place, *problem[1:]))
         return None
-    return Reward(function, file, "", function, 1.0 if weight is None else weight, _reads(found), place)
-
-
-def _parsed(loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str], report: Report) -> ast.Module | None:
-    """The file as Python, which is not run; None with E0310."""
-    try:
-        texts[file] = texts.get(file) or read_lines(loaded.folder / file, _MOST_BYTES)
-        return ast.parse(texts[file], filename=file)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        report.add(_unusable(f"`{file}` cannot be read", place, reason, "paths are relative to the recipe's folder"))
-    except UnicodeDecodeError:
-        report.add(_unusable(f"`{file}` is not UTF-8", place, "named here", "save the file as UTF-8"))
-    except SyntaxError as error:
-        where = f"line {error.lineno}: {error.msg}"
-        report.add(_unusable(f"`{file}` is no Python of this version", place, where, "correct the file"))
-    except ValueError as error:
-        report.add(_unusable(f"`{file}` is no Python", place, str(error), "correct the file"))
-    except (RecursionError, MemoryError):
-        title, help = f"`{file}` cannot be read as Python", "split its longest expression into several"
-        report.add(_unusable(title, place, "an expression nests too deep", help))
-    return None
+    return Reward(function, file, "", function, 1.0 if weight is None else weight, reads_of(found, GIVEN), place)
 
 
 def _problem(found: ast.stmt | None, function: str, file: str) -> tuple[str, ...]:
@@ -240,65 +191,10 @@ def _problem(found: ast.stmt | None, function: str, file: str) -> tuple[str, ...
     arguments = found.args
     if arguments.posonlyargs or arguments.vararg:
         return f"`{function}` takes arguments by position", "each is given by its name", "remove `*` and `/`"
-    if not _reads(found).given:
+    if not reads_of(found, GIVEN).given:
         given = f"none of its parameters is one of {', '.join(GIVEN)}"
         return f"`{function}` does not look at answers", given, f"write `def {function}(completions, ...)`"
     return ()
-
-
-def _bound(node: ast.stmt) -> set[str]:
-    """The names that a statement at the top of a file gives a meaning."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    imported = {alias.asname or alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)}
-    stored = (part for part in ast.walk(node) if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load))
-    return imported | {part.id for part in stored}
-
-
-def _beside(tree: ast.Module, file: Path) -> tuple[str, ...]:
-    """The first import of a file beside this one, which the bundle would not have; empty where there is none."""
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [f"{'.' * node.level}{node.module or ''}"] if isinstance(node, ast.ImportFrom) else []
-        for name in names:
-            first = file.parent / name.split(".")[0]
-            if name.startswith(".") or first.with_suffix(".py").is_file() or any(first.glob("*.py")):
-                help = "write what it uses into the same file, or install it as a package"
-                return f"`{file.name}` imports `{name}`, a file beside it", "the bundle copies this file alone", help
-    return ()
-
-
-def _reads(function: ast.FunctionDef) -> Reads:
-    arguments = function.args
-    plain = [argument.arg for argument in arguments.args]
-    pairs = list(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
-    needed = plain[: len(plain) - len(arguments.defaults)]
-    needed += [argument.arg for argument, default in pairs if default is None]
-    optional = plain[len(plain) - len(arguments.defaults) :]
-    optional += [argument.arg for argument, default in pairs if default is not None]
-    rest = _taken_from(function, arguments.kwarg.arg) if arguments.kwarg else Reads((), (), (), all_columns=False)
-    named = dict.fromkeys((*needed, *optional, *rest.columns, *rest.optional))
-    return Reads(
-        GIVEN if rest.all_columns else tuple(name for name in named if name in GIVEN),
-        tuple(name for name in dict.fromkeys((*needed, *rest.columns)) if name not in GIVEN),
-        tuple(name for name in dict.fromkeys((*optional, *rest.optional)) if name not in GIVEN),
-        rest.all_columns,
-    )
-
-
-def _taken_from(function: ast.FunctionDef, kwargs: str) -> Reads:
-    """What is taken by `kwargs["answer"]`, by `kwargs.get("answer")`, or by any other use, which may be of all."""
-    columns, optional, known = [], [], 0
-    for node in ast.walk(function):
-        match node:
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))) if name == kwargs:
-                columns, known = [*columns, key], known + 1
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=[ast.Constant(value=str(key)), *_]
-            ) if name == kwargs:
-                optional, known = [*optional, key], known + 1
-    uses = sum(isinstance(node, ast.Name) and node.id == kwargs for node in ast.walk(function))
-    return Reads((), tuple(columns), tuple(optional), all_columns=uses > known)
 
 
 def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:
@@ -322,4 +218,4 @@ def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Di
 
 
 def _unusable(title: str, place: Place, label: str, help: str) -> Diagnostic:
-    return Diagnostic("E0310", title, (Label(place, label),), (help,))
+    return unusable(_CODE, title, place, label, help)

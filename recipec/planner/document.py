@@ -62,7 +62,9 @@ def _digest(parts: Any) -> str:
 
 
 _OF_MODELS = (f"{role}{part}" for role in NAMED_MODELS for part in ("", "_revision"))
-_NAMED = ("model", "stage", "rewards", "reward_files", "reward_models", "reward_revisions", "judge", *_OF_MODELS)
+_OF_TOOLS = ("tools", "environment", "tool_files")
+_OF_REWARDS = ("rewards", "reward_files", "reward_models", "reward_revisions", "judge")
+_NAMED = ("model", "stage", *_OF_REWARDS, *_OF_TOOLS, *_OF_MODELS)
 
 
 def _trains(decision: Decision) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.axes import METHODS, SECTIONS, Method, methods_of
-from recipec.axes.method import REWARDS
+from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import KL_CONTROL, TASK
 from recipec.recipe.document import Written
@@ -17,6 +17,8 @@ def missing_rewards(written: Written) -> Iterator[Diagnostic]:
     held = [row for row in able if written.has("data", row.section)] or able
     if not held or not all(row.earns for row in held) or not written.lacks("alignment", REWARDS):
         return
+    if written.has("alignment", ENVIRONMENT):
+        return  # whose `get_reward` may judge
     if written.asks_method == KL_CONTROL:
         return  # what it asks for is a judge that learns from pairs
     judges = [METHODS[row.judge] for row in held if row.judge]

@@ -360,7 +360,7 @@ def foreign_keys(written: Written) -> Iterator[Diagnostic]:
             yield foreign(key, value, methods, written.value("alignment", *key.split(".")), written.label(other, runs))
 
 
-_OWN_TABLES = {own.key.partition(".")[0] for row in METHODS.values() for own in row.own if "." in own.key}
+_OWN_TABLES = {own.key.partition(".")[0] for row in METHODS.values() for own in row.keys if "." in own.key}
 
 
 def own_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -375,7 +375,7 @@ def own_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def foreign(key: str, value: Any, methods: Sequence[Method], at: Place, other: Label) -> Diagnostic:
     """A key of [alignment] that none of the methods can set to its value; `other` is where the methods follow from."""
     for row in methods:
-        for own in row.own:
+        for own in row.keys:
             if own.key == key and own.values is None:
                 least = "at least" if own.closed else "more than"
                 limits = f"must be {least} {own.above:g} and at most {own.most:g} for {row.name}"
@@ -387,6 +387,6 @@ def foreign(key: str, value: Any, methods: Sequence[Method], at: Place, other: L
     tasks_here = {row.task for row in methods or owners}
     choices = [row.alignment for row in owners if row.alignment and row.task in tasks_here]
     help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"
-    namesakes = {own.key for row in methods for own in row.own if own.key.rpartition(".")[2] == key}
+    namesakes = {own.key for row in methods for own in row.keys if own.key.rpartition(".")[2] == key}
     help = f"set `alignment.{min(namesakes)}` of {methods[0].name}, or {help}" if namesakes else help
     return Diagnostic("E0401", title, (label, other), (help,))

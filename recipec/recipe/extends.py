@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 import recipec
 from recipec.axes import NAMED_MODELS
-from recipec.axes.method import REWARDS
+from recipec.axes.method import ACTED_IN, REWARDS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Located, parse
 from recipec.recipe.locate import KeyPath
@@ -289,6 +289,8 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
         _apply(data, "alignment", name, lambda value: _moved(value, {"name": move_if_path, "like": move_if_path}))
     rewards = {"function": lambda text: _moved_function(text, move), "model": move_if_path, "like": move_if_path}
     _apply(data, "alignment", REWARDS, lambda value: _moved(value, rewards))
+    for name in ACTED_IN:
+        _apply(data, "alignment", name, lambda value: _moved(value, {"": rewards["function"]}))
     return data
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from recipec.axes import METHODS, Own
 from recipec.axes.hyperparameters import TOOLS
-from recipec.axes.method import PRECOMPUTE, REWARDS
+from recipec.axes.method import ENVIRONMENT, PRECOMPUTE, REWARDS, TOOL_FUNCTIONS
 from recipec.recipe.foreign_words import WORDS
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
@@ -44,7 +44,7 @@ class Names(Struct, frozen=True):
 def _own() -> Iterator[tuple[str, Own]]:
     """Every hyperparameter of a method, with the name of the method."""
     for method in METHODS.values():
-        yield from ((method.name, own) for own in method.own)
+        yield from ((method.name, own) for own in method.keys)
 
 
 def _of_rows() -> Iterator[Names]:
@@ -158,6 +158,17 @@ NAMES = (
         typed="reward_functions reward_function reward_fn reward_func reward_model reward_models reward_model_path "
         "rm_path",
         note=', for example to "rewards.py:correct" or { model = "FOLDER" }',
+    ),
+    Names(
+        f"alignment.{ENVIRONMENT}",
+        "environment_factory",
+        typed="environment_class env_class environments vf_env_id verifiers gym_env multi_turn_rl multi_turn_scheduler",
+        note=', for example to "shop.py:Shop": a class with `reset`, tools and `get_reward`',
+    ),
+    Names(
+        f"alignment.{TOOL_FUNCTIONS}",
+        typed="tool_functions tool_config_path tool_list function_tools",
+        note=', for example to ["tools.py:search"]',
     ),
     Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora peft_type"),

@@ -15,7 +15,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 
-_OWN = [own for row in METHODS.values() for own in row.own]
+_OWN = [own for row in METHODS.values() for own in row.keys if own.argument]
 # Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
 DECIDED_ARGUMENTS: dict[str, str] = {
     "learning_rate": "train.learning_rate",
@@ -195,7 +195,7 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
 
 def _home(written: Written, path: KeyPath, name: str) -> str:
     """The key for a keyword that each method has for itself, of the first that has one; "" where none has."""
-    own = (own for row in _rows(written, path) for own in row.own if own.argument == name)
+    own = (own for row in _rows(written, path) for own in row.keys if own.argument == name)
     return next((f"alignment.{found.key}" for found in own), "")
 
 

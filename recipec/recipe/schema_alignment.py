@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, create_model, model_validator
 
 from recipec.axes import METHODS, NAMED_MODELS, Own
-from recipec.axes.method import PRECOMPUTE, REWARDS
+from recipec.axes.method import ENVIRONMENT, PRECOMPUTE, REWARDS, TOOL_FUNCTIONS
 from recipec.axes.tasks import KL_CONTROLS, NO_ALIGNMENT
 from recipec.recipe.fields import AUTO, Line, OneOrMany, Revision, Section, key, one_of, required, table
 
@@ -21,7 +21,7 @@ def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
 
     "generation.temperature" is a key of the table `generation`.
     """
-    rows = [(method.alignment or method.name, own) for method in METHODS.values() for own in method.own]
+    rows = [(method.alignment or method.name, own) for method in METHODS.values() for own in method.keys]
     names = dict.fromkeys(own.key for _, own in rows)
     found = {name: _own_key([(method, own) for method, own in rows if own.key == name]) for name in names}
     yield from ((name, value) for name, value in found.items() if "." not in name)
@@ -207,7 +207,28 @@ Alignment = create_model(
                 "that "
                 "generate answers",
             ),
-        )
+        ),
+        ENVIRONMENT: (
+            Line | None,
+            key(
+                "Environment",
+                "A Python file and a class in it, as FILE:CLASS, that answers act in: `reset` begins an episode for "
+                "each answer, its other public methods are the tools that the model calls, and `get_reward` judges.",
+                "shop.py:Shop",
+                absent="none; answers are of one turn",
+            ),
+        ),
+        TOOL_FUNCTIONS: (
+            Annotated[list[Line], OneOrMany, Field(min_length=1, max_length=32)] | None,
+            key(
+                "Tools",
+                "Python functions that the model may call while it writes an answer, each as FILE:NAME. They keep no "
+                "state between calls; for tools with a state set `environment`.",
+                "tools.py:search",
+                ["tools.py:search", "tools.py:calculate"],
+                absent="none; answers are of one turn",
+            ),
+        ),
     },
     **dict(_own_keys()),
     **{

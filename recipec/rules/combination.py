@@ -65,6 +65,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     experts: int
     model_type: str  # as config.json says
     has_class: bool  # transformers has the class of the method's result for that type
+    acts: bool  # answers call tools and go on with their results
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
     eval_every: float
     save_every: float
@@ -161,6 +162,7 @@ PLAIN: Mapping[str, Any] = {
     "experts": 0,
     "model_type": "llama",
     "has_class": True,
+    "acts": False,
     "cuts_groups": False,
     "eval_every": 0.05,
     "save_every": 0.05,

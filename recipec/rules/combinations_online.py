@@ -56,6 +56,16 @@ ONLINE = (
         lambda f: f.method.generates and f.method.has_teacher and f.moe,
     ),
     BadCombination(
+        "BAD-055",
+        "tools where ranks share the weights",
+        "each rank writes on for as many rounds as its own answers call tools; a rank that is done no longer takes "
+        "part in gathering the weights, and the others wait for it until the run is stopped",
+        "TRL 1.16 trainer/grpo_trainer.py (_tool_call_loop calls _generate_single_turn, which gathers the weights, a "
+        "number of times that depends on the rank's own answers)",
+        'set `train.strategy = "ddp"` or `"zero2"`, which keep the weights whole on every rank',
+        lambda f: f.acts and f.strategy.shards_weights,
+    ),
+    BadCombination(
         "BAD-160",
         "vLLM beside a base that is quantized",
         "vLLM cannot take 8-bit layers, and of a 4-bit base it would write with a merge that is quantized anew, which "
@@ -90,5 +100,13 @@ ONLINE = (
         "vLLM 0.30 (its wheels need CUDA)",
         'set `alignment.generation.engine = "transformers"`, which is the default',
         lambda f: f.copied and f.gpu_is_cpu,
+    ),
+    BadCombination(
+        "BAD-164",
+        "vLLM beside tools",
+        "results of tools make answers longer than what train.py reserves, and the two were not run together",
+        "TRL 1.16 trainer/grpo_trainer.py (_tool_call_loop: max_model_len)",
+        'set `alignment.generation.engine = "transformers"`',
+        lambda f: f.copied and f.acts,
     ),
 )

@@ -15,7 +15,7 @@ _OF_ROWS = ("trained_tokens",)  # not where the model writes the answers that it
 def metrics_of(method: Method) -> frozenset[str]:
     """The metrics that tell how a training with this method goes."""
     own = () if method.earns else _OF_LOSSES if method.generates else (*_OF_LOSSES, *_OF_ROWS)
-    return frozenset((*_OF_ALL, *own, method.judged_by, *method.metrics))
+    return frozenset((*_OF_ALL, *own, method.judged_by, *method.metrics, *method.acts_metrics))
 
 
 METRICS = frozenset().union(*map(metrics_of, METHODS.values()))

@@ -145,6 +145,20 @@ def _lambda_of_answers(max_new_tokens: int) -> Choice:
     return Choice(1.0, because, accepts=(0.9, 1.0))
 
 
+MOST_ROUNDS = 4  # turns with a call that the scripts of Search-R1 (arXiv 2503.09516, 2025) allow an answer at most
+
+
+def _rounds_of_results(max_new_tokens: int, result_tokens: int) -> Choice:
+    """As many as leave the model half of its tokens; more than fit at all are warned about."""
+    half = max_new_tokens // (2 * result_tokens)
+    most = max(1, (max_new_tokens - 1) // result_tokens)
+    if half >= MOST_ROUNDS:
+        because = f"their results leave more than half of {max_new_tokens} tokens to what the model writes"
+        return Choice(MOST_ROUNDS, because, accepts=(1, max(most, MOST_ROUNDS)))
+    because = f"more results of {result_tokens} tokens would fill over half of an answer of {max_new_tokens}"
+    return Choice(max(1, half), because, accepts=(1, most))
+
+
 FORMULAS = {  # Own.formula
     "weight of unwanted": _weight_of_unwanted,
     "weight of wanted": _weight_of_wanted,
@@ -152,12 +166,14 @@ FORMULAS = {  # Own.formula
     "answers of variant": _answers_of_variant,
     "updates of variant": _updates_of_variant,
     "lambda of answers": _lambda_of_answers,
+    "rounds of results": _rounds_of_results,
 }
 
 
-def own_rules(stage: str) -> list[Rule]:
-    """The rules of a method's own hyperparameters, in the order of its row."""
-    return [_OWN[own.id] for own in METHODS[stage].own]
+def own_rules(stage: str, *, acts: bool) -> list[Rule]:
+    """The rules of a method's own hyperparameters, in the order of its row; `acts` with those of tools."""
+    row = METHODS[stage]
+    return [_OWN[own.id] for own in (row.keys if acts else row.own)]
 
 
 def _own_rule(own: Own) -> Rule:
@@ -177,6 +193,6 @@ def _own_rule(own: Own) -> Rule:
 # A formula that READ_BY_FORMULAS does not have is refused with its row before any rule is asked (E0801).
 _OWN = {
     own.id: _own_rule(own)
-    for own in {own.id: own for method in METHODS.values() for own in method.own}.values()
+    for own in {own.id: own for method in METHODS.values() for own in method.keys}.values()
     if not own.formula or own.formula in FORMULAS
 }

@@ -113,8 +113,8 @@ def _method(row: Method) -> str:
         f"- Logs: {_names(row.metrics)}",
         f"- Sources: {row.source}",
     ]
-    reasons = {own.id: own.because or "decided from the data" for own in row.own}
-    own = [f"- `alignment.{own.key}`: {reasons[own.id]} (`recipec explain {own.id}`)" for own in row.own]
+    reasons = {own.id: own.because or "decided from the data" for own in row.keys}
+    own = [f"- `alignment.{own.key}`: {reasons[own.id]} (`recipec explain {own.id}`)" for own in row.keys]
     tables = [_table(row, field, key) for field, key in _HYPERPARAMETERS.items() if getattr(row, field)]
     return "\n".join([f"# {row.name}: {row.title}", "", f"It learns {row.learns}.", "", *lines, *own, "", *tables])
 

@@ -196,11 +196,11 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-041",
-        "Tools and environments that the model acts in while it learns",
-        "TRL 1.16, trainer/grpo_trainer.py (tools, environment_factory, rollout_func)",
-        "answers are of one turn; a tool that blocks would block every process, and TRL has no time limit for it",
-        "let a reward function run what the answer says, with a time limit of its own",
-        words=("environment_factory", "environments", "rollout_func", "max_tool_calling_iterations", "multi_turn_rl"),
+        "Rollouts that a function of yours writes, and several environments in one training",
+        "TRL 1.16, trainer/grpo_trainer.py (rollout_func, a dict as environment_factory)",
+        "a rollout function brings tokens of its own, whose number, memory and time no plan has",
+        "write the turns as one class in `alignment.environment`, whose `reset` reads what kind of task a row is",
+        words=("rollout_func", "rollout_function", "environment_factories", "multi_environment"),
     ),
     Unbuilt(
         "NOT-042",

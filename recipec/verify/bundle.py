@@ -85,6 +85,11 @@ class BundleStage(Struct, frozen=True, dict=True):
         return GENERATORS[self.decisions.get("generator", TRANSFORMERS.name)]
 
     @property
+    def acts(self) -> bool:
+        """Whether the model calls tools while it learns."""
+        return "tools" in self.decisions
+
+    @property
     def variant(self) -> LoraVariant:
         """What is done otherwise than in plain LoRA."""
         return LORA_VARIANTS[self.decisions.get("lora_variant", STANDARD.name)]

@@ -98,6 +98,10 @@ class DecidedForm(Struct, kw_only=True):
     total_steps: Whole
     track_project: str | None = None
     tracker: str | list[str]
+    result_tokens: Counted = 1
+    schema_tokens: Whole = 0
+    tool_rounds: Counted = 1
+    tools: list[str] = []
     trainable_params: Whole
     updates: Counted = 1
     weight_decay: float

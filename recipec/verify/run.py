@@ -219,6 +219,10 @@ def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) ->
     history = log_history(folder)
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
     check_steps(stage, history, launch.rate(stage), report)
+    if stage.acts:
+        report.add(
+            f"{stage.name}: calls of tools are answered", call_problems(history), "tools/call_frequency is above 0"
+        )
     unlogged = sorted(stage.watched - {name for entry in history for name in entry})
     problems = [f"{name} is not logged" for name in unlogged]
     report.add(f"{stage.name}: what the plan says to watch is logged", problems, ", ".join(sorted(stage.watched)))
@@ -327,6 +331,12 @@ def loss_problems(history: list[dict[str, Any]]) -> list[str]:
     if not {"loss", "eval_loss"} <= {name for name, _, _ in values}:
         return ["no checkpoint with a log of losses and evaluations"]
     return [f"{name} is {value} at step {step}" for name, value, step in values if not math.isfinite(value)]
+
+
+def call_problems(history: list[dict[str, Any]]) -> list[str]:
+    """Calls that the trainer did not find in the answers: no tool was run, and no result was read."""
+    found = [entry["tools/call_frequency"] for entry in history if "tools/call_frequency" in entry]
+    return [] if any(found) else ["no call of a tool was found in an answer: look at tools.py and the chat template"]
 
 
 def guessing_problems(history: list[dict[str, Any]], vocabulary: int) -> list[str]:

@@ -10,26 +10,20 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from recipec.axes import BASES
 from recipec.axes.attention import ATTENTIONS, SDPA
-from recipec.axes.strategies import TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
-from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.answers import answers, calls, generator, rewards
+from recipec.verify.bundle import BundleStage
 from recipec.verify.report import Substituted
+from recipec.verify.situation import Applied, Situation
 from recipec.verify.sizes import (
-    LEARN_FROM_REWARDS,
-    LEARN_GENERATIONS,
-    RUN_STEPS,
     batch_of,
-    group_of,
     learning_values,
-    most_accumulated,
-    steps_to_learn,
-    whole_generations,
 )
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
 
@@ -37,66 +31,6 @@ PACKED_ROWS = 19  # fewer may not fill a sequence
 SMALL_BATCH = 4  # below it, two batches' rows are learned: so few may all be of one kind
 OWN_TEMPLATE = "model"  # the decision `template` of a stage that uses the chat template of its model
 MAX_PACKED_TOKENS = 256
-MOST_WRITTEN = 16  # tokens of an answer here
-# Toy rewards are learned from once and alone: at these rates a second pass is clipped.
-ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
-
-
-class Situation(Struct, frozen=True):
-    """A bundle, and what it will be run with."""
-
-    bundle: Bundle
-    ranks: int
-    learns: bool
-    model: str  # what the stand-in is
-    data: str  # what the rows are
-    hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the hub -> local file
-    outside: Mapping[str, str] = field(default_factory=dict)  # path of a source -> where it is read here
-    shape: Architecture | None = None  # the stand-in's; None where the model is used as it is
-
-    def given(self, argument: str) -> list[Any]:
-        """The values of a trainer argument over the stages, without None."""
-        values = [stage.arguments.get(argument) for stage in self.bundle.stages]
-        return [value for value in values if value is not None]
-
-    def chosen(self, name: str) -> list[Any]:
-        """What the plan chose, for every stage."""
-        return [stage.choice[name] for stage in self.bundle.stages]
-
-    @property
-    def as_planned(self) -> bool:
-        """Whether ranks and batches are the plan's, so that the launch script is started without being told any."""
-        return max(self.chosen("world_size")) == self.ranks and _accumulation(self) is None
-
-    @property
-    def fsdp(self) -> bool:
-        """Whether a stage shards with PyTorch's FSDP."""
-        return any(stage.spreads.engine == TORCH_FSDP for stage in self.bundle.stages)
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps of one training here."""
-        if not self.learns:
-            return RUN_STEPS
-        return max(map(self._steps_of, self.bundle.stages))
-
-    def _steps_of(self, stage: BundleStage) -> int:
-        if not stage.method.earns:
-            return steps_to_learn(stage, self.bundle.stages)
-        return max(LEARN_FROM_REWARDS, whole_generations(stage, 1) * LEARN_GENERATIONS)
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether the recipe itself is for a CPU."""
-        return self.bundle.last.decisions["gpu"] == "cpu"
-
-
-class Applied(Struct, frozen=True):
-    """How a row applies to a bundle."""
-
-    planned: str
-    used: str
-    patches: Mapping[str, Any] = field(default_factory=dict)  # names and values for the shim
 
 
 class Row(Struct, frozen=True):
@@ -272,56 +206,11 @@ def _loader(given: Situation) -> Applied | None:
 
 
 def _accumulation(given: Situation) -> Applied | None:
-    planned, most = max(given.chosen("gradient_accumulation")), most_accumulated(given.bundle)
-    if planned <= most:
+    if not given.most_accumulated:
         return None
-    limit = {"gradient_accumulation_steps": most}
-    return Applied(f"accumulation {planned}", str(most), {"limits": limit, "deepspeed-limits": limit})
-
-
-def _answers(given: Situation) -> Applied | None:
-    """Short answers; as many to a prompt as a small batch can hold in whole groups."""
-    stages = [stage for stage in given.bundle.stages if stage.method.generates]
-    if not stages:
-        return None
-    own = {f"{stage.folder}train.py": _generation(given, stage) for stage in stages}
-    planned = [
-        f"{stage.decisions.get('per_prompt', 1)} of {stage.decisions['max_new_tokens']} tokens" for stage in stages
-    ]
-    used = [
-        f"{values.get('num_generations', 1)} of {values['max_completion_length']} tokens" for values in own.values()
-    ]
-    return Applied(", ".join(planned), ", ".join(used), {"script-arguments": own})
-
-
-def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
-    """A generation is learned from by as many steps as planned, of the batch here."""
-    written = {"max_completion_length": min(stage.decisions["max_new_tokens"], MOST_WRITTEN)}
-    if not stage.method.earns:
-        return written  # one answer for each prompt, learned from in one step
-    batch = batch_of(given.bundle, stage, given.ranks)
-    micro = stage.choice["micro_batch_size"] * min(given.ranks, stage.choice["world_size"])
-    updates, group = stage.decisions["updates"], group_of(given.bundle, stage, given.ranks)
-    found = {"num_generations": group, "steps_per_generation": batch // micro * updates}
-    return found | written | (ONE_PASS if stage.method.has_value_head else {})
-
-
-def _generator(given: Situation) -> Applied | None:
-    copied = {stage.written_by.title for stage in given.bundle.stages if stage.written_by.own_copy}
-    if not copied:
-        return None
-    used = "transformers, with a copy of the model that gets its weights as planned"
-    return Applied(f"answers of {', '.join(copied)}", used, {"vllm": True})
-
-
-def _rewards(given: Situation) -> Applied | None:
-    """A model of chance earns nothing from real ones."""
-    stages = [stage for stage in given.bundle.stages if stage.method.earns]
-    if not stages or not given.learns:
-        return None
-    planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
-    toy = "the share of an answer's tokens whose embedding begins with a positive number"
-    return Applied(planned, toy, dict.fromkeys(("toy-rewards", "toy-rloo-rewards", "toy-scores"), True))
+    limit = {"gradient_accumulation_steps": given.most_accumulated}
+    planned = f"accumulation {max(given.chosen('gradient_accumulation'))}"
+    return Applied(planned, str(given.most_accumulated), {"limits": limit, "deepspeed-limits": limit})
 
 
 def _packed_length(given: Situation) -> Applied | None:
@@ -366,11 +255,12 @@ TABLE = (
     Row("compiler", "inductor's kernels", _compiler),
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
-    Row("answers", "how long answers get, and how many are compared", _answers),
+    Row("answers", "how long answers get, and how many are compared", answers),
     Row(
-        "generation", "that vLLM runs beside the training, how fast it writes, and that its memory suffices", _generator
+        "generation", "that vLLM runs beside the training, how fast it writes, and that its memory suffices", generator
     ),
-    Row("rewards", "that the model earns the rewards of the recipe", _rewards),
+    Row("tool calls", "that the model calls tools itself, and what real rows begin", calls),
+    Row("rewards", "that the model earns the rewards of the recipe", rewards),
     Row("packed length", "memory and speed at the planned length", _packed_length),
     Row("tracker", "that the tracker receives the run", _tracker),
 )

@@ -72,6 +72,7 @@ SHAPES = {
     "simpo": {"tf32"},
     "reward": {"tf32", "chat_template_path"},
     "grpo": {"tf32", "epsilon", "epsilon_high"},
+    "tools": {"tf32", "epsilon", "epsilon_high", "max_tool_calling_iterations"},
     "rloo": {"tf32"},
     "ppo": {"tf32"},
     "distill": {"tf32", "assistant_only_loss"},

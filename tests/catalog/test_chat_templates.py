@@ -6,6 +6,7 @@ from datetime import date
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2.exceptions import TemplateError
@@ -54,6 +55,40 @@ def test_what_ends_an_answer_stands_behind_it_or_the_catalog_says_that_nothing_d
     asked, said = {"role": "user", "content": "asked"}, {"role": "assistant", "content": "said"}
     written = compile_template(text).render(messages=[asked, said], bos_token="<s>", eos_token="</s>")
     assert written.rstrip().endswith("said") is templates()[name].unended
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("name", IN_TRL)
+def test_whose_calls_the_trainer_reads_is_as_the_catalog_says(name: str) -> None:
+    """What GRPOTrainer asks of a template with tools; a tokenizer of bytes renders and cuts as any other."""
+    from trl import chat_template_utils as trl
+
+    tokenizer = tokenizer_of_bytes()
+    tokenizer.chat_template = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
+    able = trl.supports_tool_calling(tokenizer)
+    try:
+        able = able and bool(trl.add_response_schema(tokenizer))
+        able = able and (trl.is_chat_template_prefix_preserving(tokenizer) or bool(training_text(tokenizer)))
+    except ValueError:
+        able = False
+    assert templates()[name].tools is able
+
+
+def training_text(tokenizer: Any) -> str | None:
+    from trl.chat_template_utils import get_training_chat_template
+
+    return get_training_chat_template(tokenizer)
+
+
+def tokenizer_of_bytes() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(alphabet)}, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|im_end|>", bos_token="<s>", pad_token="<pad>")
 
 
 def takes(text: str, turns: list[dict[str, str]]) -> bool:

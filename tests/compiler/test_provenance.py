@@ -21,7 +21,7 @@ from recipec.render.artifact import Rendered
 from recipec.rules import RULES
 from recipec.rules.core import Decision
 
-OWN = [own for method in METHODS.values() for own in method.own]
+OWN = [own for method in METHODS.values() for own in method.keys]
 OWN_KEYS = sorted({own.key for own in OWN})  # every process of a test run has them in the same order
 # Recipe key -> values to flip it to; the first that a base does not have yet and may have is taken.
 FLIPS: dict[str, tuple[Any, ...]] = {

@@ -23,6 +23,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
     "grpo": [("grpo", "lora", "none", "single", "none")],
+    "tools": [("grpo", "lora", "none", "single", "none")],
     "rloo": [("rloo", "lora", "none", "single", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
     "mixture": [("sft", "lora", "none", "single", "none")],

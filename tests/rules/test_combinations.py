@@ -111,10 +111,12 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"method": "on-policy-distill", "moe": True},
         [{"moe": False}, {"method": "grpo"}, {"method": "distill"}],
     ),
+    "BAD-055": ({"acts": True, "method": "grpo", "strategy": "zero3"}, [{"strategy": "zero2"}, {"acts": False}]),
     "BAD-160": (VLLM | {"adaptation": "qlora"}, [{"adaptation": "lora"}, {"method": "grpo"}]),
     "BAD-161": (VLLM | {"strategy": "zero3"}, [{"strategy": "zero2"}, {"adaptation": "full"}, {"method": "grpo"}]),
     "BAD-162": (VLLM | {"variant": "dora"}, [{"variant": "rslora"}, {"method": "grpo"}]),
     "BAD-163": (VLLM | {"gpu_is_cpu": True}, [{"gpu_is_cpu": False}, {"method": "grpo"}]),
+    "BAD-164": (VLLM | {"acts": True}, [{"acts": False}, {"method": "grpo"}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],

@@ -99,6 +99,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "steps": (1, 8),
     "global_batch_size": (32,),
     "max_new_tokens": (256, 2_048),
+    "result_tokens": (48, 128, 700),
     "passes": (0.1, 1.99, 2.0, 10),
     "ranks": (1, 8),
     "every": (0, 1, 2),
@@ -206,13 +207,13 @@ def test_every_parameter_of_every_rule_is_in_the_vocabulary():
 
 
 def test_a_decision_is_decided_by_one_rule():
-    own = {own.id for method in METHODS.values() for own in method.own}  # methods share names; one of them runs
+    own = {own.id for method in METHODS.values() for own in method.keys}  # methods share names; one of them runs
     decided = [rule.decides for rule in RULES.values() if rule.id not in own]
     assert len(decided) == len(set(decided))
 
 
 def test_a_key_overrides_one_decision():
-    own = {own.id for method in METHODS.values() for own in method.own}  # methods share keys; one of them runs
+    own = {own.id for method in METHODS.values() for own in method.keys}  # methods share keys; one of them runs
     keys = [rule.key for rule in RULES.values() if rule.key and rule.id not in own]
     twice = {key for key in keys if keys.count(key) > 1}
     assert not twice

@@ -33,7 +33,7 @@ def of_hyperparameters(row: str, method: Method) -> Iterator[str]:
         yield from _of_table(row, method, table)
     yield from _of_adapters(row, method)
     yield from _of_same(row, method)
-    for own in method.own:
+    for own in method.keys:
         yield from _of_own(row, own)
         yield from not_changeable(own, row)
         yield from _of_changes(row, method, own)
@@ -93,7 +93,7 @@ def _of_adapters(row: str, method: Method) -> Iterator[str]:
 
 def _of_same(row: str, method: Method) -> Iterator[str]:
     """Two hyperparameters share neither id, name, key nor argument."""
-    for one, other in combinations(method.own, 2):
+    for one, other in combinations(method.keys, 2):
         for field in ("id", "name", "key", "argument"):
             if getattr(one, field) == getattr(other, field):
                 yield f"{row}: own has {one.id} and {other.id} with the same {field}, `{getattr(one, field)}`"
@@ -135,7 +135,7 @@ def _of_formula(row: str, method: Method, own: Own) -> Iterator[str]:
     """What decides a hyperparameter is there, and what it reads is decided before."""
     if own.formula:
         yield from unknown(row, f"{own.id} formula", [own.formula], READ_BY_FORMULAS, "the formulas")
-    before = [other.name for other in method.own[: method.own.index(own)]]
+    before = [other.name for other in method.keys[: method.keys.index(own)]]
     for name in READ_BY_FORMULAS.get(own.formula, ()):
         if name not in before:
             yield f"{row}: the formula `{own.formula}` of {own.id} reads `{name}`, which own does not have before it"
@@ -154,7 +154,7 @@ def of_all_own() -> Iterator[str]:
     first: dict[str, tuple[Method, Own]] = {}
     keys: dict[str, tuple[Method, Own]] = {}
     for method in METHODS.values():
-        for own in method.own:
+        for own in method.keys:
             holder, known = keys.setdefault(own.key, (method, own))
             if (known.values is None) != (own.values is None):
                 pair = f"methods `{holder.name}` and `{method.name}` share the key `{own.key}`"

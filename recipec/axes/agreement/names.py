@@ -11,7 +11,7 @@ MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
         *("alignment", "new_head", "generator", "judge", "packs_because", "least_micro_batch_because"),
         *("adaptations_because", "preferred_because", "precomputes"),
     ),
-    "Own": ("formula", "because"),
+    "Own": ("argument", "formula", "because"),
     "Adaptation": ("config", "table", "own_key", "above", "rate_because"),
     "Base": ("not_on_cpu",),
     "LoraVariant": ("rate_because",),

@@ -118,6 +118,8 @@ CONTINUE_PRETRAIN = Method(
         ),
     ),
     own=(),
+    acts=(),
+    acts_metrics=(),
     metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),
     proof=("loss_halves",),
 )

@@ -171,6 +171,8 @@ CPO = Method(
             "mean over their tokens, as in TRL's CPOTrainer. That 0.05 to 2 is accepted is recipec's choice.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         *("nll_loss", "rewards/margins", "rewards/accuracies", "rewards/chosen", "rewards/rejected"),
         *("logps/chosen", "logps/rejected"),

@@ -243,6 +243,8 @@ DISTILL = Method(
             "teacher's, are a reason for some.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy"),
     proof=("divergence_falls",),
 )

@@ -166,6 +166,8 @@ DPO = Method(
             "of the pinned TRL has fifteen. The curve of the original starts at ln 2, so a wrong start is easy to see.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=("rewards/margins", "rewards/accuracies", "rewards/chosen", "logps/chosen", "entropy"),
     proof=("starts_as_reference", "loss_halves", "margins_rise"),
 )

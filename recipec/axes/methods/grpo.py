@@ -152,6 +152,66 @@ ENGINE = Own(
     "and writes the answers with them.",
 )
 
+RESULT_TOKENS = Own(
+    id="RL-007",
+    name="result_tokens",
+    key="generation.result_tokens",
+    argument="",
+    of_trainer=False,
+    elsewhere={"typed": ("max_tool_response_length", "max_obs_length", "tool_response_tokens", "result_tokens")},
+    title="Tokens of a tool result",
+    description="Longest result of one tool call, in tokens of about 4 characters; longer results are cut. They are "
+    "part of `max_new_tokens`, and no token of a result is trained.",
+    formula="",
+    value=128,
+    because="a result of a few lines; four of them are as long as the shortest usual answer, so longer ones need a "
+    "higher `alignment.generation.max_new_tokens`",
+    source="recipec's choice; the scripts of Search-R1 (arXiv 2503.09516, 2025) cut a result at 500 tokens",
+    accepts=(16, 2048),
+    above=8,
+    closed=True,
+    whole=True,
+    most=32_768,
+    values=None,
+    changes={},
+    watch="completions/clipped_ratio, tools/call_frequency: answers go on after a call; if most end with one, their "
+    "results found no room: raise `alignment.generation.max_new_tokens`",
+    page="Tokens of a tool result: how long the text may be that a tool gives back to the model.\n\n"
+    "It is 128. What a tool returns becomes part of the answer's tokens, is read again by every later turn and is "
+    "never trained. A result that does not fit into `alignment.generation.max_new_tokens` is dropped by TRL: the "
+    "answer then ends with the call, and no log says so. The bundle therefore cuts a result at 4 characters for each "
+    "of these tokens, and marks the cut. The plan takes so many tokens for each call, and for what `reset` says.",
+)
+TOOL_ROUNDS = Own(
+    id="RL-008",
+    name="tool_rounds",
+    key="generation.tool_rounds",
+    argument="max_tool_calling_iterations",
+    of_trainer=False,
+    elsewhere={"typed": ("max_turns", "max_assistant_turns", "max_tool_calls", "tool_rounds")},
+    title="Rounds of tool calls",
+    description="How many times an answer may call tools and go on with their results; an answer ends after the last.",
+    formula="rounds of results",
+    value=4,
+    because="",
+    source="Search-R1 (arXiv 2503.09516, 2025; its scripts allow up to 4 turns); TRL 1.16 trainer/grpo_config.py "
+    "(max_tool_calling_iterations), whose default is no limit",
+    accepts=None,
+    above=1,
+    closed=True,
+    whole=True,
+    most=256,
+    values=None,
+    changes={},
+    watch="tools/call_frequency, tools/failure_frequency: calls per answer stay below the limit; if they reach it "
+    "and the reward stays level, raise `alignment.generation.tool_rounds`",
+    page="Rounds of tool calls: after how many of them an answer ends.\n\n"
+    "It is 4, and less where results of `alignment.generation.result_tokens` would fill more than half of "
+    "`alignment.generation.max_new_tokens`: the other half is what the model writes itself. TRL has no limit of its "
+    "own: a model that calls tools for ever ends when its tokens are used up. All answers of a generation wait for "
+    "those that still call. Each round reads every answer again from its first token, so that time grows with it.",
+)
+
 GRPO = Method(
     name="grpo",
     title="group relative policy optimization",
@@ -327,6 +387,8 @@ GRPO = Method(
             "Checkpoints are saved between generations alone: a resumed run would lose the answers that wait.",
         ),
     ),
+    acts=(RESULT_TOKENS, TOOL_ROUNDS),
+    acts_metrics=("tools/call_frequency", "tools/failure_frequency"),
     metrics=(
         *("reward", "reward_std", "frac_reward_zero_std", "entropy"),
         *("completions/clipped_ratio", "completions/mean_length", "eval_reward", "kl"),

@@ -249,6 +249,8 @@ KTO = Method(
             "undesirable answers that the recipe sets.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         "rewards/chosen",
         "rewards/rejected",

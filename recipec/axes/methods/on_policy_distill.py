@@ -202,6 +202,8 @@ ON_POLICY_DISTILL = Method(
         ),
     ),
     own=(BETA, MAX_NEW_TOKENS, TEMPERATURE),
+    acts=(),
+    acts_metrics=(),
     metrics=("entropy", "completions/clipped_ratio", "completions/mean_length"),
     proof=("divergence_falls",),
 )

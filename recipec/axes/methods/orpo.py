@@ -134,6 +134,8 @@ ORPO = Method(
             "two answers further apart.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         *("nll_loss", "log_odds_ratio", "log_odds_chosen", "rewards/margins", "rewards/accuracies"),
         *("logps/chosen", "logps/rejected"),

@@ -310,6 +310,8 @@ PPO = Method(
         VALUE_WEIGHT,
         ENDING,
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         *("reward", "reward_std", "kl", "kl_weight", "entropy", "clip_fraction", "approx_kl", "policy_loss"),
         *("value_loss", "distinct_2", "completions/clipped_ratio", "completions/mean_length", "eval_reward"),

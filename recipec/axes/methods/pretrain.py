@@ -114,6 +114,8 @@ PRETRAIN = Method(
     lora_alpha_most=0,
     lora_dropout=(),
     own=(),
+    acts=(),
+    acts_metrics=(),
     metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),
     proof=("loss_halves",),
 )

@@ -162,6 +162,8 @@ REWARD = Method(
             "the spread of a group and needs none. 0 switches the term off.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         *("accuracy", "margin", "mean_reward", "min_reward", "max_reward"),
         *("eval_accuracy", "eval_margin", "eval_mean_reward"),

@@ -169,6 +169,8 @@ RLOO = Method(
         ),
     ),
     own=(BETA, PER_PROMPT, MAX_NEW_TOKENS, TEMPERATURE, UPDATES),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         *("reward", "reward_std", "frac_reward_zero_std", "entropy"),
         *("completions/clipped_ratio", "completions/mean_length", "eval_reward", "kl"),

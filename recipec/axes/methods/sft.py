@@ -187,6 +187,8 @@ SFT = Method(
         Default(0.05, "usual start against overfitting", "docs/rule-books/001.md, Step 3; Anti-pattern 1", (0.0, 0.3)),
     ),
     own=(),
+    acts=(),
+    acts_metrics=(),
     metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),
     proof=("loss_halves",),
 )

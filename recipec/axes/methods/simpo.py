@@ -179,6 +179,8 @@ SIMPO = Method(
             "With another beta, set both.",
         ),
     ),
+    acts=(),
+    acts_metrics=(),
     metrics=(
         *("rewards/margins", "rewards/accuracies", "rewards/chosen", "rewards/rejected"),
         *("logps/chosen", "logps/rejected"),

@@ -50,6 +50,7 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
     takes_template: bool  # its configuration class reads a chat template from a file
     part: Callable[[StageJob], Part]  # what only it brings to train.py
     files: Callable[[StageJob], list[Artifact]]  # that only it brings beside train.py
+    played: Callable[[StageJob], Measure] | None = None  # in place of `measure` where the model acts with tools
     taught: str  # the template for rows.py of what a row of its trainer teaches
     measure: Measure
 
@@ -57,6 +58,10 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
     def library_order(self) -> bool:
         """Whether rows come in the order of the library's sampler."""
         return self.trainer is None or self.trainer.library_order
+
+    def measure_of(self, stage: StageJob) -> Measure:
+        """How evaluate.py judges the models of a stage."""
+        return self.played(stage) if stage.acts and self.played else self.measure
 
 
 def nothing(stage: StageJob) -> Part:

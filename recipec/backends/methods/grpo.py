@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.axes.variants import VARIANTS, Variant
+from recipec.backends.acting import played
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import MethodBackend
 from recipec.backends.methods.online import MEASURE, generation_arguments, reward_artifacts, rewards_part
@@ -56,4 +57,5 @@ BACKEND = MethodBackend(
     files=reward_artifacts,
     taught="rows/taught/prompts.py.j2",
     measure=MEASURE,
+    played=played,
 )

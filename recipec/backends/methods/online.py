@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.backends.acting import acting_arguments, acting_artifacts, acting_part, has_rewards
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.generators import generator_arguments, generator_files, generator_part
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure
 from recipec.backends.models import below_root, bundle_root, code, in_bundle, is_below_root
 from recipec.backends.parts import Import, Part, joined, lines
+from recipec.backends.wrapped import CLAMP, REWARDS, SECONDS, copy_artifact
 from recipec.facts.rewards import JUDGE as NAME
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg
 from recipec.render.traced import Raw
 
 JUDGE = "judge"  # the file of the bundle that runs a reward model
-REWARDS = "rewards"  # the file of the bundle that has the functions as they are trained with
-FUNCTIONS = "functions"  # the folder with copies of the user's files
-SECONDS = 60  # that one call may take before the run stops: our decision
-CLAMP = 100.0  # our decision; one reward of 1e30 makes the gradient of its batch 0, without a word (TRL 1.16, run)
 
 
 def generation_arguments(stage: StageJob) -> Iterator[Arg]:
@@ -33,7 +31,9 @@ def generation_arguments(stage: StageJob) -> Iterator[Arg]:
     yield Arg("num_iterations", 1, stage.ids("updates"))
     yield from drawing_arguments(stage)
     yield from generator_arguments(stage)
-    yield Arg("reward_weights", Raw("WEIGHTS"), stage.ids("rewards"))
+    if has_rewards(stage):
+        yield Arg("reward_weights", Raw("WEIGHTS"), stage.ids("rewards"))
+    yield from acting_arguments(stage)
 
 
 def drawing_arguments(stage: StageJob) -> Iterator[Arg]:
@@ -54,37 +54,33 @@ _CHECK = 'check_rewards(rows["train"], config.generation_batch_size // config.nu
 
 def rewards_part(stage: StageJob) -> Part:
     """The functions that judge, tried on the first rows before a model is loaded."""
+    if not has_rewards(stage):
+        return acting_part(stage)
     ids = stage.ids("rewards")
     names = (*["JUDGE"] * (stage.judge is not None), "REWARDS", "WEIGHTS", "check_rewards")
     needed = stage.ids("global_batch_size", "per_prompt", "updates")
-    rewards = Part(
+    judging = Part(
         own_imports=tuple(Import(REWARDS, name, ids) for name in names),
         before_trainer=lines((*ids, *needed), _CHECK),
         arguments=(Arg("reward_funcs", Raw("REWARDS"), ids),),
     )
-    return joined((rewards, generator_part(stage)))
+    return joined((judging, acting_part(stage), generator_part(stage)))
 
 
 def reward_artifacts(stage: StageJob) -> list[Artifact]:
-    """rewards.py, the user's files beside it, what runs a reward model, and what writes the answers."""
+    """rewards.py, the user's files beside it, what runs a reward model, and what writes answers and acts."""
+    if not has_rewards(stage):
+        return [*acting_artifacts(stage), *generator_files(stage)]
     rewards, ids = stage.job.facts.rewards, stage.ids("rewards")
     file_of = {reward.module: reward.file for reward in rewards.functions}
-    copies = [
-        Artifact(
-            f"{stage.folder}{FUNCTIONS}/{module}.py",
-            ids,
-            "trl/given.py.j2",
-            {"given": Raw(text)},
-            copy_of=file_of[module],
-        )
-        for module, text in rewards.files.items()
-    ]
+    copies = [copy_artifact(stage, name, text, file_of[name], ids) for name, text in rewards.files.items()]
     judge = [Artifact(f"{stage.folder}{JUDGE}.py", ids, "trl/judge.py.j2", _names_of_judge(stage))] * _has_judge(stage)
     return [
         Artifact(f"{stage.folder}{REWARDS}.py", ids, "trl/rewards.py.j2", _names(stage)),
         *copies,
         *judge,
         *generator_files(stage),
+        *acting_artifacts(stage),
     ]
 
 

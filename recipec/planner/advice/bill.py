@@ -43,8 +43,9 @@ def bill(
     written = chosen.time.terms.get("generation", 0.0)
     if written:
         answers = value["global_batch_size"] // value.get("answer_passes", 1)
-        judged = bool(facts.rewards.functions)
-        yield whole_run.generation(steps * written, answers, value["max_new_tokens"], functions=judged)
+        unknown = ["reward functions"] * bool(facts.rewards.functions or facts.acting.judges)
+        unknown += ["tools"] * ("tools" in value)
+        yield whole_run.generation(steps * written, answers, value["max_new_tokens"], unknown)
     yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, look.in_training.seconds)
     saves = saves_in(value["eval_every"], value["save_every"], steps)

@@ -50,6 +50,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "model.init_from": ("continues",),
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
+    **dict.fromkeys(("alignment.environment", "alignment.tools"), ("acts",)),
 }
 _WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
 _OF_LAYOUTS = ("strategy", "offload", "recompute_every", "activation_offload", "micro_batch", "tensor", "context")

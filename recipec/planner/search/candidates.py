@@ -106,7 +106,7 @@ def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     if value["packing"].value:
         return replace(work, example_tokens=_example_tokens(work, value))
     usual = value["tokens_per_example"].value + work.written_tokens  # answers are as long as they may be
-    usual += work.lora.virtual_tokens if work.lora else 0
+    usual += work.shown_tokens + (work.lora.virtual_tokens if work.lora else 0)
     return replace(work, seq_len_tokens=min(work.seq_len_tokens, usual))
 
 

@@ -59,12 +59,24 @@ class Context(Struct, frozen=True):
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
     fits_with: bool = False  # whether nothing fits with fewer
 
+    @property
+    def acts(self) -> bool:
+        """Whether the model calls tools while it learns."""
+        return bool(METHODS[self.stage.name].acts) and self.facts.acting.acts
+
+    def _rewards(self) -> tuple[Decision, ...]:
+        """What judges the answers."""
+        environment = self.facts.acting.judges if self.acts else ""
+        return self.facts.rewards.decisions(self.stage.judge, environment)
+
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
         ledger = Ledger(self.wishes)
         others = [self.facts.others[role].decisions.values() for role in METHODS[self.stage.name].named_models]
-        rewards = self.facts.rewards.decisions(self.stage.judge) if METHODS[self.stage.name].earns else ()
-        given = (*self.facts.decisions.values(), *chain(*others), *rewards, *self.data.decisions.values(), *self.goals)
+        rewards = self._rewards() if METHODS[self.stage.name].earns else ()
+        acting = self.facts.acting.decisions() if self.acts else ()
+        of_models = (*chain(*others), *rewards, *acting)
+        given = (*self.facts.decisions.values(), *of_models, *self.data.decisions.values(), *self.goals)
         for fact in given:
             ledger.record(fact)
         names = next(decision.value for decision in self.goals if decision.id == "stages")
@@ -94,7 +106,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.before_rows(ADAPTATIONS[adaptation]):
         ledger.decide(rule)
-    for rule in preference.own_rules(context.stage.name):
+    for rule in preference.own_rules(context.stage.name, acts=context.acts):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
         whole_groups(ledger)

@@ -20,6 +20,14 @@ def _judges(value: Mapping[str, Any], facts: Facts) -> tuple[Architecture, ...]:
     return (*trained, *(judge.model.architecture for judge in facts.rewards.models))
 
 
+_BESIDE_ROWS = ("max_new_tokens", "virtual_tokens")  # tokens of a sequence that its row does not have
+
+
+def shown_tokens(value: Mapping[str, Any]) -> int:
+    """Tokens of a prompt beside its row: descriptions of tools, and what the reset of an environment says."""
+    return value.get("schema_tokens", 0) + (value["result_tokens"] if "environment" in value else 0)
+
+
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
@@ -27,12 +35,15 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
     return Workload(
         objective=value["stage"],
         own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
-        seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0) + value.get("virtual_tokens", 0),
+        seq_len_tokens=value["max_length"] + shown_tokens(value) + sum(value.get(part, 0) for part in _BESIDE_ROWS),
         lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
         judges=_judges(value, facts) if method.earns else (),
         head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
+        shown_tokens=shown_tokens(value),
+        rounds=value.get("tool_rounds", 0),
+        result_tokens=value.get("result_tokens", 0),
         updates=value.get("updates", 1),
         answer_passes=value.get("answer_passes", 1),
         padded=not value["packing"],

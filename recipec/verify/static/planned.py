@@ -35,6 +35,7 @@ _WHERE_WRITTEN = {  # of the methods that have such an argument
     "packing_strategy": "packing_strategy",
     "max_completion_length": "max_new_tokens",
     "num_generations": "per_prompt",
+    "max_tool_calling_iterations": "tool_rounds",
     "temperature": "temperature",
     "gae_lambda": "gae_lambda",
     "clip_range": "clip_range",

@@ -8,6 +8,7 @@ from collections import defaultdict
 
 from cpu_stand_in import (
     accelerate_fsdp,
+    acting,
     attention,
     deepspeed_config,
     devices,
@@ -25,6 +26,7 @@ from cpu_stand_in.imports import AfterImport, Refused
 PATCHES = {
     **training_arguments.PATCHES,
     **accelerate_fsdp.PATCHES,
+    **acting.PATCHES,
     **attention.PATCHES,
     **deepspeed_config.PATCHES,
     **devices.PATCHES,

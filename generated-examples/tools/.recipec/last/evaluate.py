@@ -1,0 +1,343 @@
+"""Evaluate tools before and after training: the rewards of the same prompts, played with the same tools.
+
+    python evaluate.py before     the model that training starts from
+    python evaluate.py after      the trained model, and what changed
+    python evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
+
+Writes outputs/evaluation/grpo/before.json, after.json and merged.json. With --quick it reads 32 rows
+and writes into the folder quick below that.
+Rewards are means over the prompts, of one greedy answer to each, played with the tools of the training.
+What was measured on the same rows, model and script is not measured again.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from accelerate import PartialState
+from datasets import Dataset, load_dataset
+from peft import AutoPeftModelForCausalLM
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from trl.chat_template_utils import (
+    add_response_schema,
+    get_training_chat_template,
+    is_chat_template_prefix_preserving,
+    parse_response,
+)
+
+from rows import encode, opening, told
+from tools import Shop, tools_of
+
+BUNDLE = Path(__file__).resolve().parent
+BASE = "Qwen/Qwen3-1.7B"
+TRAINED = BUNDLE / "outputs" / "grpo"
+FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
+MERGED = TRAINED / "merged"
+WHENS = ("before", "after", "merged")
+ROWS = BUNDLE / "data" / "grpo" / "test.jsonl"
+RESULTS = BUNDLE / "outputs" / "evaluation" / "grpo"
+MAX_ROWS = 128
+QUICK_ROWS = 32
+MAX_LENGTH = 128
+TOKENS_AT_ONCE = 4096  # of a batch, with its padding
+SAMPLES = 5
+NEW_TOKENS = 384
+ANSWERS_AT_ONCE = 16  # questions in a batch: the keys and values of each are in memory
+# A merge rounds each weight once more, which moves a loss by thousandths at most.
+MERGE_MAY_COST = 0.01  # nats per token
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("when", choices=WHENS)
+    parser.add_argument("--quick", action="store_true", help="a first look: few rows")
+    args = parser.parse_args()
+    results, most = (RESULTS / "quick", QUICK_ROWS) if args.quick else (RESULTS, MAX_ROWS)
+    known: dict[str, dict] = {}
+    behind: list[Path] = []  # the files that tell this model and this comparison from others
+    for when in WHENS[: WHENS.index(args.when) + 1]:
+        behind += marker(when)
+        question, file = digest(*behind), results / f"{when}.json"
+        known[when] = earlier(file, question)
+        behind += [file] * bool(known[when])
+    if known[args.when]:
+        print(f"{file} is up to date and not measured again.")
+    else:
+        model, tokenizer = load(when)
+        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = rows.select(range(min(most, len(rows))))
+        metrics = measure(model, tokenizer, rows)
+        samples = show(model, tokenizer, rows)
+        known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
+        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        results.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+    compare({when: result["metrics"] for when, result in known.items() if result}, when)
+
+
+def marker(when: str) -> list[Path]:
+    """The file that says which model it is; none for the one that training starts from."""
+    if when == "before":
+        return []
+    if not FINISHED.is_file():
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
+    if when == "after":
+        return [FINISHED]
+    merged = MERGED / "finished.json"
+    if not merged.is_file() or merged.read_text() != FINISHED.read_text():
+        raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
+    return [merged]
+
+
+def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
+    """Print what is known side by side; stop where a merge has lost what was trained."""
+    for name in dict.fromkeys(name for of in metrics.values() for name in of):
+        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+        print(f"{name}: {', '.join(values)}")
+    if when != "merged":
+        return
+    after, merged = (metrics.get(then, {}).get("prompt_loss") for then in WHENS[1:])
+    if after is None or merged is None:
+        print("The merged model is not compared: run `evaluate.py after`.")
+        return
+    if merged - after > MERGE_MAY_COST:
+        raise SystemExit(
+            f"The merge adds {merged - after:.4f} to prompt_loss, and at most {MERGE_MAY_COST} is tolerated. "
+            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+        )
+
+
+def digest(*more: Path) -> str:
+    """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    files = (
+        ROWS,
+        Path(__file__),
+        Path(__file__).with_name("rows.py"),
+        Path(__file__).with_name("tools.py"),
+        *sorted(Path(__file__).with_name("functions").glob("*.py")),
+        *more,
+    )
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def earlier(file: Path, question: str) -> dict:
+    """What was found before; empty if nothing was, or on other rows, or of another model."""
+    result = json.loads(file.read_text()) if file.is_file() else {}
+    if result and result.get("digest") != question:
+        print(f"{file} is not used: of other rows, another model or another version of this script")
+        return {}
+    return result
+
+
+def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model before or after training or merged, and its tokenizer with the chat template of the training."""
+    source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
+    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
+    model = loader.from_pretrained(
+        source,
+        dtype=torch.bfloat16,
+        device_map={"": PartialState().device},
+        attn_implementation="sdpa",
+    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    return model.eval(), tokenizer
+
+
+ROUNDS = 4  # of tool calls in an answer
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+    """The mean reward of a greedy answer to each prompt, played with the tools, and how they were called.
+
+    prompt_loss: nats per token of the prompts, which a merge must not change. mean_length: tokens written.
+    cut_share: answers that do not end, or still call in the last round. calls: of tools, for each answer.
+    failed_calls: the share of them that a tool refused.
+    """
+    found = []
+    groups = [range(len(rows))[start : start + ANSWERS_AT_ONCE] for start in range(0, len(rows), ANSWERS_AT_ONCE)]
+    for places in groups:
+        found += zip(places, played(model, tokenizer, rows.select(places)), strict=True)
+    found = [answer for _, answer in found]
+    loss, tokens = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
+    names = found[0]["rewards"].keys()
+    earned = {name: [answer["rewards"][name] for answer in found] for name in names}
+    means = {name: fmean([value for value in values if value is not None] or [0.0]) for name, values in earned.items()}
+    calls = sum(answer["calls"] for answer in found)
+    return {
+        **{f"reward_{name}": mean for name, mean in means.items()},
+        "mean_reward": sum(means.values()),
+        "prompt_loss": loss / tokens,
+        "mean_length": fmean(answer["tokens"] for answer in found),
+        "cut_share": fmean(answer["cut"] for answer in found),
+        "calls": calls / len(found),
+        "failed_calls": sum(answer["failed"] for answer in found) / max(1, calls),
+    }
+
+
+def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict]:
+    """An answer to each row: its messages, how it ended, how tools were called, and what it earned."""
+    episodes = [Shop() for _ in rows]
+    talks = [begun(row, episode.reset(**row)) for row, episode in zip(rows, episodes, strict=True)]
+    offered = [tools_of(episode) for episode in episodes]
+    counts = answer_with_tools(model, tokenizer, rows, talks, offered)
+    messages = [talk[len(row["prompt"]) :] for talk, row in zip(talks, rows, strict=True)]
+    earned = [{"Shop": episode.get_reward()} for episode in episodes]
+    found = zip(counts, messages, earned, strict=True)
+    return [counted | {"messages": said, "rewards": rewards} for counted, said, rewards in found]
+
+
+def answer_with_tools(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    talks: list[list[dict]],
+    offered: list[list[Callable]],
+) -> list[dict]:
+    """Write every answer behind its talk, turn by turn with the results of calls; count tokens and calls."""
+    add_response_schema(tokenizer)  # by which calls are found in what the model writes
+    whole = is_chat_template_prefix_preserving(tokenizer)
+    template = tokenizer.chat_template if whole else get_training_chat_template(tokenizer)
+    counts = [{"tokens": 0, "cut": False, "calls": 0, "failed": 0} for _ in talks]
+    going, starts = [*range(len(talks))], {}
+    for turn in range(ROUNDS + 1):
+        asked = [shown(tokenizer, template, talks[place], offered[place], rows[place]) for place in going]
+        for place, question, tokens in zip(going, asked, answers(model, tokenizer, asked), strict=True):
+            talks[place].append(parse_response(tokenizer, tokens, prefix=question, tools=offered[place]))
+            start = starts.setdefault(place, len(question))
+            counts[place]["tokens"] += len(tokens)
+            counts[place]["cut"] = len(question) - start + len(tokens) >= NEW_TOKENS  # results count, too
+        going = [place for place in going if talks[place][-1].get("tool_calls") and not counts[place]["cut"]]
+        for place in going:
+            if turn == ROUNDS:
+                counts[place]["cut"] = True
+            else:
+                call_tools(talks[place], offered[place], counts[place])
+        if not going:
+            break
+    return counts
+
+
+def call_tools(talk: list[dict], tools: list[Callable], counted: dict) -> None:
+    """Put the results of the calls in the last message behind it."""
+    for call in talk[-1]["tool_calls"]:
+        result, failed = called(call, tools)
+        talk.append({"role": "tool", "name": call["function"]["name"], "content": result})
+        counted["calls"] += 1
+        counted["failed"] += failed
+
+
+def begun(row: dict, observed: str | None) -> list[dict]:
+    """The prompt, with what reset says behind its last message, as the trainer has it."""
+    *before, last = row["prompt"]
+    return [*before, {**last, "content": last["content"] + (observed or "")}]
+
+
+def shown(
+    tokenizer: PreTrainedTokenizerBase, template: str, talk: list[dict], tools: list[Callable], row: dict
+) -> list[int]:
+    """All that was said as tokens, with the tools, ready for what comes next."""
+    asked = {"add_generation_prompt": True, "return_dict": True, "chat_template": template}
+    return tokenizer.apply_chat_template(talk, tools=tools, **asked, **told(row))["input_ids"]
+
+
+def called(call: dict, tools: list[Callable]) -> tuple[str, bool]:
+    """What the trainer tells the model of a call, and whether it failed."""
+    name = call["function"]["name"]
+    tool = next((tool for tool in tools if tool.__name__ == name), None)
+    if tool is None:
+        return str({"error": f"Tool {name} not found."}), True
+    try:
+        return tool(**call["function"]["arguments"]), False
+    except Exception as error:
+        return str({"error": str(error)}), True
+
+
+def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
+    """Of each sequence, given as tokens and marks of the learned ones: their summed loss, and how many they are."""
+    cut = [(tokens[:MAX_LENGTH], learned[:MAX_LENGTH]) for tokens, learned in encoded]
+    found = []
+    for places in batches([tokens for tokens, _ in cut]):
+        logits, labels, counts = learned_logits(model, [cut[place] for place in places])
+        parts = token_losses(logits, labels).split(counts)
+        found += [(place, part.sum().item(), len(part)) for place, part in zip(places, parts, strict=True)]
+    return [(loss, tokens) for _, loss, tokens in sorted(found)]
+
+
+def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The loss of every token, of 512 at a time: in fp32 the logits of each take a few MiB."""
+    parts = zip(logits.split(512), labels.split(512), strict=True)
+    return torch.cat([torch.nn.functional.cross_entropy(some.float(), of, reduction="none") for some, of in parts])
+
+
+def learned_logits(
+    model: PreTrainedModel, batch: list[tuple[list[int], list[int]]]
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """The logits that foretell the learned tokens of a batch, these tokens, and how many each sequence has."""
+    ids = padded([tokens for tokens, _ in batch]).to(model.device)
+    present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
+    learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
+    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
+    return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
+
+
+def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
+    """The places of sequences of like length, the longest first, as many as fit into TOKENS_AT_ONCE; one at least."""
+    batch: list[int] = []
+    for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
+        if batch and (len(batch) + 1) * len(sequences[batch[0]]) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
+    tensors = [torch.tensor(numbers) for numbers in sequences]
+    return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
+
+
+@torch.no_grad()
+def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict]:
+    """The first prompts, played: every message behind the prompt, calls and results among them."""
+    first = rows.select(range(min(SAMPLES, len(rows))))
+    questions = [tokenizer.decode(opening(row, tokenizer)) for row in first]
+    found = []
+    for start in range(0, len(first), ANSWERS_AT_ONCE):
+        found += played(model, tokenizer, first.select(range(start, min(start + ANSWERS_AT_ONCE, len(first)))))
+    return [{"question": asked, "answer": answer["messages"]} for asked, answer in zip(questions, found, strict=True)]
+
+
+def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:
+    """What the model says to each question, up to the token that ends it."""
+    ids = padded(questions, side="left").to(model.device)
+    present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    if tokenizer.eos_token_id not in (None, *stops):
+        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
+    output = model.generate(
+        ids,
+        attention_mask=present,
+        max_new_tokens=NEW_TOKENS,
+        do_sample=False,
+        eos_token_id=stops or None,
+        pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
+    )
+    said = output[:, ids.shape[1] :].tolist()
+    ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
+    return [answer[:end] for answer, end in zip(said, ends, strict=True)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# tools (grpo): data, baseline, training and evaluation on this node. Arguments go to training.
+#   bash launch/local.sh --max-steps 20
+set -euo pipefail
+QUICK="" # with --max-steps, which Python also takes cut short (--max, --m), a few rows are evaluated
+[[ " $*" != *" --m"* ]] || QUICK=--quick
+
+BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
+export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
+export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
+
+python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
+  echo "This run is planned for 1 x a100-80gb, and PyTorch sees no GPU." >&2
+  echo "Check the driver, and whether this build of torch is for the GPU." >&2
+  exit 1
+}
+python "$BUNDLE/prepare_data.py"
+python "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/train.py" "$@"
+python "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -1,0 +1,161 @@
+"""Group relative policy optimization of Qwen/Qwen3-1.7B for tools: a LoRA adapter, 3,744 of 4,000 rows.
+
+A first look (data, baseline, a short training, evaluation), then the whole training:
+
+    bash launch/local.sh --max-steps 20
+    bash launch/local.sh
+
+Compiled by recipec 0.1.0 from tools.toml. Edit freely: `recipec build` keeps your edits.
+Why is line N as it is?  recipec why train.py:N
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
+
+import torch
+from datasets import load_dataset
+from peft import LoraConfig
+from trl import GRPOConfig, GRPOTrainer
+
+from preflight import (
+    RunGuard,
+    check_devices,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
+from tools import Shop, check_shown, check_tools
+
+BUNDLE = Path(__file__).resolve().parent
+MODEL = "Qwen/Qwen3-1.7B"
+DATA = BUNDLE / "data" / "grpo"
+PLAN = "82862780bae7f311-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+EVAL_ROWS = 128  # evaluated on the way: always the same ones
+PREDICTED_PEAK_GIB = 58.3
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
+    parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "grpo")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
+    return parser.parse_args()
+
+
+def training_config(args: argparse.Namespace) -> GRPOConfig:
+    return GRPOConfig(
+        output_dir=str(args.output_dir),
+        seed=42,
+        num_train_epochs=1,
+        max_steps=args.max_steps,
+        per_device_train_batch_size=16,
+        gradient_accumulation_steps=8,  # reaches the global batch of 128 answers on 1 data-parallel rank
+        per_device_eval_batch_size=32,
+        learning_rate=1e-5,
+        lr_scheduler_type="cosine",
+        warmup_steps=0.03,  # below 1: a share of all steps
+        optim="adamw_torch_fused",
+        adam_beta1=0.9,
+        adam_beta2=0.999,
+        adam_epsilon=1e-8,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        bf16=True,
+        tf32=True,
+        activation_checkpointing=False,
+        loss_type="dapo",  # each token has the same weight, truncated answers are masked
+        importance_sampling_level="token",
+        scale_rewards="group",
+        epsilon=0.2,  # acts from 2 updates of a generation on; with 1 the ratio of probabilities is 1
+        epsilon_high=0.28,
+        mask_truncated_completions=True,
+        cast_lm_head_to_fp32=False,
+        beta=0.0,
+        num_generations=8,
+        num_generations_eval=1,  # one answer to each held-out prompt
+        steps_per_generation=8,  # micro steps that share the answers of a generation
+        num_iterations=1,
+        max_completion_length=384,
+        temperature=1.0,
+        top_p=1.0,  # answers are drawn from the probabilities that are learned: no filter, no penalty
+        top_k=0,
+        repetition_penalty=1.0,
+        chat_template_kwargs={"enable_thinking": False},
+        shuffle_dataset=True,
+        max_tool_calling_iterations=4,
+        disable_dropout=True,
+        eval_strategy="steps",
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_on_start=True,  # the baseline, and proof that evaluation fits
+        save_strategy="steps",
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
+        save_total_limit=3,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_reward",
+        greater_is_better=True,
+        logging_steps=10,
+        logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
+        report_to="tensorboard",
+        run_name="tools",
+        dataloader_num_workers=8,
+        dataloader_pin_memory=True,
+        dataloader_prefetch_factor=2,
+        dataloader_persistent_workers=False,
+        model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
+    )
+
+
+def lora_config() -> LoraConfig:
+    return LoraConfig(
+        r=16,
+        lora_alpha=32,
+        lora_dropout=0.0,
+        target_modules="all-linear",
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
+
+
+def main() -> None:
+    args = parse_args()
+    check_devices()
+    run = this_run(PLAN, args.max_steps, DATA)
+    lock_folder(args.output_dir)
+    if is_finished(args.output_dir, args.resume, run):
+        return
+    check_disk(args.output_dir)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
+    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    config = training_config(args)
+    check_tools(rows["train"], config.generation_batch_size // config.num_generations, DATA / "train.jsonl")
+    trainer = GRPOTrainer(
+        model=MODEL,
+        args=config,
+        train_dataset=rows["train"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
+        peft_config=lora_config(),
+        environment_factory=Shop,
+    )
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
+    guard = RunGuard(trainer, run, anew=args.resume == "none")
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
+    guard.counted = check_rows(trainer, DATA / "report.json")
+    check_shown(trainer)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model()
+    guard.finish()
+    peak_gib = torch.accelerator.max_memory_allocated() / 2**30
+    rank = trainer.args.process_index
+    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Merge the adapter of stage grpo into its base: one model that loads without PEFT.
+
+    python merge_adapter.py
+
+The sum of base and adapter is rounded to bfloat16; `evaluate.py merged` tells what that changes.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+OUTPUT = Path(__file__).resolve().parent / "outputs" / "grpo"
+MERGED = OUTPUT / "merged"
+PROBE = "What is merged must answer as base and adapter do together."
+MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
+
+
+def main() -> None:
+    result, marker = OUTPUT / "finished.json", MERGED / "finished.json"  # of the result, and of what was merged
+    if not result.is_file():
+        raise SystemExit(f"{OUTPUT} holds no finished result. Run train.py first.")
+    if marker.is_file() and marker.read_text() == result.read_text():
+        print(f"{MERGED} is up to date and not merged again.")
+        return
+    marker.unlink(missing_ok=True)
+    model = AutoPeftModelForCausalLM.from_pretrained(
+        OUTPUT,
+        dtype=torch.bfloat16,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
+    tokens = tokenizer(PROBE, return_tensors="pt").input_ids
+    before = logits(model, tokens)
+    merged = model.merge_and_unload()
+    apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
+    if not apart <= MOST_APART:
+        raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")
+    merged.save_pretrained(MERGED)
+    tokenizer.save_pretrained(MERGED)
+    shutil.copy(result, marker)  # last
+    print(f"The adapter is merged into {MERGED}. The logits are {apart:.2%} off those of base and adapter.")
+
+
+def logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=tokens).logits.float()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Substitutions of answers that a model writes itself: how long, by what, acting in what, and judged by what."""
+
+from __future__ import annotations
+
+from recipec.verify.bundle import BundleStage
+from recipec.verify.situation import Applied, Situation
+from recipec.verify.sizes import batch_of, group_of
+
+MOST_WRITTEN = 16  # tokens of an answer here
+MOST_ACTED = 192  # of one that calls a tool, with the call and its result: 16 in each turn are the model's
+# Toy rewards are learned from once and alone: at these rates a second pass is clipped.
+ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
+
+
+def answers(given: Situation) -> Applied | None:
+    """Short answers; as many to a prompt as a small batch can hold in whole groups."""
+    stages = [stage for stage in given.bundle.stages if stage.method.generates]
+    if not stages:
+        return None
+    own = {f"{stage.folder}train.py": _generation(given, stage) for stage in stages}
+    planned = [
+        f"{stage.decisions.get('per_prompt', 1)} of {stage.decisions['max_new_tokens']} tokens" for stage in stages
+    ]
+    used = [
+        f"{values.get('num_generations', 1)} of {values['max_completion_length']} tokens" for values in own.values()
+    ]
+    return Applied(", ".join(planned), ", ".join(used), {"script-arguments": own})
+
+
+def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
+    """A generation is learned from by as many steps as planned, of the batch here."""
+    most = MOST_ACTED if stage.acts else MOST_WRITTEN
+    written = {"max_completion_length": min(stage.decisions["max_new_tokens"], most)}
+    if not stage.method.earns:
+        return written  # one answer for each prompt, learned from in one step
+    batch = batch_of(given.bundle, stage, given.ranks)
+    micro = stage.choice["micro_batch_size"] * min(given.ranks, stage.choice["world_size"])
+    updates, group = stage.decisions["updates"], group_of(given.bundle, stage, given.ranks)
+    found = {"num_generations": group, "steps_per_generation": batch // micro * updates}
+    return found | written | (ONE_PASS if stage.method.has_value_head else {})
+
+
+def generator(given: Situation) -> Applied | None:
+    """What writes with a copy of the weights needs a GPU."""
+    copied = {stage.written_by.title for stage in given.bundle.stages if stage.written_by.own_copy}
+    if not copied:
+        return None
+    used = "transformers, with a copy of the model that gets its weights as planned"
+    return Applied(f"answers of {', '.join(copied)}", used, {"vllm": True})
+
+
+def calls(given: Situation) -> Applied | None:
+    """A model of chance calls no tool; rows of chance need not begin an episode."""
+    stages = [stage for stage in given.bundle.stages if stage.acts]
+    if not stages:
+        return None
+    planned = ", ".join(name for stage in stages for name in stage.decisions["tools"])
+    used = "the first tool, called with made-up arguments in every second answer, in episodes that may begin empty"
+    return Applied(f"calls of {planned}", used, {"scripted-calls": True, "toy-episodes": True})
+
+
+def rewards(given: Situation) -> Applied | None:
+    """A model of chance earns nothing from real ones."""
+    stages = [stage for stage in given.bundle.stages if stage.method.earns]
+    if not stages or not given.learns:
+        return None
+    planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
+    toy = "the share of an answer's tokens whose embedding begins with a positive number"
+    return Applied(planned, toy, dict.fromkeys(("toy-rewards", "toy-rloo-rewards", "toy-scores"), True))
