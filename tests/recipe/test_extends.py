@@ -96,6 +96,9 @@ def test_inherited_data_is_found_from_the_recipes_folder(tmp_path: Path, written
     assert [source.path for source in loaded.recipe.data.train] == [seen]
 
 
+LISTS = ("adapters",)  # of tables
+
+
 def _paths(table: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Every key with an example that is a path, and that example."""
     for name, field in keys_of(table).items():
@@ -107,12 +110,13 @@ def _paths(table: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
 
 @pytest.mark.parametrize(("path", "example"), [*_paths()])
 def test_every_path_of_an_extended_recipe_is_found_from_the_recipe(path: KeyPath, example: str) -> None:
+    steps = [step for name in path for step in ((name, 0) if name in LISTS else (name,))]
     data: Any = example
-    for name in reversed(path):
-        data = {name: data}
+    for step in reversed(steps):
+        data = [data] if step == 0 else {step: data}
     moved: Any = rebased(data, Path("/work/team"), Path("/work/mine"))
-    for name in path:
-        moved = moved[name]
+    for step in steps:
+        moved = moved[step]
     assert moved == f"../team/{example.removeprefix('./')}"
 
 

@@ -18,6 +18,7 @@ from recipec.verify.sandbox import SHIM
 from recipec.verify.sizes import RESUME_CHECKPOINT, RESUME_DEATH, RESUME_STEPS, batch_of, resuming_patches
 from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, substitutions
 
+EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 SMALL = next(model for model in models() if model.name == "Qwen/Qwen2.5-0.5B").architecture
 ALWAYS = {"model", "data", "steps"}
 ON_A_GPU = {"device", "memory"}
@@ -59,6 +60,11 @@ CASES = {
     "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),
     "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
     "answers and rewards": (situation("grpo", learns=True), GRPO),
+    "answers by vLLM": (situation("grpo-vllm", learns=True), GRPO | {"generation"}),
+    "tools": (
+        situation("grpo", learns=True, bundle=read_bundle(EXAMPLES / "tools")),
+        GRPO | {"tool calls", "accumulation"},
+    ),
 }
 
 
