@@ -41,7 +41,15 @@ class Experts(Struct, frozen=True):
     bias: bool = False  # on expert projections and router
     balanced: bool = True  # a loss can keep the load of the experts balanced
     norms: int = 0  # over the hidden size, beside those of a layer without experts
-    router: str = ""  # a linear module with scales before and behind it; empty: a parameter of its own
+    router: str = ""  # a linear module; empty: a parameter of its own
+    router_scales: bool = False  # with scales before and behind it
+    all_run: bool = False  # every expert computes every token, weighted by the router or by 0
+    every: int = 1  # every n-th layer has experts, the others a plain MLP
+
+    @property
+    def computed(self) -> int:
+        """How many experts compute a token."""
+        return self.count if self.all_run else self.per_token
 
 
 class WholeAttention(Struct, frozen=True):
@@ -67,6 +75,8 @@ class Architecture(Struct, frozen=True):
     max_position: int
     decoder_layer: str
     sliding_window: int | None = None  # tokens; None where it is off
+    chunked: bool = False  # the window is a chunk of the sequence: its tokens see none before it
+    scale_places: int = 0  # layers without a window scale queries by their place in the row: by steps of so many tokens
     full_attention_every: int = 0  # with a window or a mixer: every n-th layer has none; 0: all layers have it
     attention_at: tuple[int, ...] = ()  # the layers with attention, where they are not one in every so many
     whole: WholeAttention | None = None  # of the layers without a window, where they differ in more than that
@@ -75,7 +85,7 @@ class Architecture(Struct, frozen=True):
     output_bias: bool = False  # on the attention's output projection
     mlp_bias: bool = False
     norm_bias: bool = False  # LayerNorm instead of RMSNorm
-    qk_norm: str | None = None  # "head": one weight per head dimension; "full": one per query or key feature
+    qk_norm: str | None = None  # one weight per "head" dimension; in "full" per query or key feature; "unit": none
     attention_sinks: bool = False  # one learned logit per head
     attention_gate: bool = False  # the query projection also gives a gate for attention's output
     shares_values: bool = False  # one projection gives keys and values
@@ -230,7 +240,7 @@ class Architecture(Struct, frozen=True):
     @property
     def sparse_layers(self) -> int:
         """Layers with experts where the model has any; all layers of a dense model."""
-        return self.num_layers - (self.moe.dense_layers if self.moe else 0)
+        return self.num_layers // self.moe.every - self.moe.dense_layers if self.moe else self.num_layers
 
     @property
     def layer_params(self) -> int:
@@ -258,6 +268,11 @@ class Architecture(Struct, frozen=True):
         return self._total(self._common_params + self._experts_params(self.moe.per_token if self.moe else 0))
 
     @property
+    def computed_params(self) -> int:
+        """Parameters that compute one token, embeddings included: those of all experts where all run."""
+        return self._total(self._common_params + self._experts_params(self.moe.computed if self.moe else 0))
+
+    @property
     def _common_params(self) -> int:
         return self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=False)
 
@@ -268,7 +283,7 @@ class Architecture(Struct, frozen=True):
     @property
     def _attention_params(self) -> int:
         biases = sum(self._qkv_widths) * self.attention_bias + self.hidden_size * self.output_bias
-        norms = {None: 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
+        norms = {None: 0, "unit": 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
         return _weights(self._attention_shapes()) + biases + norms + self.num_heads * self.attention_sinks
 
     @property
@@ -291,7 +306,7 @@ class Architecture(Struct, frozen=True):
             return 0
         router = self.moe.count * (self.hidden_size + self.moe.bias)
         if self.moe.router:  # its weight is one of the linear modules; its scales, of what it takes and of each expert
-            router = self.hidden_size + self.moe.count
+            router = (self.hidden_size + self.moe.count) * self.moe.router_scales
         router += self.moe.norms * self._norm_params
         one = sum((inputs + self.moe.bias) * outputs for _, _, inputs, outputs in self.expert_shapes())
         return router + counted * one

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from recipec.catalog.architecture import Modules
 from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution, StateSpace
-from recipec.catalog.type_row import Key, MixerType, ModelType, MoeType, Number, WholeType
+from recipec.catalog.type_row import ChunkType, Key, MixerType, ModelType, MoeType, Number, WholeType
 
 _BIAS = Key("attention_bias", False)
 _BIAS_ON = Key("attention_bias", True)
@@ -95,8 +95,29 @@ _GEMMA4_MOE = MoeType(
     switch=Key("enable_moe_block", False),
     norms=3,
     router="proj",
+    router_scales=True,
     spread=False,
     balanced=False,
+)
+_LLAMA4_MOE = MoeType(
+    "Llama4TextMoe",
+    count="num_local_experts",
+    intermediate="intermediate_size",
+    shared_one=True,
+    router="router",
+    all_run=True,
+    every=Number("interleave_moe_layer_step", 1),
+    listed="moe_layers",
+    balanced=False,
+    spread=False,
+)
+_LLAMA4_CHUNKS = ChunkType(
+    size=Number("attention_chunk_size", 8192),
+    layer_type="chunked_attention",
+    every=Number("no_rope_layer_interval", 4),
+    rotated="no_rope_layers",
+    scale=Number("floor_scale", 8192),
+    scales=Key("attn_temperature_tuning", True),
 )
 _GLM4_MOE = MoeType(
     "Glm4MoeMoE",
@@ -126,6 +147,19 @@ _GEMMA4 = {
 
 MODEL_TYPES: dict[str, ModelType] = {
     "llama": ModelType("LlamaDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
+    "llama4_text": ModelType(
+        "Llama4TextDecoderLayer",
+        causal_class="Llama4ForCausalLM",
+        head_dim=128,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="unit",
+        qk_norm_switch=Key("use_qk_norm", True),
+        intermediate="intermediate_size_mlp",
+        chunks=_LLAMA4_CHUNKS,
+        moe=_LLAMA4_MOE,
+        scores=False,
+    ),
     "mistral": ModelType("MistralDecoderLayer", kv_heads_optional=False, windowed="always", window=4096),
     "mixtral": ModelType(
         "MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=_MIXTRAL_MOE, renamed_on_save=True

@@ -30,11 +30,16 @@ class MoeType(Struct, frozen=True):
     intermediate: str = "moe_intermediate_size"
     shared: str = ""  # key of the shared expert's size, behind a gate of its own
     shared_count: str = ""  # key of how many experts' width all tokens pass, without a gate
+    shared_one: bool = False  # every token passes one more expert, without a gate
     beside: bool = False  # every token also passes the plain feed-forward block, without a gate
     optional: bool = False  # a count of 0 is a model without experts
     switch: Key | None = None  # None: it has experts
     norms: int = 0  # beside those of a layer without experts
-    router: str = ""  # a linear module, whose inputs are normed and scaled, as is what it gives an expert
+    router: str = ""  # a linear module
+    router_scales: bool = False  # its inputs are normed and scaled, as is what it gives an expert
+    all_run: bool = False  # every expert computes every token, weighted by the router or by 0
+    every: Number | None = None  # key of the n of which every n-th layer has experts
+    listed: str = ""  # key of the places of the layers with experts, which goes before `every`
     dense_first: str = ""  # key of how many first layers have a plain MLP
     balanced: bool = True  # a loss that TRL runs keeps the load of its experts balanced
     spread: bool = True  # a run with its experts spread over ranks was verified
@@ -65,6 +70,18 @@ class MixerType(Struct, frozen=True):
     built: tuple[Key, ...] = ()  # switches that must be as the class has them: other values are refused
 
 
+class ChunkType(Struct, frozen=True):
+    """How the config of a model names chunks of tokens that attend within themselves, and the layers without: these
+    rotate no queries and keys, and scale queries by their place in the row."""
+
+    size: Number
+    layer_type: str  # what layer_types calls the layers with chunks
+    every: Number  # every n-th layer has none
+    rotated: str  # key: for every layer, 1 where it has chunks and 0 where it has none; goes before `every`
+    scale: Number  # places after which the scale changes
+    scales: Key
+
+
 class WholeType(Struct, frozen=True):
     """How the config of a model names the heads of its layers without a window, where they differ from the others."""
 
@@ -79,6 +96,7 @@ class ModelType(Struct, frozen=True):
     """One row: class names, module names, and the defaults that transformers fills in."""
 
     decoder_layer: str
+    causal_class: str = ""  # whose base_model_prefix names none of its modules: what TRL finds its decoder by
     ties: bool = False  # class default of tie_word_embeddings
     kv_heads_optional: bool = True  # absent num_key_value_heads means one per attention head
     head_dim: int | None = None  # class default; None: hidden_size / num_attention_heads
@@ -101,6 +119,7 @@ class ModelType(Struct, frozen=True):
     layers_differ: bool = False  # the class reads layer_types
     full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
     pattern_key: str = ""  # an older key for the same
+    chunks: ChunkType | None = None
     whole: WholeType | None = None
     intermediate: str = "intermediate_size"  # key of the feed-forward block's width
     adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off

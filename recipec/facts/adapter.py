@@ -14,7 +14,7 @@ from recipec.axes import LORA_VARIANTS, METHODS, LoraVariant, meant_by, stages_o
 from recipec.axes.adaptations import LORA
 from recipec.axes.bases import AS_IS
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.config_values import UnsupportedConfig
 from recipec.catalog.local import read_config
 from recipec.catalog.models import Model, model
 from recipec.diagnostics.model import Diagnostic, Label, Report

@@ -17,7 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture, WholeAttention
-from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, expert_keys, flag_keys, layer_keys
+from recipec.catalog.config_experts import expert_keys
+from recipec.catalog.config_values import UnsupportedConfig
+from recipec.catalog.configs import architecture_from_config, flag_keys, layer_keys
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES
@@ -283,6 +285,8 @@ def _layers(shape: Architecture) -> dict[str, Any]:
     if shape.whole:
         heads = WholeAttention(min(HEADS // 2, shape.whole.num_kv_heads), 2 * HEAD_DIM, shape.whole.shares_values)
         return layer_keys(replace(two, sliding_window=WINDOW, whole=heads))
+    if shape.chunked:
+        return layer_keys(replace(two, sliding_window=WINDOW))
     window = None if shape.sliding_window is None else WINDOW
     return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
 
@@ -299,6 +303,7 @@ def _experts(shape: Architecture) -> dict[str, Any]:
         intermediate_size=INNER // 2,
         shared_intermediate_size=shared * INNER // 2,
         dense_layers=dense,
+        every=min(LAYERS, shape.moe.every),
     )
     return expert_keys(replace(shape, moe=tiny))
 

@@ -26,10 +26,14 @@ DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads":
 GEMMA4 = {"layer_types": ["sliding_attention", "full_attention"] * 2, "head_dim": 8, "global_head_dim": 12}
 GEMMA4 |= {"hidden_size_per_layer_input": 0, "sliding_window": 8}
 SHARED_VALUES = {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "attention_bias": True}
+LLAMA4 = {**EXPERTS, "intermediate_size_mlp": 56}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
     "llama with biases, tied": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
     "llama with head_dim": {"head_dim": 8},
+    "llama4_text": LLAMA4,
+    "llama4_text with dense layers and biases": {**LLAMA4, "interleave_moe_layer_step": 2, "attention_bias": True},
+    "llama4_text with other chunks": {**LLAMA4, "no_rope_layer_interval": 2, "use_qk_norm": False},
     "mistral with null head_dim": {"head_dim": None},
     "mixtral": EXPERTS,
     "gpt_oss": EXPERTS,
@@ -72,7 +76,7 @@ def config_of(variant: str) -> dict:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_real_model_has_the_architecture(variant: str) -> None:
     ours, model = architecture_from_config(config_of(variant)), real_model(config_of(variant))
-    layers = model.base_model.layers
+    layers = model.model.layers if MODEL_TYPES[ours.model_type].causal_class else model.base_model.layers
     assert sum(parameter.numel() for parameter in model.parameters()) == ours.params
     vision = {name for name in model._no_split_modules if "Vision" in name or "Audio" in name}
     assert {type(layer).__name__ for layer in layers} == {ours.decoder_layer} == set(model._no_split_modules) - vision
@@ -86,6 +90,14 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
     assert MODEL_TYPES[ours.model_type].buffers is bool(
         model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
     )
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_the_class_that_does_not_name_its_decoder_is_the_one_of_the_catalog(model_type: str) -> None:
+    model = real_model(config_of(model_type))
+    unnamed = "" if hasattr(model, model.base_model_prefix) else type(model).__name__
+    assert MODEL_TYPES[model_type].causal_class == unnamed
 
 
 @pytest.mark.executes
@@ -110,9 +122,11 @@ def test_the_types_that_score_are_those_with_a_class_and_a_head(model_type: str)
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if architecture_from_config(config_of(v)).moe])
 def test_the_real_experts_are_as_stated(variant: str) -> None:
     moe = architecture_from_config(config_of(variant)).moe
-    layers = real_model(config_of(variant)).base_model.layers
+    model = real_model(config_of(variant))
+    layers = getattr(model, "model", model.base_model).layers
     blocks = [block for layer in layers if (block := block_of(layer))]
-    assert len(layers) - len(blocks) == moe.dense_layers
+    assert len(blocks) == architecture_from_config(config_of(variant)).sparse_layers
+    assert {block.experts.num_experts for block in blocks} == {moe.count}
     assert {moe.block} in [{type(each).__name__ for each in some} for some in (blocks, [b.experts for b in blocks])]
     assert {block.experts.gate_up_proj.ndim for block in blocks} == {3}, "experts are not fused 3-D parameters"
 
