@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
+from recipec.estimate.all_experts import all_experts
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
@@ -92,7 +93,8 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, m
     heads = architecture.num_heads + architecture.num_kv_heads
     qk_features = architecture.query_size + architecture.kv_size
     normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
-    qk = qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
+    weighted = normalised_heads if lora is None and architecture.qk_norm != "unit" else 0
+    qk = qk_features * (4 + weighted) + 4 * heads if architecture.qk_norm else 0
     qk += architecture.values_normed * 4 * (architecture.kv_size + architecture.num_kv_heads)
     count = architecture.norms_per_layer + (architecture.moe.norms if architecture.moe else 0)
     return count * (per_feature * architecture.hidden_size + 4) + qk * (not mixed)
@@ -136,7 +138,8 @@ def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> 
     experts = architecture.moe
     if experts is None:
         return _dense_mlp(architecture, architecture.intermediate_size, lora, path)
-    saved, transient, forward = _experts(architecture, lora, path)
+    law = all_experts if experts.all_run else _experts
+    saved, transient, forward = law(architecture, lora, path)
     if experts.shared_intermediate_size:
         shared = _dense_mlp(architecture, experts.shared_intermediate_size, lora, path)
         return saved + shared[0], max(transient, shared[1]), max(forward, shared[2])
@@ -206,5 +209,5 @@ def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath)
 def _routed_inner(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
     """Bytes per token between the experts' two products; 0 without experts."""
     experts = architecture.moe
-    held = path.residual if lora is None else path.compute
-    return held * experts.per_token * experts.intermediate_size if experts else 0
+    held = path.residual if lora is None and not (experts and experts.all_run) else path.compute
+    return held * experts.computed * experts.intermediate_size if experts else 0

@@ -85,7 +85,7 @@ def writing_seconds(
     issued = found.launch_seconds * operations
     cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
     moved = _weight_bytes(step) + CACHE_MOVES * cached
-    products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
+    products = 2 * architecture.computed_params * answers / product_rate(card, layout.precision, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = side_by_side(kernels, issued, card, step.fixed.path)
     seconds = work.written_tokens * (each + _gathering(layout, step, link))

@@ -186,7 +186,7 @@ def _first_backward(step: Step, saved: float, *, recomputed: bool) -> Terms:
         "gradients": max(terms.get("gradients", 0.0) + waiting, head + above),
         "activations": saved - step.tokens * step.fixed.layers.tail + unpacked,
         "working_set": _working_set(step, recomputed),
-        "autocast_cache": path.compute * sizes.layer_linear if path.autocast_copies and not sizes.adapters else 0,
+        "autocast_cache": path.compute * sizes.layer_cast if path.autocast_copies and not sizes.adapters else 0,
         "communication_buffers": step.fixed.buffers.backward,
     }
 

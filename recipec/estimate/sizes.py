@@ -28,6 +28,7 @@ class Sizes(Struct, frozen=True):
     linear_rows: int  # rows of their matrices
     layer: int  # the largest decoder layer (of those with experts) with its adapters
     layer_linear: int  # the quantisable part of it
+    layer_cast: int  # the part of it that autocast copies: linear modules, and experts in batched products
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
@@ -65,6 +66,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         linear_rows=sum(layers * outputs for layers, shapes in groups for _, _, outputs in shapes),
         layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
+        layer_cast=layer_linear + (_experts_of_a_layer(architecture) if _casts_experts(architecture) else 0),
         embedding=embedding,
         head=head,
         tied=tied,
@@ -114,9 +116,18 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
 
 
 def _cast(architecture: Architecture) -> int:
-    """Parameters of the layers but for fused experts, whose grouped product autocast leaves alone."""
-    experts = sum(count * inputs * outputs for _, count, inputs, outputs in architecture.expert_shapes())
-    return architecture.params - architecture.embedding_params - architecture.sparse_layers * experts
+    """Parameters of the layers but for fused experts whose grouped product autocast leaves alone."""
+    left = 0 if _casts_experts(architecture) else architecture.sparse_layers * _experts_of_a_layer(architecture)
+    return architecture.params - architecture.embedding_params - left
+
+
+def _casts_experts(architecture: Architecture) -> bool:
+    """Whether autocast casts experts: those that all run are batched matrix products."""
+    return architecture.moe is not None and architecture.moe.all_run
+
+
+def _experts_of_a_layer(architecture: Architecture) -> int:
+    return sum(count * inputs * outputs for _, count, inputs, outputs in architecture.expert_shapes())
 
 
 def _adapter_params(shapes: tuple[LinearShape, ...], lora: LoraShape | None) -> int:
