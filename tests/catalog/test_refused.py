@@ -27,7 +27,6 @@ def test_nothing_is_both_built_and_refused() -> None:
         ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "one mixer"),
         ("zai-org/GLM-4.7-Flash", "latent attention"),
         ("google/gemma-4-E4B-it", "embed tokens a second time"),
-        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "chunks"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
     ],
 )
