@@ -299,7 +299,7 @@ def _without_experts(row: MoeType) -> dict[str, Any]:
 def _layer_types(architecture: Architecture, other: str = _WINDOWED) -> list[str]:
     """What transformers calls the layers."""
     layers = range(architecture.num_layers)
-    return [other if architecture.windowed(n) or architecture.mixed(n) else _WHOLE for n in layers]
+    return [other if architecture.windowed(n) or architecture.kind(n).mixer else _WHOLE for n in layers]
 
 
 def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:

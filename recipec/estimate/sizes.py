@@ -84,10 +84,9 @@ def trainable_params(architecture: Architecture, lora: LoraShape | None, method:
 
 def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int]]:
     """Parameters of a layer of each kind, adapters included, and the quantisable part."""
-    for second in (False, True) if architecture.two_kinds else (False,):
-        shapes = architecture.linear_shapes(second=second)
-        params = architecture.second_layer_params if second else architecture.layer_params
-        yield params + _adapter_params(shapes, lora), _weights(shapes)
+    for kind, _ in architecture.kinds:
+        shapes = architecture.linear_shapes(kind)
+        yield architecture.layer_params(kind) + _adapter_params(shapes, lora), _weights(shapes)
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
