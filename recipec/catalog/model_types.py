@@ -5,9 +5,9 @@ Checked 2026-11-20 against the modelling and configuration sources of transforme
 
 from __future__ import annotations
 
-from recipec.catalog.architecture import Modules
+from recipec.catalog.architecture import LayerKind, Modules
 from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution, StateSpace
-from recipec.catalog.type_row import Key, MixerType, ModelType, MoeType, Number, WholeType
+from recipec.catalog.type_row import Key, MixerType, ModelType, MoeType, Number, PatternType, WholeType
 
 _BIAS = Key("attention_bias", False)
 _BIAS_ON = Key("attention_bias", True)
@@ -17,6 +17,7 @@ _FUSED = Modules(qkv=("qkv_proj",), mlp_in=("gate_up_proj",))
 _GLM4 = Modules(mlp_in=("gate_up_proj",))
 _GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
 _LFM2 = Modules(output="out_proj", mlp_in=("w1", "w3"), mlp_out="w2")
+_NEMOTRON_H = Modules(mlp_in=("up_proj",), embedding="embeddings")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(
     qkv=("query_key_value",),
@@ -59,6 +60,31 @@ _STATE_SPACE = MixerType(
     optional=True,
     expand=Number("mamba_expand", 2),
     built=(Key("mamba_conv_bias", True), Key("mamba_proj_bias", False)),
+)
+_NEMOTRON_H_STATE_SPACE = MixerType(
+    StateSpace,
+    layer_type="linear_attention",
+    fields={
+        "heads": Number("mamba_num_heads", 128),
+        "head_dim": Number("mamba_head_dim", 64),
+        "state": Number("ssm_state_size", 128),
+        "groups": Number("n_groups", 8),
+        "kernel": Number("conv_kernel", 4),
+        "chunk": Number("chunk_size", 128),
+    },
+    built=(Key("use_conv_bias", True), Key("use_bias", False)),
+)
+_NEMOTRON_H_PATTERN = PatternType(
+    {
+        "linear_attention": LayerKind(attention=False, mixer=True, block=False),
+        "full_attention": LayerKind(block=False),
+        "mlp": LayerKind(attention=False, plain=True),
+        "moe": LayerKind(attention=False),
+    },
+    key="layers_block_type",
+    older={"mamba": "linear_attention", "attention": "full_attention"},
+    letters_key="hybrid_override_pattern",
+    letters={"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"},
 )
 _GEMMA4_WHOLE = WholeType(
     head_dim=Number("global_head_dim", 512),
@@ -104,6 +130,16 @@ _GLM4_MOE = MoeType(
     shared_count="n_shared_experts",
     dense_first="first_k_dense_replace",
     balanced=False,
+)
+_NEMOTRON_H_MOE = MoeType(
+    "NemotronHMoE",
+    count="n_routed_experts",
+    shared="moe_shared_expert_intermediate_size",
+    shared_gate=False,
+    gate_up="experts.up_proj",
+    balanced=False,
+    spread=False,
+    unbuilt=("moe_latent_size",),
 )
 _QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
 _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
@@ -252,6 +288,23 @@ MODEL_TYPES: dict[str, ModelType] = {
         sounds_balanced=True,
         renamed_on_save=True,
         scores=False,
+    ),
+    "nemotron_h": ModelType(
+        "NemotronHBlock",
+        ties=None,
+        kv_heads_optional=False,
+        head_dim=128,
+        mlp_bias=_MLP_BIAS,
+        norms_in_fp32=True,
+        gated=False,
+        norms=1,
+        modules=_NEMOTRON_H,
+        mixer=_NEMOTRON_H_STATE_SPACE,
+        pattern=_NEMOTRON_H_PATTERN,
+        moe=_NEMOTRON_H_MOE,
+        scores=False,
+        buffers=True,
+        renamed_on_save=True,
     ),
     "glm4": ModelType(
         "Glm4DecoderLayer", kv_heads_optional=False, head_dim=128, qkv_bias=_BIAS_ON, norms=4, modules=_GLM4

@@ -26,6 +26,10 @@ GLM = {**EXPERTS, "n_routed_experts": 6, "n_shared_experts": 2, "first_k_dense_r
 DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
 GEMMA4 = {"layer_types": ["sliding_attention", "full_attention"] * 2, "head_dim": 8, "global_head_dim": 12}
 GEMMA4 |= {"hidden_size_per_layer_input": 0, "sliding_window": 8}
+ALONE = {"mamba_num_heads": 6, "mamba_head_dim": 10, "ssm_state_size": 12, "n_groups": 2, "head_dim": 8}
+ALONE |= {"layers_block_type": ["mamba", "mlp", "attention", "mlp"]}
+ALONE_MOE = {**ALONE, **EXPERTS, "layers_block_type": None, "hybrid_override_pattern": "ME*E", "n_routed_experts": 6}
+ALONE_MOE |= {"moe_shared_expert_intermediate_size": 28}
 SHARED_VALUES = {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "attention_bias": True}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
@@ -55,6 +59,10 @@ VARIANTS = {
     "gemma4_text with experts": {**SHARED_VALUES, **EXPERTS, "enable_moe_block": True, "top_k_experts": 3},
     "gemma4_unified_text": GEMMA4,
     "gemma4_unified_text whose keys are values": SHARED_VALUES,
+    "nemotron_h": ALONE,
+    "nemotron_h with biases": {**ALONE, "mlp_bias": True, "tie_word_embeddings": True},
+    "nemotron_h with experts": ALONE_MOE,
+    "nemotron_h with experts and plain blocks": {**ALONE_MOE, "hybrid_override_pattern": "ME*-"},
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
@@ -82,9 +90,8 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
     assert [parameters(layer) for layer in layers] == [ours.layer_params(kind) for kind in kinds]
     assert sum(layers for _, layers in ours.kinds) == len(layers)
     assert embeddings(model) == ours.embedding_params
-    assert MODEL_TYPES[ours.model_type].buffers is bool(
-        model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
-    )
+    buffers = model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
+    assert bool(buffers) is (MODEL_TYPES[ours.model_type].buffers and (ours.moe is not None or not ours.pattern))
 
 
 @pytest.mark.executes
@@ -108,12 +115,16 @@ def test_the_types_that_score_are_those_with_a_class_and_a_head(model_type: str)
 @pytest.mark.executes
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if architecture_from_config(config_of(v)).moe])
 def test_the_real_experts_are_as_stated(variant: str) -> None:
-    moe = architecture_from_config(config_of(variant)).moe
+    ours = architecture_from_config(config_of(variant))
     layers = real_model(config_of(variant)).base_model.layers
     blocks = [block for layer in layers if (block := block_of(layer))]
-    assert len(layers) - len(blocks) == moe.dense_layers
-    assert {moe.block} in [{type(each).__name__ for each in some} for some in (blocks, [b.experts for b in blocks])]
-    assert {block.experts.gate_up_proj.ndim for block in blocks} == {3}, "experts are not fused 3-D parameters"
+    assert len(blocks) == ours.sparse_layers
+    assert {ours.moe.block} in [
+        {type(each).__name__ for each in some} for some in (blocks, [b.experts for b in blocks])
+    ]
+    fused = [(name, block.get_parameter(name)) for block in blocks for name in ours.expert_parameters]
+    shapes = {(name, weights.ndim, weights.numel()) for name, weights in fused}
+    assert shapes == {(name, 3, count * taken * given) for name, count, taken, given in ours.expert_shapes()}
 
 
 @pytest.mark.executes
