@@ -74,6 +74,15 @@ _NEMOTRON_H_STATE_SPACE = MixerType(
     },
     built=(Key("use_conv_bias", True), Key("use_bias", False)),
 )
+_FALCON_H1_STATE_SPACE = MixerType(
+    StateSpace,
+    layer_type="hybrid",
+    fields=_STATE_SPACE.fields,
+    flags={"normed": Key("mamba_rms_norm", False), "scaled": True},
+    expand=Number("mamba_expand", 2),
+    inner=Number("mamba_d_ssm", 1024),
+    built=(Key("mamba_conv_bias", True), Key("mamba_proj_bias", False), Key("projectors_bias", False)),
+)
 _NEMOTRON_H_PATTERN = PatternType(
     {
         "linear_attention": LayerKind(attention=False, mixer=True, block=False),
@@ -305,6 +314,16 @@ MODEL_TYPES: dict[str, ModelType] = {
         scores=False,
         buffers=True,
         renamed_on_save=True,
+    ),
+    "falcon_h1": ModelType(
+        "FalconH1DecoderLayer",
+        kv_heads_optional=False,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        mlp_bias=_MLP_BIAS,
+        mixer=_FALCON_H1_STATE_SPACE,
+        pattern=PatternType({"hybrid": LayerKind(mixer=True)}),
+        scores=False,
     ),
     "glm4": ModelType(
         "Glm4DecoderLayer", kv_heads_optional=False, head_dim=128, qkv_bias=_BIAS_ON, norms=4, modules=_GLM4

@@ -63,7 +63,9 @@ class MixerType(Struct, frozen=True):
     listed: str = ""  # an older key: the places of the layers with attention
     older: Mapping[str, str] = {}  # names of the kinds in layer_types that transformers renames
     optional: bool = False  # where all layers have attention there is no mixer
+    flags: Mapping[str, bool | Key] = {}  # other fields of the shape -> the switch that gives them
     expand: Number | None = None  # key of the inner width over the hidden size, which gives the size of a head
+    inner: Number | None = None  # key of the inner width itself, which comes before that unless it is null
     built: tuple[Key, ...] = ()  # switches that must be as the class has them: other values are refused
 
 

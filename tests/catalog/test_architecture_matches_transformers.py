@@ -26,6 +26,7 @@ GLM = {**EXPERTS, "n_routed_experts": 6, "n_shared_experts": 2, "first_k_dense_r
 DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
 GEMMA4 = {"layer_types": ["sliding_attention", "full_attention"] * 2, "head_dim": 8, "global_head_dim": 12}
 GEMMA4 |= {"hidden_size_per_layer_input": 0, "sliding_window": 8}
+BESIDE = {"mamba_d_ssm": 30, "mamba_n_heads": 6, "mamba_d_head": 5, "mamba_d_state": 10, "head_dim": 8}
 ALONE = {"mamba_num_heads": 6, "mamba_head_dim": 10, "ssm_state_size": 12, "n_groups": 2, "head_dim": 8}
 ALONE |= {"layers_block_type": ["mamba", "mlp", "attention", "mlp"]}
 ALONE_MOE = {**ALONE, **EXPERTS, "layers_block_type": None, "hybrid_override_pattern": "ME*E", "n_routed_experts": 6}
@@ -59,6 +60,9 @@ VARIANTS = {
     "gemma4_text with experts": {**SHARED_VALUES, **EXPERTS, "enable_moe_block": True, "top_k_experts": 3},
     "gemma4_unified_text": GEMMA4,
     "gemma4_unified_text whose keys are values": SHARED_VALUES,
+    "falcon_h1": BESIDE,
+    "falcon_h1 with a norm and biases": {**BESIDE, "mamba_rms_norm": True, "attention_bias": True, "mlp_bias": True},
+    "falcon_h1 by its expansion": {**BESIDE, "mamba_d_ssm": None, "mamba_d_head": "auto", "mamba_expand": 3},
     "nemotron_h": ALONE,
     "nemotron_h with biases": {**ALONE, "mlp_bias": True, "tie_word_embeddings": True},
     "nemotron_h with experts": ALONE_MOE,
