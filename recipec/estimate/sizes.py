@@ -28,6 +28,7 @@ class Sizes(Struct, frozen=True):
     linear_rows: int  # rows of their matrices
     layer: int  # the largest decoder layer (of those with experts) with its adapters
     layer_linear: int  # the quantisable part of it
+    gathered_layer: int  # the mean of two layers behind each other, which are gathered together: of the largest two
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
@@ -65,6 +66,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         linear_rows=sum(layers * outputs for layers, shapes in groups for _, _, outputs in shapes),
         layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
+        gathered_layer=_gathered(architecture, lora, layer) + on_experts + vectors,
         embedding=embedding,
         head=head,
         tied=tied,
@@ -87,6 +89,15 @@ def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tupl
     for kind, _ in architecture.kinds:
         shapes = architecture.linear_shapes(kind)
         yield architecture.layer_params(kind) + _adapter_params(shapes, lora), _weights(shapes)
+
+
+def _gathered(architecture: Architecture, lora: LoraShape | None, layer: int) -> int:
+    """In a pattern a large layer may stand beside small ones; elsewhere layers are about as large as the largest."""
+    if not architecture.pattern:
+        return layer
+    each = dict(zip((kind for kind, _ in architecture.kinds), _layers(architecture, lora), strict=True))
+    layers = [each[kind][0] for kind in architecture.pattern]
+    return max((a + b) // 2 for a, b in zip(layers, layers[1:], strict=False)) if layers[1:] else layer
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
