@@ -8,6 +8,7 @@ from typing import Any
 from recipec.catalog.architecture import Architecture, Experts
 from recipec.catalog.config_values import UnsupportedConfig, count, flag, integer
 from recipec.catalog.model_types import MODEL_TYPES
+from recipec.catalog.patterns import kinds_in
 from recipec.catalog.type_row import ModelType, MoeType
 
 
@@ -37,21 +38,25 @@ def expert_keys(architecture: Architecture) -> dict[str, Any]:
 
 
 def _without_experts(row: MoeType) -> dict[str, Any]:
-    """The key of a type that may have experts for a model that has none."""
+    """The key of a type that may have experts for a model that has none; where a pattern tells, there is none."""
+    if not (row.switch or row.optional):
+        return {}
     return {row.switch.name: False} if row.switch else {row.count: 0}
 
 
 def experts_of(config: Mapping[str, Any], row: ModelType) -> Experts | None:
     """The experts of a model; None where it has none."""
-    if row.moe is None or not has_experts(config, row.moe):
+    if row.moe is None or not has_experts(config, row):
         return None
+    if on := [key for key in row.moe.unbuilt if config.get(key) is not None]:
+        raise UnsupportedConfig(f"{' and '.join(on)} {'are' if len(on) > 1 else 'is'} set, which is not built")
     return Experts(
         count=integer(config, row.moe.count),
         per_token=integer(config, row.moe.per_token),
         intermediate_size=integer(config, row.moe.intermediate),
         block=row.moe.block,
         shared_intermediate_size=_shared(config, row.moe, integer(config, row.intermediate)),
-        shared_gate=bool(row.moe.shared),
+        shared_gate=bool(row.moe.shared) and row.moe.shared_gate,
         dense_layers=_dense_layers(config, row.moe),
         bias=row.moe.bias,
         balanced=row.moe.balanced,
@@ -65,11 +70,14 @@ def experts_of(config: Mapping[str, Any], row: ModelType) -> Experts | None:
     )
 
 
-def has_experts(config: Mapping[str, Any], row: MoeType) -> bool:
+def has_experts(config: Mapping[str, Any], row: ModelType) -> bool:
     """Whether a model of a type that may have experts has them."""
-    if row.switch:
-        return flag(config, row.switch)
-    return not (row.optional and config.get(row.count) == 0)
+    assert row.moe is not None
+    if row.pattern:
+        return any(kind.block and not kind.plain for kind in kinds_in(config, row.pattern))
+    if row.moe.switch:
+        return flag(config, row.moe.switch)
+    return not (row.moe.optional and config.get(row.moe.count) == 0)
 
 
 def _shared(config: Mapping[str, Any], row: MoeType, plain: int) -> int:

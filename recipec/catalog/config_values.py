@@ -1,4 +1,4 @@
-"""Values of a config.json, or a clear refusal."""
+"""Values of a transformers config.json, each as it must be, or a clear refusal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class UnsupportedConfig(Exception):
         self.missing = missing
 
 
-def flag(config: Mapping[str, Any], flag: bool | Key) -> bool:
-    """What a key says, or the class where it does not; a class may leave no choice."""
-    return flag if isinstance(flag, bool) else bool(config.get(flag.name, flag.default))
+def flag(config: Mapping[str, Any], wanted: bool | Key) -> bool:
+    """A switch; what is no key is given by the class."""
+    return wanted if isinstance(wanted, bool) else bool(config.get(wanted.name, wanted.default))
 
 
 def count(config: Mapping[str, Any], key: str) -> int:

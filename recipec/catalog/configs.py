@@ -9,9 +9,11 @@ from recipec.catalog.architecture import Architecture, WholeAttention
 from recipec.catalog.config_chunks import chunk_keys, chunks_of
 from recipec.catalog.config_experts import experts_of, has_experts
 from recipec.catalog.config_values import UnsupportedConfig, flag, integer
+from recipec.catalog.mixer_configs import mixer_keys, mixer_of
 from recipec.catalog.model_types import MODEL_TYPES
+from recipec.catalog.patterns import kinds_in, pattern_keys, with_pattern
 from recipec.catalog.refused import why_no_type
-from recipec.catalog.type_row import Key, MixerType, ModelType, WholeType
+from recipec.catalog.type_row import Key, MixerType, ModelType, PatternType, WholeType
 
 _SIZES = {
     "hidden_size": "hidden_size",
@@ -39,6 +41,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     row = MODEL_TYPES[model_type]
     if row.moe and row.moe.count not in config and row.moe.count_saved in config:
         config = {**config, row.moe.count: config[row.moe.count_saved]}
+    config = with_pattern(config, row.pattern)
     _refuse_missing(model_type, config, row)
     config = _as_written_today(config, row)
     sizes = {field: integer(config, key) for field, key in _sizes(row).items()}
@@ -74,9 +77,9 @@ def _required(config: Mapping[str, Any], row: ModelType) -> tuple[str, ...]:
     keys = list(_sizes(row).values())
     if not row.kv_heads_optional:
         keys.append("num_key_value_heads")
-    if row.moe and not row.moe.switch:
+    if row.moe and not row.moe.switch and not row.pattern:
         keys.append(row.moe.count)
-    if row.moe and has_experts(config, row.moe):
+    if row.moe and has_experts(config, row):
         keys += [row.moe.count, row.moe.per_token, row.moe.intermediate]
         keys += [key for key in (row.moe.shared, row.moe.shared_count, row.moe.dense_first) if key]
     return tuple(dict.fromkeys(keys))
@@ -104,9 +107,9 @@ def _heads(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
 
 def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
     return {
-        "tie_embeddings": flag(config, Key("tie_word_embeddings", row.ties)),
+        "tie_embeddings": row.ties is not None and flag(config, Key("tie_word_embeddings", row.ties)),
         "decoder_layer": row.decoder_layer,
-        **(_mixers(config, row.mixer) if row.mixer else _windows(config, row)),
+        **_layers(config, row),
         "attention_bias": flag(config, row.qkv_bias),
         "output_bias": flag(config, row.output_bias),
         "mlp_bias": flag(config, row.mlp_bias),
@@ -122,10 +125,17 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
     }
 
 
-def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
-    """The window, and which layers attend to everything; nothing where no layer has a window."""
+def _layers(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
+    """What tells the layers apart: a pattern, a mixer in place of attention, chunks or windows."""
+    if row.pattern:
+        return _pattern(config, row.pattern, row.mixer)
     if row.chunks:
         return chunks_of(config, row.chunks)
+    return _mixers(config, row.mixer) if row.mixer else _windows(config, row)
+
+
+def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
+    """The window, and which layers attend to everything; nothing where no layer has a window."""
     off = not row.windowed or (row.windowed == "switch" and not config.get("use_sliding_window"))
     if off or config.get("sliding_window", row.window) is None:
         return {}
@@ -168,12 +178,14 @@ def _mixers(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
     config = _kinds_renamed(config, row)
     if row.optional and set(config.get("layer_types") or ()) == {_WHOLE}:
         return {}
-    for key in row.built:
-        if flag(config, key) != key.default:
-            raise UnsupportedConfig(f"{key.name} is {'off' if key.default else 'on'}, which is not built")
-    sizes = {**{key.name: key.default for key in row.fields.values()}, **config, **_head(config, row)}
-    fields = {field: integer(sizes, key.name) for field, key in row.fields.items()}
-    return {"mixer": row.shape(**fields), **_attending(config, row)}
+    return {"mixer": mixer_of(config, row), **_attending(config, row)}
+
+
+def _pattern(config: Mapping[str, Any], row: PatternType, mixer: MixerType | None) -> dict[str, Any]:
+    """The kind of every layer, and the mixer where one of them has it."""
+    kinds = kinds_in(config, row)
+    mixes = mixer is not None and any(kind.mixer for kind in kinds)
+    return {"pattern": kinds, "mixer": mixer_of(config, mixer) if mixes else None}
 
 
 def _kinds_renamed(config: Mapping[str, Any], row: MixerType) -> Mapping[str, Any]:
@@ -181,19 +193,6 @@ def _kinds_renamed(config: Mapping[str, Any], row: MixerType) -> Mapping[str, An
     if not isinstance(kinds := config.get("layer_types"), list):
         return config
     return {**config, "layer_types": [row.older.get(kind, kind) for kind in kinds]}
-
-
-def _head(config: Mapping[str, Any], row: MixerType) -> dict[str, int]:
-    """The features of a head of the mixer, where the inner width over the hidden size gives them."""
-    if row.expand is None:
-        return {}
-    width = integer({row.expand.name: row.expand.default, **config}, row.expand.name) * config["hidden_size"]
-    heads, head = (row.fields[field] for field in ("heads", "head_dim"))
-    count = integer({heads.name: heads.default, **config}, heads.name)
-    stated = config.get(head.name, "auto")
-    if width % count or stated not in ("auto", width // count):
-        raise UnsupportedConfig(f"{heads.name} times {head.name} is not {row.expand.name} times hidden_size")
-    return {head.name: width // count}
 
 
 def _attending(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
@@ -218,9 +217,12 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
     """The keys of a config.json that tell these layers apart, with their windows or mixers; the way back of
     `architecture_from_config`."""
     row = MODEL_TYPES[architecture.model_type]
+    if row.pattern:
+        mixer = mixer_keys(architecture, row.mixer) if architecture.mixer and row.mixer else {}
+        return pattern_keys(architecture, row.pattern) | mixer
     if row.mixer:
         types = {"layer_types": _layer_types(architecture, row.mixer.layer_type)}
-        return types | _mixer_keys(architecture, row.mixer)
+        return types | mixer_keys(architecture, row.mixer)
     if row.chunks:
         return chunk_keys(architecture, row.chunks)
     if not row.windowed:
@@ -228,16 +230,6 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
     types = {"layer_types": _layer_types(architecture)} if row.layers_differ else {}
     return {"sliding_window": architecture.sliding_window, **switch, **types, **_whole_keys(architecture, row.whole)}
-
-
-def _mixer_keys(architecture: Architecture, row: MixerType) -> dict[str, int]:
-    """The keys that give the shape of the mixer; where there is none, heads that any hidden size has."""
-    mixer = architecture.mixer
-    if mixer is None:
-        return {row.fields["heads"].name: 1}
-    shape = {key.name: getattr(mixer, field) for field, key in row.fields.items()}
-    expand = {row.expand.name: mixer.inner // architecture.hidden_size} if row.expand else {}
-    return shape | expand
 
 
 def _whole_keys(architecture: Architecture, row: WholeType | None) -> dict[str, Any]:
@@ -269,7 +261,7 @@ def flag_keys(architecture: Architecture) -> dict[str, bool]:
 def _layer_types(architecture: Architecture, other: str = _WINDOWED) -> list[str]:
     """What transformers calls the layers."""
     layers = range(architecture.num_layers)
-    return [other if architecture.windowed(n) or architecture.mixed(n) else _WHOLE for n in layers]
+    return [other if architecture.windowed(n) or architecture.kind(n).mixer else _WHOLE for n in layers]
 
 
 def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:

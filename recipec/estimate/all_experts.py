@@ -1,7 +1,7 @@
 """What experts keep that all compute every token (Llama 4), in bytes per token.
 
-Source: transformers 5.23 `Llama4TextMoe`: the tokens are repeated for every expert, weighted by the router (by 0 for the
-experts that it does not take), and multiplied in batched products, which autocast casts as it does linear modules.
+Source: transformers 5.23 `Llama4TextMoe`: the tokens are repeated for every expert, weighted by the router (by 0 for
+the experts that it does not take), and multiplied in batched products, which autocast casts as it does linear modules.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
     """Two operations per weight that computes a token, four per attended key and query feature."""
     kinds = architecture.layers_by_window.items()
     attended = sum(
-        layers * attended_tokens(seq_len_tokens, window, architecture.chunked) * architecture.attending(window).query_size
+        layers
+        * attended_tokens(seq_len_tokens, window, architecture.chunked)
+        * architecture.attending(window).query_size
         for window, layers in kinds
     )
     return Flops(

@@ -213,10 +213,9 @@ def _last_backward(step: Step) -> Terms:
 
 def _working_set(step: Step, recomputed: bool) -> float:
     """One layer running backward, with what its recomputation saves: of the kind that needs most."""
-    kept = (step.scores.layer, step.scores.second)
     return max(
         _running_backward(step, each, scores, each.mixing * step.tokens or step.scores.backward, recomputed)
-        for each, scores in zip(step.fixed.kinds, kept, strict=False)
+        for each, scores in zip(step.fixed.kinds, step.scores.of_kinds, strict=True)
     )
 
 

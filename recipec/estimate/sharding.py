@@ -173,6 +173,6 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
 def _gathered(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> float:
     """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
     if not layout.adapts.quantized:
-        return path.compute * sizes.layer
+        return path.compute * sizes.gathered_layer
     packed = path.quantized * sizes.layer_linear if work.fsdp == 1 else 0
     return path.compute * (sizes.layer - sizes.layer_linear) + packed

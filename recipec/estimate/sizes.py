@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -29,6 +30,7 @@ class Sizes(Struct, frozen=True):
     layer: int  # the largest decoder layer (of those with experts) with its adapters
     layer_linear: int  # the quantisable part of it
     layer_cast: int  # the part of it that autocast copies: linear modules, and experts in batched products
+    gathered_layer: int  # the mean of two layers behind each other, which are gathered together: of the largest two
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
@@ -67,6 +69,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
         layer_cast=layer_linear + (_experts_of_a_layer(architecture) if _casts_experts(architecture) else 0),
+        gathered_layer=_gathered(architecture, lora, layer) + on_experts + vectors,
         embedding=embedding,
         head=head,
         tied=tied,
@@ -86,10 +89,19 @@ def trainable_params(architecture: Architecture, lora: LoraShape | None, method:
 
 def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int]]:
     """Parameters of a layer of each kind, adapters included, and the quantisable part."""
-    for second in (False, True) if architecture.two_kinds else (False,):
-        shapes = architecture.linear_shapes(second=second)
-        params = architecture.second_layer_params if second else architecture.layer_params
-        yield params + _adapter_params(shapes, lora), _weights(shapes)
+    for kind, _ in architecture.kinds:
+        shapes = architecture.linear_shapes(kind)
+        yield architecture.layer_params(kind) + _adapter_params(shapes, lora), _weights(shapes)
+
+
+def _gathered(architecture: Architecture, lora: LoraShape | None, layer: int) -> int:
+    """A large layer may stand beside small ones in a pattern, and where one in several has experts; elsewhere layers
+    are about as large as the largest."""
+    if not architecture.pattern and (architecture.moe is None or architecture.moe.every == 1):
+        return layer
+    each = dict(zip((kind for kind, _ in architecture.kinds), _layers(architecture, lora), strict=True))
+    layers = [each[architecture.kind(layer)][0] for layer in range(architecture.num_layers)]
+    return max((a + b) // 2 for a, b in pairwise(layers)) if layers[1:] else layer
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:

@@ -131,7 +131,7 @@ def _variant(config: Mapping[str, Any]) -> LoraVariant:
 
 
 def _linear(architecture: Architecture) -> set[str]:
-    return {name for dense in (False, True) for name, _, _ in architecture.linear_shapes(dense)}
+    return set(architecture.linear_modules)
 
 
 def _check_weights(folder: Path) -> None:

@@ -279,6 +279,8 @@ def _kv_heads(shape: Architecture) -> int:
 
 def _layers(shape: Architecture) -> dict[str, Any]:
     """A short window where there is one; a layer of each kind where a model has two."""
+    if shape.pattern:
+        return _one_of_each(shape)
     two = replace(shape, hidden_size=HIDDEN, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
     if shape.mixer:
         return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
@@ -289,6 +291,15 @@ def _layers(shape: Architecture) -> dict[str, Any]:
         return layer_keys(replace(two, sliding_window=WINDOW))
     window = None if shape.sliding_window is None else WINDOW
     return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
+
+
+def _one_of_each(shape: Architecture) -> dict[str, Any]:
+    """A layer of each kind, and two of a kind that is the only one."""
+    kinds = tuple(kind for kind, _ in shape.kinds)
+    kinds *= 1 if len(kinds) >= LAYERS else LAYERS
+    mixer = shape.mixer and shape.mixer.shrunk()
+    tiny = replace(shape, hidden_size=HIDDEN, num_layers=len(kinds), pattern=kinds, mixer=mixer)
+    return layer_keys(tiny) | {"num_hidden_layers": len(kinds)}
 
 
 def _experts(shape: Architecture) -> dict[str, Any]:

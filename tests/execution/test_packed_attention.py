@@ -59,6 +59,15 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "gemma4_text": TWO_HEADS,
     "gemma4_unified_text": TWO_HEADS,
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
+    "nemotron_h": {
+        "layers_block_type": ["mamba", "moe", "attention", "mlp"],
+        "num_hidden_layers": 4,
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 32,
+        "ssm_state_size": 8,
+        "n_groups": 2,
+        "moe_shared_expert_intermediate_size": 48,
+    },
     WITH_MAMBA: {"layer_types": ["mamba", "attention"], "mamba_n_heads": 4, "mamba_d_state": 8},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]

@@ -47,7 +47,9 @@ def real(model_type: str) -> Model:
         "layer_types": ["sliding_attention", "full_attention"] * (layers // 2),
         "tie_word_embeddings": True,
     }
-    if row.mixer:
+    if row.pattern and row.pattern.key:
+        config |= {row.pattern.key: list(row.pattern.kinds) * (layers // len(row.pattern.kinds))}
+    elif row.mixer:
         config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
     if row.chunks:
         del config["layer_types"]
