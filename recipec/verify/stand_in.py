@@ -37,6 +37,7 @@ HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 
 USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
 EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
 VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}  # of a tower
+VISION |= {"projector_input_dim": 32, "projector_output_dim": 32, "vision_output_dim": 32}  # of Llama 4's
 VOCABULARY = 768  # 256 bytes, the markers, and what the sample's words need
 PAD, BOS = "<|stand-in-pad|>", "<|stand-in-bos|>"
 _MARKER = re.compile(r"<[|｜][^<>\s'\"]+?[|｜]>|</?[a-z][a-z_]*>")
