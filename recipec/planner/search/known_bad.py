@@ -107,6 +107,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         asked_sampling=order.value if (order := decisions["sampling"]).origin == "recipe" else "",
         followed=value["stage"] != value["stages"][-1],
         beyond_positions=value["max_length"] + _before(value) > value["max_position"],
+        beyond_chunk=shape.chunked and value["max_length"] > (shape.sliding_window or 0),
+        scales_late=0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
     )
 
 
@@ -122,6 +124,7 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "caps_scores": row.softcap,
         "has_sinks": row.sinks,
         "head_features": max(each.head_dim for _, each in shape.attentions),
+        "chunked": shape.chunked,
         "two_heads": shape.whole is not None,
         "moe": value["moe"],
         "balanced": shape.balanced,

@@ -1,0 +1,38 @@
+"""What is known not to work with models that attend within chunks of a sequence, whose other layers scale queries by
+their place in the row, and with experts that all run for every token (Llama 4)."""
+
+from __future__ import annotations
+
+from recipec.axes.attention import BOUNDARIES
+from recipec.rules.combination import BadCombination
+
+_LLAMA4 = "transformers 5.23 models/llama4/modeling_llama4.py"
+
+CHUNKS = (
+    BadCombination(
+        "BAD-140",
+        "packed rows so long that the place of an example in its row counts",
+        "layers without chunks scale queries by their place in the row, from `floor_scale` tokens on, and count the "
+        "examples before it: an example that stands late in a row is computed otherwise than alone",
+        f"{_LLAMA4} (attn_temperature_tuning: torch.arange over the row; run: logits differ by 1% of the largest)",
+        "set `train.packing = false`, or lower `data.max_length` so that a packed row stays below `floor_scale`",
+        lambda f: f.packs_examples and f.scales_late,
+    ),
+    BadCombination(
+        "BAD-141",
+        "variable-length attention of examples longer than a chunk",
+        "the kernel is told where examples begin, not where chunks do, so the tokens of an example would attend across "
+        "chunks, without an error",
+        f"{_LLAMA4} (create_chunked_causal_mask: a mask alone has the chunks)",
+        'set `train.attention = "sdpa"`, or lower `data.max_length` to `attention_chunk_size`',
+        lambda f: f.beyond_chunk and f.attends.apart == BOUNDARIES,
+    ),
+    BadCombination(
+        "BAD-142",
+        "context parallelism of a model that attends within chunks",
+        "context parallelism drops the mask that has the chunks, and every rank would count places from 0",
+        f"{_LLAMA4} (attn_temperature_tuning); accelerate 1.15 (no mask under context parallelism)",
+        "lower `data.max_length`, or shard over more GPUs",
+        lambda f: f.chunked and f.context > 1,
+    ),
+)
