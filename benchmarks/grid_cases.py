@@ -143,6 +143,15 @@ SHARED += (
     ("google/gemma-4-26B-A4B", "lora", ("single", 1), True, 2),
     ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ("single", 1), True, 2),
 )
+# Experts that all run for every token, in every layer or in every other one, and attention within chunks.
+SHARED += (
+    *(("meta-llama/Llama-4-Scout-17B-16E", "lora", ("single", 1), True, rank) for rank in (0, 16)),
+    ("meta-llama/Llama-4-Scout-17B-16E", "lora", ("ddp", 8), False, 0),
+    ("meta-llama/Llama-4-Scout-17B-16E", "lora", ("fsdp", 8), True, 16),
+    ("meta-llama/Llama-4-Scout-17B-16E", "full", ("fsdp", 8), True, 0),
+    ("meta-llama/Llama-4-Scout-17B-16E", "full", ("single", 1), False, 0),
+    ("meta-llama/Llama-4-Maverick-17B-128E", "lora", ("fsdp", 64), True, 0),
+)
 
 
 class Case(Struct, frozen=True):

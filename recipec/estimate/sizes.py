@@ -31,6 +31,7 @@ class Sizes(Struct, frozen=True):
     layer_linear: int  # the quantisable part of it
     layer_cast: int  # the part of it that autocast copies: linear modules, and experts in batched products
     gathered_layer: int  # the mean of two layers behind each other, which are gathered together: of the largest two
+    running_layer: int  # the layer that is gathered and still in its buffer while it runs
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
@@ -53,6 +54,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     rows_trained = sum(matrices * rows * columns for matrices, rows, columns in new_rows(architecture, lora))
     adapters += rows_trained
     layer, layer_linear = max(_layers(architecture, lora))
+    gathered = _gathered(architecture, lora, layer) + on_experts + vectors
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
     head = 0 if tied or not to_vocabulary else embedding
@@ -69,7 +71,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
         layer_cast=layer_linear + (_experts_of_a_layer(architecture) if _casts_experts(architecture) else 0),
-        gathered_layer=_gathered(architecture, lora, layer) + on_experts + vectors,
+        gathered_layer=gathered,
+        running_layer=layer + on_experts + vectors if _sparse_between(architecture) else gathered,
         embedding=embedding,
         head=head,
         tied=tied,
@@ -97,11 +100,16 @@ def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tupl
 def _gathered(architecture: Architecture, lora: LoraShape | None, layer: int) -> int:
     """A large layer may stand beside small ones in a pattern, and where one in several has experts; elsewhere layers
     are about as large as the largest."""
-    if not architecture.pattern and (architecture.moe is None or architecture.moe.every == 1):
+    if not architecture.pattern and not _sparse_between(architecture):
         return layer
     each = dict(zip((kind for kind, _ in architecture.kinds), _layers(architecture, lora), strict=True))
     layers = [each[architecture.kind(layer)][0] for layer in range(architecture.num_layers)]
     return max((a + b) // 2 for a, b in pairwise(layers)) if layers[1:] else layer
+
+
+def _sparse_between(architecture: Architecture) -> bool:
+    """Whether layers with experts stand between plain ones."""
+    return architecture.moe is not None and architecture.moe.every > 1
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:

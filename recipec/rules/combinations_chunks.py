@@ -35,4 +35,14 @@ CHUNKS = (
         "lower `data.max_length`, or shard over more GPUs",
         lambda f: f.chunked and f.context > 1,
     ),
+    BadCombination(
+        "BAD-143",
+        "a quantized base model whose experts all run for every token",
+        "the quantizer leaves fused experts as they are, and these hold 97% of the weights or more: next to no memory "
+        "is saved, and recipec has not trained on such a base",
+        f"{_LLAMA4} (Llama4TextExperts), integrations/bitsandbytes.py (run: Linear4bit in attention and the shared "
+        "expert alone)",
+        'set `train.adaptation = "lora"` without a quantized base, or shard over more GPUs',
+        lambda f: f.all_run and f.adaptation.quantized,
+    ),
 )

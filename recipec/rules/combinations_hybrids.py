@@ -88,10 +88,9 @@ HYBRIDS = (
     BadCombination(
         "BAD-108",
         "a quantized base model whose router is a linear module",
-        "the quantizer would round the router's weights with those of the other linear modules; the experts, which "
-        "hold most weights, would stay as they are or, in Llama 4, lose the names that the checkpoint has for them",
-        "transformers 5.23 models/gemma4/modeling_gemma4.py (Gemma4TextRouter.proj), integrations/bitsandbytes.py, "
-        "quantizers/base.py (SequentialLlama4TextExperts)",
+        "the quantizer would round the router's weights with those of the other linear modules, and the experts, which "
+        "hold most weights, would stay as they are",
+        "transformers 5.23 models/gemma4/modeling_gemma4.py (Gemma4TextRouter.proj), integrations/bitsandbytes.py",
         'set `train.adaptation = "lora"` without a quantized base, or shard over more GPUs',
         lambda f: f.linear_router and f.adaptation.quantized,
     ),

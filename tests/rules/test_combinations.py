@@ -239,12 +239,6 @@ CASES |= {
     "BAD-105": ({"hybrid": True, "lacks_kernels": True}, [{"lacks_kernels": False}]),
     "BAD-107": ({"two_heads": True, "variant": "dora"}, [{"variant": "rslora"}, {"two_heads": False}]),
     "BAD-106": ({"moe": True, "balanced": False, "adaptation": "full"}, [{"balanced": True}, {"adaptation": "lora"}]),
-    "BAD-140": (
-        {"packing": True, "scales_late": True},
-        [{"packing": False}, {"scales_late": False}, {"method": "continue-pretrain"}],
-    ),
-    "BAD-141": ({**VARLEN, "beyond_chunk": True}, [{"attention": "sdpa"}, {"beyond_chunk": False}]),
-    "BAD-142": ({**FULL_FSDP, "chunked": True, "context": 2}, [{"context": 1}, {"chunked": False}]),
     "BAD-108": (
         {"linear_router": True, "adaptation": "qlora"},
         [{"adaptation": "lora"}, {"linear_router": False}],
@@ -253,6 +247,13 @@ CASES |= {
         {**FULL_FSDP, "moe": True, "experts": 4, "expert": 2, "spread": False},
         [{"expert": 1}, {"spread": True}],
     ),
+    "BAD-140": (
+        {"packing": True, "scales_late": True},
+        [{"packing": False}, {"scales_late": False}, {"method": "continue-pretrain"}],
+    ),
+    "BAD-141": ({**VARLEN, "beyond_chunk": True}, [{"attention": "sdpa"}, {"beyond_chunk": False}]),
+    "BAD-142": ({**FULL_FSDP, "chunked": True, "context": 2}, [{"context": 1}, {"chunked": False}]),
+    "BAD-143": ({"all_run": True, "adaptation": "qlora"}, [{"adaptation": "lora"}, {"all_run": False}]),
 }
 
 

@@ -55,6 +55,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
         "has_sinks",
         "linear_router",
         "chunked",
+        "all_run",
     ),
     "data.max_length": ("beyond_chunk", "scales_late"),
     "model.init_from": ("continues",),

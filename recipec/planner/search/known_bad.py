@@ -128,7 +128,8 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "two_heads": shape.whole is not None,
         "moe": value["moe"],
         "balanced": shape.balanced,
-        "linear_router": bool(shape.moe and shape.moe.router),
+        "all_run": bool(shape.moe and shape.moe.all_run),
+        "linear_router": bool(shape.moe and shape.moe.router and not shape.moe.all_run),
         "spread": row.moe is None or row.moe.spread,
     }
 
