@@ -160,6 +160,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qk_norm_switch=Key("use_qk_norm", True),
         intermediate="intermediate_size_mlp",
         chunks=_LLAMA4_CHUNKS,
+        sounds_balanced=True,
         moe=LLAMA4_MOE,
         scores=False,
     ),

@@ -40,6 +40,7 @@ _NOT_RUN = dict.fromkeys(COLUMNS, "") | {"result": "not run yet"}
 _RULE = re.compile(r"\b[A-Z]{2,6}-\d{3}\b")
 MODELS = {  # one model of each type of transformers in the catalog
     "llama": "meta-llama/Llama-3.2-1B",
+    "llama4_text": "meta-llama/Llama-4-Scout-17B-16E",
     "mistral": "mistralai/Mistral-7B-v0.3",
     "mixtral": "mistralai/Mixtral-8x7B-v0.1",
     "qwen2": "Qwen/Qwen2.5-0.5B-Instruct",
