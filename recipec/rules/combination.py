@@ -48,6 +48,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     two_heads: bool  # layers with a window attend in other heads than those without
     moe: bool
     balanced: bool  # a loss keeps the load of its experts balanced
+    more_ranks_than_experts: bool  # share the weights
     all_run: bool  # every expert computes every token
     linear_router: bool  # the router of the experts is a linear module
     spread: bool  # a run with its experts spread over ranks was verified
@@ -138,6 +139,7 @@ PLAIN: Mapping[str, Any] = {
     "two_heads": False,
     "moe": False,
     "balanced": True,
+    "more_ranks_than_experts": False,
     "all_run": False,
     "linear_router": False,
     "spread": True,

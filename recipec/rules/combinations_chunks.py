@@ -36,6 +36,16 @@ CHUNKS = (
         lambda f: f.chunked and f.context > 1,
     ),
     BadCombination(
+        "BAD-144",
+        "FSDP over more ranks than the model has experts",
+        "FSDP2 cuts fused experts between experts: ranks beyond their number hold none, the others hold a whole one of "
+        "every layer, and buffers are as large as if every rank had one",
+        "torch 2.13 distributed/fsdp/_fully_shard/_fsdp_param.py (padded_sharded_param_size; simulated: 79 GiB where "
+        "even shares give 49)",
+        'set `train.strategy = "zero3"`, or `"hsdp"`, whose sharding groups are nodes',
+        lambda f: f.all_run and f.fsdp and f.more_ranks_than_experts,
+    ),
+    BadCombination(
         "BAD-143",
         "a quantized base model whose experts all run for every token",
         "the quantizer leaves fused experts as they are, and these hold 97% of the weights or more: next to no memory "

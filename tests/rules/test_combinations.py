@@ -253,6 +253,10 @@ CASES |= {
     ),
     "BAD-141": ({**VARLEN, "beyond_chunk": True}, [{"attention": "sdpa"}, {"beyond_chunk": False}]),
     "BAD-142": ({**FULL_FSDP, "chunked": True, "context": 2}, [{"context": 1}, {"chunked": False}]),
+    "BAD-144": (
+        {**FULL_FSDP, "all_run": True, "more_ranks_than_experts": True},
+        [{"strategy": "zero3"}, {"more_ranks_than_experts": False}, {"all_run": False}],
+    ),
     "BAD-143": ({"all_run": True, "adaptation": "qlora"}, [{"adaptation": "lora"}, {"all_run": False}]),
 }
 

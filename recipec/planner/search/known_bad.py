@@ -100,6 +100,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         tensor_divides=_divides(shape, layout.mesh.tensor),
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
+        more_ranks_than_experts=bool(shape.moe and shape.moe.count < layout.mesh.shard * layout.mesh.context),
         cuts_groups=method.generates and _cuts_groups(layout, value),
         eval_every=value.get("eval_every", PLAIN["eval_every"]),
         save_every=value.get("save_every", PLAIN["save_every"]),
