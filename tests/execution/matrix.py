@@ -66,7 +66,7 @@ MODELS = {  # one model of each type of transformers in the catalog
     "gpt_neox": "EleutherAI/pythia-160m",
     "gpt_oss": "openai/gpt-oss-20b",
 }
-SHARDED = ("glm4_moe",)  # too large for one GPU, even with adapters
+SHARDED = ("glm4_moe", "llama4_text")  # too large for one GPU, even with adapters
 MODEL = MODELS["qwen2"]  # of the cells whose model does not matter
 BESIDE = "Qwen/Qwen2.5-7B-Instruct"  # what else such a cell runs: of another size, with the same tokens
 DATA = HERE / "recipes" / "data"
