@@ -103,6 +103,19 @@ HYBRIDS += (
     ("ibm-granite/granite-4.0-h-1b-base", "lora", ("ddp", 8), False),
     *(("ibm-granite/granite-4.0-h-tiny-base", way, ("fsdp", 8), True) for way in ("lora", "full")),
 )
+# Layers that are one part each: Mamba 2, attention, a feed-forward block alone, or experts alone.
+HYBRIDS += (
+    *(("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", way, ("single", 1), True) for way in ("lora", "qlora")),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "full", ("single", 1), False),
+    ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "lora", ("ddp", 8), False),
+    *(("nvidia/NVIDIA-Nemotron-Nano-9B-v2", way, ("fsdp", 8), True) for way in ("lora", "full")),
+    *(
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ranks, True)
+        for ranks in (("single", 1), ("ddp", 8))
+    ),
+    *(("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", way, ("fsdp", 8), True) for way in ("lora", "full")),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ("single", 1), False),
+)
 HYBRID_TOKENS = 512
 # Attention in heads of two sizes, the wider ones with keys for values: model, way, layers recomputed, packed rows.
 TWO_HEADS = (
@@ -128,6 +141,16 @@ SHARED = (
 SHARED += (
     ("ibm-granite/granite-4.0-h-tiny-base", "lora", ("single", 1), True, 2),
     ("google/gemma-4-26B-A4B", "lora", ("single", 1), True, 2),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ("single", 1), True, 2),
+)
+# Experts that all run for every token, in every layer or in every other one, and attention within chunks.
+SHARED += (
+    *(("meta-llama/Llama-4-Scout-17B-16E", "lora", ("single", 1), True, rank) for rank in (0, 16)),
+    ("meta-llama/Llama-4-Scout-17B-16E", "lora", ("ddp", 8), False, 0),
+    ("meta-llama/Llama-4-Scout-17B-16E", "lora", ("fsdp", 8), True, 16),
+    ("meta-llama/Llama-4-Scout-17B-16E", "full", ("fsdp", 8), True, 0),
+    ("meta-llama/Llama-4-Scout-17B-16E", "full", ("single", 1), False, 0),
+    ("meta-llama/Llama-4-Maverick-17B-128E", "lora", ("fsdp", 64), True, 0),
 )
 
 

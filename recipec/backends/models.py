@@ -28,6 +28,9 @@ EXTENDED = "extended-model"  # the folder of the bundle that vocabulary.py write
 NEW_TOKENS = "new_tokens.txt"  # the file of the bundle that has them
 RECORD = "taken_from.txt"  # the file of such a folder that says which model and revision it is of
 MARKED_TEMPLATE = "marked_template.jinja"  # the file of the bundle that marks turns in the model's own template
+_TOLD = """\
+# TRL looks for the decoder below this name; the class has that of another one (transformers 5.23).
+{}.base_model_prefix = "model\""""
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
 
@@ -205,12 +208,15 @@ def has_template_file(stage: StageJob) -> bool:
 
 
 def source_part(stage: StageJob) -> Part:
-    """The constants that say where the model, and those that run beside it, come from."""
+    """The constants that say where the model, and those that run beside it, come from; and where its decoder is."""
     root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')
     own = Raw(f"MODEL = {model_expression(stage)}")
+    ids, silent = stage.ids("model"), MODEL_TYPES[stage.job.facts.model.architecture.model_type].causal_class
+    told = _TOLD.format(silent).splitlines() if silent else ()
     return Part(
+        imports=(Import("transformers", silent, ids),) if silent else (),
         constants=(*[root] * reads_data_root(stage), own, *other_models(stage)),
-        before_trainer=folder_checks(stage, "MODEL"),
+        before_trainer=(*lines(ids, *told), *folder_checks(stage, "MODEL")),
     )
 
 

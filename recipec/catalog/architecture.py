@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 
 from msgspec import Struct
@@ -41,7 +42,29 @@ class Experts(Struct, frozen=True):
     bias: bool = False  # on expert projections and router
     balanced: bool = True  # a loss can keep the load of the experts balanced
     norms: int = 0  # over the hidden size, beside those of a layer without experts
-    router: str = ""  # a linear module with scales before and behind it; empty: a parameter of its own
+    router: str = ""  # a linear module; empty: a parameter of its own
+    router_scales: bool = False  # with scales before and behind it
+    all_run: bool = False  # every expert computes every token, weighted by the router or by 0
+    every: int = 1  # every n-th layer has experts, the others a plain MLP
+
+    @property
+    def computed(self) -> int:
+        """How many experts compute a token."""
+        return self.count if self.all_run else self.per_token
+
+
+class LayerKind(Struct, frozen=True):
+    """What the layers of one kind have. Layers that differ in a window, or in experts behind plain ones, are alike."""
+
+    attention: bool = True
+    mixer: bool = False  # the model's mixer, in place of attention or beside it
+    whole: bool = False  # it attends to the whole sequence in heads of its own
+    block: bool = True  # a feed-forward block, or experts where the model has any
+    plain: bool = False  # the feed-forward block in a model that has experts
+
+
+ATTENDING, MIXING = LayerKind(), LayerKind(attention=False, mixer=True)  # each with a feed-forward block behind it
+ATTENDING_WHOLE, PLAIN = LayerKind(whole=True), LayerKind(plain=True)
 
 
 class WholeAttention(Struct, frozen=True):
@@ -67,15 +90,18 @@ class Architecture(Struct, frozen=True):
     max_position: int
     decoder_layer: str
     sliding_window: int | None = None  # tokens; None where it is off
+    chunked: bool = False  # the window is a chunk of the sequence: its tokens see none before it
+    scale_places: int = 0  # layers without a window scale queries by their place in the row: by steps of so many tokens
     full_attention_every: int = 0  # with a window or a mixer: every n-th layer has none; 0: all layers have it
     attention_at: tuple[int, ...] = ()  # the layers with attention, where they are not one in every so many
     whole: WholeAttention | None = None  # of the layers without a window, where they differ in more than that
     mixer: Mixer | None = None  # of the layers without attention; None where all have attention
+    pattern: tuple[LayerKind, ...] = ()  # the kind of every layer, where it is not one of two behind each other
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
     mlp_bias: bool = False
     norm_bias: bool = False  # LayerNorm instead of RMSNorm
-    qk_norm: str | None = None  # "head": one weight per head dimension; "full": one per query or key feature
+    qk_norm: str | None = None  # one weight per "head" dimension; in "full" per query or key feature; "unit": none
     attention_sinks: bool = False  # one learned logit per head
     attention_gate: bool = False  # the query projection also gives a gate for attention's output
     shares_values: bool = False  # one projection gives keys and values
@@ -99,35 +125,34 @@ class Architecture(Struct, frozen=True):
         """Whether a layer, counted from 0, attends within the window alone."""
         return self.sliding_window is not None and not self._whole(layer)
 
-    def mixed(self, layer: int) -> bool:
-        """Whether a layer, counted from 0, has the mixer in place of attention."""
-        return self.mixer is not None and not self._whole(layer)
-
     def _whole(self, layer: int) -> bool:
         """Whether a layer of a model whose layers differ attends to the whole sequence."""
         if self.attention_at:
             return layer in self.attention_at
         return self.full_attention_every > 0 and (layer + 1) % self.full_attention_every == 0
 
-    def second(self, layer: int) -> bool:
-        """Whether a layer, counted from 0, is of the second kind where a model has two: with the mixer, or attending to
-        the whole sequence in other heads."""
-        return self.mixed(layer) or (self.whole is not None and self._whole(layer))
+    def kind(self, layer: int) -> LayerKind:
+        """Of which kind a layer, counted from 0, is."""
+        if self.pattern:
+            return self.pattern[layer]
+        if self.mixer is not None:
+            return ATTENDING if self._whole(layer) else MIXING
+        if self.moe is not None and (layer + 1) % self.moe.every:
+            return PLAIN
+        return ATTENDING_WHOLE if self.whole is not None and self._whole(layer) else ATTENDING
 
     @property
-    def two_kinds(self) -> bool:
-        """Whether its layers differ in more than a window and experts."""
-        return self.mixer is not None or self.whole is not None
+    def kinds(self) -> tuple[tuple[LayerKind, int], ...]:
+        """Every kind of layer that the model has, and how many: those with attention first."""
+        return _kinds(self)
 
-    @property
-    def second_layers(self) -> int:
-        """How many layers are of the second kind."""
-        return sum(map(self.second, range(self.num_layers))) if self.two_kinds else 0
+    def _layers_with(self, part: str) -> int:
+        return sum(layers for kind, layers in self.kinds if getattr(kind, part))
 
     @property
     def mixed_layers(self) -> int:
         """How many layers have the mixer."""
-        return self.second_layers if self.mixer else 0
+        return self._layers_with("mixer")
 
     def attending(self, window: int | None) -> Architecture:
         """The model as its layers with this window attend: not itself where heads of the whole sequence differ."""
@@ -138,8 +163,8 @@ class Architecture(Struct, frozen=True):
         """How many layers attend in which heads, as a model of such layers."""
         if self.whole is None:
             return ((self.attention_layers, self),)
-        windowed = self.num_layers - self.second_layers
-        return (windowed, self), (self.second_layers, self.attending(None))
+        whole = self._layers_with("whole")
+        return (self.num_layers - whole, self), (whole, self.attending(None))
 
     @property
     def cached_features(self) -> int:
@@ -149,7 +174,7 @@ class Architecture(Struct, frozen=True):
     @property
     def attention_layers(self) -> int:
         """How many layers have attention."""
-        return self.num_layers - self.mixed_layers
+        return self._layers_with("attention")
 
     @property
     def layers_by_window(self) -> dict[int | None, int]:
@@ -160,37 +185,33 @@ class Architecture(Struct, frozen=True):
         layers = {self.sliding_window: self.num_layers - whole}
         return layers | {None: whole} if whole else layers
 
-    def linear_shapes(self, dense: bool = False, second: bool = False) -> tuple[LinearShape, ...]:
-        """The linear modules of one decoder layer as (name, in, out) without experts and router.
-
-        A mixture-of-experts model answers for a layer with experts unless `dense` asks for one of its plain layers; a
-        model with two kinds of layers for the first unless `second` asks for the other.
-        """
-        mixing = self._second_shapes() if self.two_kinds and second else self._attention_shapes()
-        if self.moe is None or dense:
-            return mixing + self._mlp_shapes(self.intermediate_size)
-        shared = self.moe.shared_intermediate_size
-        gate = (("shared_expert_gate", self.hidden_size, 1),) if self.moe.shared_gate else ()
-        router = ((self.moe.router, self.hidden_size, self.moe.count),) if self.moe.router else ()
-        return mixing + (self._mlp_shapes(shared) + gate if shared else ()) + router
+    def linear_shapes(self, kind: LayerKind | None = None) -> tuple[LinearShape, ...]:
+        """The linear modules of one decoder layer as (name, in, out) without experts and router; of the first kind
+        unless another is given."""
+        kind = kind or self.kinds[0][0]
+        return self._mixing_shapes(kind) + self._block_shapes(kind)
 
     @property
     def linear_groups(self) -> tuple[tuple[int, tuple[LinearShape, ...]], ...]:
-        """How many layers have which linear modules: the first kind, plain ones of a mixture, and the second kind."""
-        dense = self.num_layers - self.sparse_layers
-        groups = (
-            (self.sparse_layers - self.second_layers, self.linear_shapes()),
-            (dense, self.linear_shapes(dense=True)),
-            (self.second_layers, self.linear_shapes(second=True)),
-        )
-        return tuple(group for group in groups if group[0])
+        """How many layers have which linear modules: of the first kind, plain ones of a mixture, and the others."""
+        (first, layers), *others = self.kinds
+        dense = self.moe.dense_layers if self.moe else 0
+        counted = ((layers - dense, first), (dense, replace(first, plain=True)), *((n, kind) for kind, n in others))
+        return tuple((layers, self.linear_shapes(kind)) for layers, kind in counted if layers)
+
+    @property
+    def linear_modules(self) -> tuple[str, ...]:
+        """The names of all linear modules of its layers, and those of a plain feed-forward block."""
+        shapes = (*(shape for _, group in self.linear_groups for shape in group), *self._mlp_shapes(1))
+        return tuple(dict.fromkeys(name for name, _, _ in shapes))
 
     def expert_shapes(self) -> tuple[ExpertShape, ...]:
         """The fused expert parameters of one layer as (name, experts, in, out); empty for a dense model."""
         if self.moe is None:
             return ()
         count, inner = self.moe.count, self.moe.intermediate_size
-        return (self.moe.gate_up, count, self.hidden_size, 2 * inner), (self.moe.down, count, inner, self.hidden_size)
+        taken = (self.moe.gate_up, count, self.hidden_size, inner * (2 if self.gated_mlp else 1))
+        return taken, (self.moe.down, count, inner, self.hidden_size)
 
     @property
     def attention_modules(self) -> tuple[str, ...]:
@@ -229,18 +250,14 @@ class Architecture(Struct, frozen=True):
 
     @property
     def sparse_layers(self) -> int:
-        """Layers with experts where the model has any; all layers of a dense model."""
-        return self.num_layers - (self.moe.dense_layers if self.moe else 0)
+        """Layers with experts where the model has any; all layers with a feed-forward block of a dense model."""
+        if self.moe is None:
+            return self._layers_with("block")
+        return sum(n for kind, n in self.kinds if kind.block and not kind.plain) - self.moe.dense_layers
 
-    @property
-    def layer_params(self) -> int:
-        """Parameters of one decoder layer; of a mixture-of-experts model with experts, of a hybrid with attention."""
-        return self._common_params + self._experts_params(self.moe.count if self.moe else 0)
-
-    @property
-    def second_layer_params(self) -> int:
-        """Parameters of a layer of the second kind; of any where there is one kind."""
-        return self.layer_params + self._second_difference
+    def layer_params(self, kind: LayerKind | None = None) -> int:
+        """Parameters of a layer of a kind, the first unless another is given: with experts where the model has any."""
+        return self._kind_params(kind or self.kinds[0][0], self.moe.count if self.moe else 0)
 
     @property
     def embedding_params(self) -> int:
@@ -255,11 +272,12 @@ class Architecture(Struct, frozen=True):
     @property
     def active_params(self) -> int:
         """Parameters that one token passes through, embeddings included; all of them for a dense model."""
-        return self._total(self._common_params + self._experts_params(self.moe.per_token if self.moe else 0))
+        return self._total(self.moe.per_token if self.moe else 0)
 
     @property
-    def _common_params(self) -> int:
-        return self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=False)
+    def computed_params(self) -> int:
+        """Parameters that compute one token, embeddings included: those of all experts where all run."""
+        return self._total(self.moe.computed if self.moe else 0)
 
     @property
     def _norm_params(self) -> int:
@@ -268,21 +286,24 @@ class Architecture(Struct, frozen=True):
     @property
     def _attention_params(self) -> int:
         biases = sum(self._qkv_widths) * self.attention_bias + self.hidden_size * self.output_bias
-        norms = {None: 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
+        norms = {None: 0, "unit": 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
         return _weights(self._attention_shapes()) + biases + norms + self.num_heads * self.attention_sinks
 
-    @property
-    def _second_difference(self) -> int:
-        """What a layer of the second kind has more than one of the first."""
-        if self.whole:
-            return self.attending(None)._attention_params - self._attention_params
-        if self.mixer is None:
-            return 0
-        mixing = _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params(self.hidden_size)
-        return mixing - self._attention_params
+    def _kind_params(self, kind: LayerKind, counted: int) -> int:
+        """Parameters of a layer with `counted` of the experts where it has any."""
+        mixing = self._mixer_params if kind.mixer else 0
+        if kind.attention:
+            mixing += (self.attending(None) if kind.whole else self)._attention_params
+        experts = self._experts_params(counted) if kind.block and not kind.plain else 0
+        return mixing + self._norm_params * self.norms_per_layer + self._block_params(kind) + experts
 
-    def _mlp_params(self, dense: bool) -> int:
-        shapes = self.linear_shapes(dense)[len(self._attention_shapes()) :]
+    @property
+    def _mixer_params(self) -> int:
+        assert self.mixer is not None
+        return _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params(self.hidden_size)
+
+    def _block_params(self, kind: LayerKind) -> int:
+        shapes = self._block_shapes(kind)
         return _weights(shapes) + self.mlp_bias * sum(out for _, _, out in shapes)
 
     def _experts_params(self, counted: int) -> int:
@@ -291,15 +312,18 @@ class Architecture(Struct, frozen=True):
             return 0
         router = self.moe.count * (self.hidden_size + self.moe.bias)
         if self.moe.router:  # its weight is one of the linear modules; its scales, of what it takes and of each expert
-            router = self.hidden_size + self.moe.count
+            router = (self.hidden_size + self.moe.count) * self.moe.router_scales
         router += self.moe.norms * self._norm_params
         one = sum((inputs + self.moe.bias) * outputs for _, _, inputs, outputs in self.expert_shapes())
         return router + counted * one
 
-    def _total(self, layer_params: int) -> int:
-        dense = self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=True)
-        layers = self.sparse_layers * layer_params + (self.num_layers - self.sparse_layers) * dense
-        return self.embedding_params + layers + self.second_layers * self._second_difference + self._norm_params
+    def _total(self, counted: int) -> int:
+        layers = sum(number * self._kind_params(kind, counted) for kind, number in self.kinds)
+        if self.moe and self.moe.dense_layers:  # of the first kind
+            first = self.kinds[0][0]
+            plain = self._kind_params(replace(first, plain=True), counted)
+            layers += self.moe.dense_layers * (plain - self._kind_params(first, counted))
+        return self.embedding_params + layers + self._norm_params
 
     @property
     def _qkv_widths(self) -> tuple[int, ...]:
@@ -307,10 +331,22 @@ class Architecture(Struct, frozen=True):
         queries = self.query_size * (2 if self.attention_gate else 1)
         return (queries, *[self.kv_size] * (1 if self.shares_values else 2))
 
-    def _second_shapes(self) -> tuple[LinearShape, ...]:
-        if self.mixer:
-            return self.mixer.linear_shapes(self.hidden_size)
-        return self.attending(None)._attention_shapes()
+    def _mixing_shapes(self, kind: LayerKind) -> tuple[LinearShape, ...]:
+        """What mixes tokens in a layer of a kind."""
+        attending = self.attending(None) if kind.whole else self
+        attention = attending._attention_shapes() if kind.attention else ()
+        return attention + (self.mixer.linear_shapes(self.hidden_size) if kind.mixer and self.mixer else ())
+
+    def _block_shapes(self, kind: LayerKind) -> tuple[LinearShape, ...]:
+        """The feed-forward block of a layer of a kind, or what every token passes beside experts."""
+        if not kind.block:
+            return ()
+        if self.moe is None or kind.plain:
+            return self._mlp_shapes(self.intermediate_size)
+        shared = self.moe.shared_intermediate_size
+        gate = (("shared_expert_gate", self.hidden_size, 1),) if self.moe.shared_gate else ()
+        router = ((self.moe.router, self.hidden_size, self.moe.count),) if self.moe.router else ()
+        return (self._mlp_shapes(shared) + gate if shared else ()) + router
 
     def _attention_shapes(self) -> tuple[LinearShape, ...]:
         inputs = _merge(self.modules.qkv, self.hidden_size, self._qkv_widths)
@@ -333,7 +369,18 @@ def _attending_whole(shape: Architecture) -> Architecture:
 
 @lru_cache(maxsize=256)  # a plan asks for them with every candidate
 def _params(shape: Architecture) -> int:
-    return shape._total(shape.layer_params)
+    return shape._total(shape.moe.count if shape.moe else 0)
+
+
+@lru_cache(maxsize=256)
+def _kinds(shape: Architecture) -> tuple[tuple[LayerKind, int], ...]:
+    counts = Counter(map(shape.kind, range(shape.num_layers)))
+    return tuple(sorted(counts.items(), key=lambda found: _order(found[0])))
+
+
+def _order(kind: LayerKind) -> tuple[bool, ...]:
+    """Attention comes first, and experts before plain blocks."""
+    return not kind.attention, kind.whole, kind.block, kind.plain
 
 
 def _merge(names: tuple[str, ...], inputs: int, widths: tuple[int, ...]) -> tuple[LinearShape, ...]:

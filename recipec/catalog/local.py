@@ -7,7 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
+from recipec.catalog.config_values import UnsupportedConfig
+from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.models import Model
 from recipec.catalog.templates import template_with
 from recipec.files import read_lines, read_regular

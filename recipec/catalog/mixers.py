@@ -6,6 +6,7 @@ Checked 2026-11-24 against the modeling sources of transformers 5.23.0; a test b
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class GatedDeltaNet(Struct, frozen=True):
@@ -90,6 +91,8 @@ class StateSpace(Struct, frozen=True):
     groups: int  # of heads that are read and written with the same projections
     kernel: int  # tokens that the convolution sees
     chunk: int  # tokens that are solved at once
+    normed: bool = True  # a norm takes the gated output; else it is gated alone
+    scaled: bool = False  # its inputs, what they are projected to and its output are multiplied by numbers
 
     @property
     def inner(self) -> int:
@@ -111,12 +114,12 @@ class StateSpace(Struct, frozen=True):
         return ("in_proj", hidden, self.inner + self.convolved + self.heads), ("out_proj", self.inner, hidden)
 
     def other_params(self, hidden: int) -> int:
-        """The convolution with its biases, three numbers for each head, and the norm of the output."""
-        return self.convolved * (self.kernel + 1) + 3 * self.heads + self.inner
+        """The convolution with its biases, three numbers for each head, and the norm of the output if it has one."""
+        return self.convolved * (self.kernel + 1) + 3 * self.heads + self.inner * self.normed
 
     def shrunk(self) -> StateSpace:
         """A tiny one of the same kind, twice as wide as the stand-in's 64 features."""
-        return StateSpace(4, head_dim=32, state=16, groups=min(2, self.groups), kernel=self.kernel, chunk=32)
+        return replace(self, heads=4, head_dim=32, state=16, groups=min(2, self.groups), chunk=32)
 
 
 Mixer = GatedDeltaNet | ShortConvolution | StateSpace

@@ -5,9 +5,20 @@ Checked 2026-11-20 against the modelling and configuration sources of transforme
 
 from __future__ import annotations
 
-from recipec.catalog.architecture import Modules
+from recipec.catalog.architecture import LayerKind, Modules
+from recipec.catalog.expert_types import (
+    GEMMA4_MOE,
+    GLM4_MOE,
+    GPT_OSS_MOE,
+    GRANITE4_MOE,
+    LLAMA4_MOE,
+    MIXTRAL_MOE,
+    NEMOTRON_H_MOE,
+    QWEN2_MOE,
+    QWEN3_MOE,
+)
 from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution, StateSpace
-from recipec.catalog.type_row import Key, MixerType, ModelType, MoeType, Number, WholeType
+from recipec.catalog.type_row import ChunkType, Key, MixerType, ModelType, Number, PatternType, WholeType
 
 _BIAS = Key("attention_bias", False)
 _BIAS_ON = Key("attention_bias", True)
@@ -17,6 +28,7 @@ _FUSED = Modules(qkv=("qkv_proj",), mlp_in=("gate_up_proj",))
 _GLM4 = Modules(mlp_in=("gate_up_proj",))
 _GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
 _LFM2 = Modules(output="out_proj", mlp_in=("w1", "w3"), mlp_out="w2")
+_NEMOTRON_H = Modules(mlp_in=("up_proj",), embedding="embeddings")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(
     qkv=("query_key_value",),
@@ -60,6 +72,40 @@ _STATE_SPACE = MixerType(
     expand=Number("mamba_expand", 2),
     built=(Key("mamba_conv_bias", True), Key("mamba_proj_bias", False)),
 )
+_NEMOTRON_H_STATE_SPACE = MixerType(
+    StateSpace,
+    layer_type="linear_attention",
+    fields={
+        "heads": Number("mamba_num_heads", 128),
+        "head_dim": Number("mamba_head_dim", 64),
+        "state": Number("ssm_state_size", 128),
+        "groups": Number("n_groups", 8),
+        "kernel": Number("conv_kernel", 4),
+        "chunk": Number("chunk_size", 128),
+    },
+    built=(Key("use_conv_bias", True), Key("use_bias", False)),
+)
+_FALCON_H1_STATE_SPACE = MixerType(
+    StateSpace,
+    layer_type="hybrid",
+    fields=_STATE_SPACE.fields,
+    flags={"normed": Key("mamba_rms_norm", False), "scaled": True},
+    expand=Number("mamba_expand", 2),
+    inner=Number("mamba_d_ssm", 1024),
+    built=(Key("mamba_conv_bias", True), Key("mamba_proj_bias", False), Key("projectors_bias", False)),
+)
+_NEMOTRON_H_PATTERN = PatternType(
+    {
+        "linear_attention": LayerKind(attention=False, mixer=True, block=False),
+        "full_attention": LayerKind(block=False),
+        "mlp": LayerKind(attention=False, plain=True),
+        "moe": LayerKind(attention=False),
+    },
+    key="layers_block_type",
+    older={"mamba": "linear_attention", "attention": "full_attention"},
+    letters_key="hybrid_override_pattern",
+    letters={"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"},
+)
 _GEMMA4_WHOLE = WholeType(
     head_dim=Number("global_head_dim", 512),
     kv_heads="num_global_key_value_heads",
@@ -77,36 +123,14 @@ _GEMMA4_UNIFIED_WHOLE = WholeType(
     by_layer="per_layer_config",
     unbuilt=(Number("num_kv_shared_layers", 0),),
 )
-_MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
-_GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
-_GRANITE4_MOE = MoeType(
-    "GraniteMoeHybridMoE",
-    count="num_local_experts",
-    intermediate="intermediate_size",
-    beside=True,
-    optional=True,
-    spread=False,
-    balanced=False,  # TRL 1.16's loss asks its configuration for num_experts, which it has not got (AttributeError)
+_LLAMA4_CHUNKS = ChunkType(
+    size=Number("attention_chunk_size", 8192),
+    layer_type="chunked_attention",
+    every=Number("no_rope_layer_interval", 4),
+    rotated="no_rope_layers",
+    scale=Number("floor_scale", 8192),
+    scales=Key("attn_temperature_tuning", True),
 )
-_GEMMA4_MOE = MoeType(
-    "Gemma4TextExperts",
-    per_token="top_k_experts",
-    beside=True,
-    switch=Key("enable_moe_block", False),
-    norms=3,
-    router="proj",
-    spread=False,
-    balanced=False,
-)
-_GLM4_MOE = MoeType(
-    "Glm4MoeMoE",
-    count="n_routed_experts",
-    shared_count="n_shared_experts",
-    dense_first="first_k_dense_replace",
-    balanced=False,
-)
-_QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
-_QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
 _GEMMA4 = {
     "norms_in_fp32": True,
     "ties": True,
@@ -126,9 +150,23 @@ _GEMMA4 = {
 
 MODEL_TYPES: dict[str, ModelType] = {
     "llama": ModelType("LlamaDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
+    "llama4_text": ModelType(
+        "Llama4TextDecoderLayer",
+        causal_class="Llama4ForCausalLM",
+        head_dim=128,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="unit",
+        qk_norm_switch=Key("use_qk_norm", True),
+        intermediate="intermediate_size_mlp",
+        chunks=_LLAMA4_CHUNKS,
+        sounds_balanced=True,
+        moe=LLAMA4_MOE,
+        scores=False,
+    ),
     "mistral": ModelType("MistralDecoderLayer", kv_heads_optional=False, windowed="always", window=4096),
     "mixtral": ModelType(
-        "MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=_MIXTRAL_MOE, renamed_on_save=True
+        "MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=MIXTRAL_MOE, renamed_on_save=True
     ),
     "qwen2": ModelType(
         "Qwen2DecoderLayer", kv_heads_optional=False, qkv_bias=True, windowed="switch", layers_differ=True
@@ -139,7 +177,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qkv_bias=Key("qkv_bias", True),
         windowed="switch",
         layers_differ=True,
-        moe=_QWEN2_MOE,
+        moe=QWEN2_MOE,
         renamed_on_save=True,
     ),
     "qwen3": ModelType(
@@ -159,7 +197,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS,
         qk_norm="head",
         windowed="switch",
-        moe=_QWEN3_MOE,
+        moe=QWEN3_MOE,
         renamed_on_save=True,
     ),
     "qwen3_5_text": ModelType(
@@ -223,7 +261,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         full_attention_every=6,
         pattern_key="sliding_window_pattern",
     ),
-    "gemma4_text": ModelType("Gemma4TextDecoderLayer", window=512, whole=_GEMMA4_WHOLE, moe=_GEMMA4_MOE, **_GEMMA4),
+    "gemma4_text": ModelType("Gemma4TextDecoderLayer", window=512, whole=_GEMMA4_WHOLE, moe=GEMMA4_MOE, **_GEMMA4),
     "gemma4_unified_text": ModelType(
         "Gemma4UnifiedTextDecoderLayer", window=1024, whole=_GEMMA4_UNIFIED_WHOLE, **_GEMMA4
     ),
@@ -248,9 +286,36 @@ MODEL_TYPES: dict[str, ModelType] = {
         intermediate="shared_intermediate_size",
         modules=_GRANITE4,
         mixer=_STATE_SPACE,
-        moe=_GRANITE4_MOE,
+        moe=GRANITE4_MOE,
         sounds_balanced=True,
         renamed_on_save=True,
+        scores=False,
+    ),
+    "nemotron_h": ModelType(
+        "NemotronHBlock",
+        ties=None,
+        kv_heads_optional=False,
+        head_dim=128,
+        mlp_bias=_MLP_BIAS,
+        norms_in_fp32=True,
+        gated=False,
+        norms=1,
+        modules=_NEMOTRON_H,
+        mixer=_NEMOTRON_H_STATE_SPACE,
+        pattern=_NEMOTRON_H_PATTERN,
+        moe=NEMOTRON_H_MOE,
+        scores=False,
+        buffers=True,
+        renamed_on_save=True,
+    ),
+    "falcon_h1": ModelType(
+        "FalconH1DecoderLayer",
+        kv_heads_optional=False,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        mlp_bias=_MLP_BIAS,
+        mixer=_FALCON_H1_STATE_SPACE,
+        pattern=PatternType({"hybrid": LayerKind(mixer=True)}),
         scores=False,
     ),
     "glm4": ModelType(
@@ -262,7 +327,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qkv_bias=_BIAS,
         qk_norm="head",
         qk_norm_switch=Key("use_qk_norm", False),
-        moe=_GLM4_MOE,
+        moe=GLM4_MOE,
         scores=False,
         buffers=True,
         renamed_on_save=True,
@@ -320,6 +385,6 @@ MODEL_TYPES: dict[str, ModelType] = {
         window=128,
         layers_differ=True,
         full_attention_every=2,
-        moe=_GPT_OSS_MOE,
+        moe=GPT_OSS_MOE,
     ),
 }

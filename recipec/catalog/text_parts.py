@@ -15,6 +15,7 @@ TEXT_PARTS = {
     "gemma3": ("language_model.", ""),
     "gemma4": ("model.language_model.", "model."),
     "gemma4_unified": ("model.language_model.", "model."),
+    "llama4": (),
     "mistral3": ("language_model.", ""),
     "qwen3_5": (),
 }

@@ -147,7 +147,7 @@ def _refused_task(answer: str) -> str:
 
 def _refused_model(answer: str) -> str:
     """A name that neither the catalog nor the Hub's cache on this machine has; a folder is looked at by `check`."""
-    from recipec.catalog.configs import UnsupportedConfig
+    from recipec.catalog.config_values import UnsupportedConfig
     from recipec.catalog.hub_cache import cached_model
     from recipec.catalog.lookup import nearest
     from recipec.catalog.models import model, model_names

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from recipec.catalog.architecture import Architecture
+from recipec.catalog.architecture import ATTENDING, Architecture, LayerKind
 from recipec.catalog.model_types import MODEL_TYPES
+from recipec.estimate.all_experts import all_experts
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
-from recipec.estimate.mixers import mixing
+from recipec.estimate.mixers import NO_MIXER, mixing
 from recipec.estimate.modules import adapted_modules, dropped, keeps_output, kept_inputs, ranks_kept
 from recipec.estimate.rounding import SCALED_WIDTHS, inner_scaled, one_projection
 from recipec.estimate.scales import inputs_scaled, kept_outputs_scaled
@@ -40,19 +41,21 @@ class Activations(Struct, frozen=True):
 
 
 def kinds_of(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[Activations, ...]:
-    """Of every kind of layer that a model has: the first, and the second where there are two."""
-    first = activations(architecture, lora, path)
-    if architecture.whole:
-        return first, activations(architecture.attending(None), lora, path)
-    return (first, activations(architecture, lora, path, mixed=True)) if architecture.mixer else (first,)
+    """Of every kind of layer that a model has, in the order of `Architecture.kinds`."""
+    return tuple(activations(architecture, lora, path, kind) for kind, _ in architecture.kinds)
 
 
-def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath, mixed: bool = False) -> Activations:
-    """Saved and transient bytes per token of one layer under a code path: with attention, or `mixed`."""
-    norms = _norms(architecture, lora, path, mixed)
-    mixer = mixing(architecture, lora, path) if mixed else None
-    attention = mixer.saved if mixer else _attention(architecture, lora, path)
-    mlp_saved, mlp_transient, mlp_forward = _mlp(architecture, lora, path)
+def activations(
+    architecture: Architecture, lora: LoraShape | None, path: CodePath, kind: LayerKind = ATTENDING
+) -> Activations:
+    """Saved and transient bytes per token of a layer of a kind under a code path."""
+    if kind.whole:
+        architecture = architecture.attending(None)
+    norms = _norms(architecture, lora, path, kind)
+    mixer = mixing(architecture, lora, path) if kind.mixer else NO_MIXER
+    attention = _attention(architecture, lora, path) if kind.attention else 0
+    running = _attention_forward(architecture, path) if kind.attention else 0
+    mlp_saved, mlp_transient, mlp_forward = _mlp(architecture, lora, path, kind)
     hidden = architecture.hidden_size
     backward = path.residual * hidden * (3 if path.reentrant else 1) + mlp_transient
     if architecture.norms_per_layer == 4 and lora is None:  # the norm behind the MLP is through by then
@@ -60,13 +63,13 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
     copy = 4 if path.adapter_copy else 0  # the adapter's fp32 input
     return Activations(
         checkpoint=path.residual * hidden,
-        saved=norms + attention + mlp_saved,
+        saved=norms + attention + mixer.saved + mlp_saved,
         mlp=mlp_saved,
-        experts_input=_routed_inner(architecture, lora, path),
+        experts_input=_routed_inner(architecture, lora, path) if kind.block and not kind.plain else 0,
         backward=backward,
         product=backward - path.compute * architecture.intermediate_size,
-        attention=3 * path.residual * hidden + (mixer.forward if mixer else _attention_forward(architecture, path)),
-        mixing=mixer.backward if mixer else 0,
+        attention=3 * path.residual * hidden + max(mixer.forward, running),
+        mixing=mixer.backward,
         forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
         outputs=added_outputs(architecture, [name for name, _, _ in architecture.linear_shapes()], lora, path),
         tail=final_norm(architecture, lora is None, path),
@@ -84,7 +87,7 @@ def _product_inputs(architecture: Architecture, path: CodePath) -> int:
     return path.compute * (2 * architecture.hidden_size + architecture.query_size + architecture.intermediate_size)
 
 
-def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, mixed: bool) -> int:
+def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, kind: LayerKind) -> int:
     """Each norm keeps its fp32 input and its scale; a trained weight also needs the normalised input."""
     normalised = _normalised(architecture, path)
     per_feature = 4 + (normalised if lora is None else 0)
@@ -92,10 +95,11 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, m
     heads = architecture.num_heads + architecture.num_kv_heads
     qk_features = architecture.query_size + architecture.kv_size
     normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
-    qk = qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
+    weighted = normalised_heads if lora is None and architecture.qk_norm != "unit" else 0
+    qk = qk_features * (4 + weighted) + 4 * heads if architecture.qk_norm else 0
     qk += architecture.values_normed * 4 * (architecture.kv_size + architecture.num_kv_heads)
     count = architecture.norms_per_layer + (architecture.moe.norms if architecture.moe else 0)
-    return count * (per_feature * architecture.hidden_size + 4) + qk * (not mixed)
+    return count * (per_feature * architecture.hidden_size + 4) + qk * kind.attention
 
 
 def _normalised(architecture: Architecture, path: CodePath) -> int:
@@ -131,12 +135,15 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     return kept + inputs
 
 
-def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
+def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath, kind: LayerKind) -> tuple[int, int, int]:
     """(saved, transient of the backward, transient of a forward) of the feed-forward block."""
+    if not kind.block:
+        return 0, 0, 0
     experts = architecture.moe
-    if experts is None:
+    if experts is None or kind.plain:
         return _dense_mlp(architecture, architecture.intermediate_size, lora, path)
-    saved, transient, forward = _experts(architecture, lora, path)
+    law = all_experts if experts.all_run else _experts
+    saved, transient, forward = law(architecture, lora, path)
     if experts.shared_intermediate_size:
         shared = _dense_mlp(architecture, experts.shared_intermediate_size, lora, path)
         return saved + shared[0], max(transient, shared[1]), max(forward, shared[2])
@@ -206,5 +213,5 @@ def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath)
 def _routed_inner(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
     """Bytes per token between the experts' two products; 0 without experts."""
     experts = architecture.moe
-    held = path.residual if lora is None else path.compute
-    return held * experts.per_token * experts.intermediate_size if experts else 0
+    held = path.residual if lora is None and not (experts and experts.all_run) else path.compute
+    return held * experts.computed * experts.intermediate_size if experts else 0

@@ -35,7 +35,7 @@ def adapted_experts(architecture: Architecture, lora: LoraShape | None) -> tuple
 def built_gradient_flops(architecture: Architecture, lora: LoraShape | None) -> float:
     """Operations per token for the gradients of the built weights, of which those of the adapters are taken."""
     weights = sum(inputs * outputs for _, _, inputs, outputs in adapted_experts(architecture, lora))
-    passed = architecture.moe.per_token if architecture.moe else 0
+    passed = architecture.moe.computed if architecture.moe else 0
     return 2.0 * weights * passed * architecture.sparse_layers
 
 

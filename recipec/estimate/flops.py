@@ -18,6 +18,7 @@ class Flops(Struct, frozen=True):
     """Operations per token."""
 
     layers: float  # all layers' matrix products, forward
+    useful: float  # of these, those of experts that a token was not routed to left out
     attention: float  # all layers' score and value products, forward, causal half only
     head: float  # projection to the vocabulary, forward
 
@@ -33,15 +34,17 @@ class StepFlops(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
-    """Two operations per active weight, four per attended key and query feature."""
-    active = architecture.active_params - architecture.embedding_params
+    """Two operations per weight that computes a token, four per attended key and query feature."""
     kinds = architecture.layers_by_window.items()
     attended = sum(
-        layers * attended_tokens(seq_len_tokens, window) * architecture.attending(window).query_size
+        layers
+        * attended_tokens(seq_len_tokens, window, architecture.chunked)
+        * architecture.attending(window).query_size
         for window, layers in kinds
     )
     return Flops(
-        layers=2.0 * active,
+        layers=2.0 * (architecture.computed_params - architecture.embedding_params),
+        useful=2.0 * (architecture.active_params - architecture.embedding_params),
         attention=4.0 * attended,
         head=2.0 * architecture.vocab_size * architecture.hidden_size,
     )
@@ -52,10 +55,13 @@ def seen_tokens(work: Workload) -> int:
     return work.example_tokens or work.seq_len_tokens
 
 
-def attended_tokens(seq_len_tokens: int, window_tokens: int | None) -> float:
-    """Keys that a query sees on average under a causal mask, within a window where there is one."""
+def attended_tokens(seq_len_tokens: int, window_tokens: int | None, chunked: bool = False) -> float:
+    """Keys that a query sees on average under a causal mask, within a window or a chunk where there is one."""
     if window_tokens is None or window_tokens >= seq_len_tokens:
         return seq_len_tokens / 2
+    if chunked:
+        whole, rest = divmod(seq_len_tokens, window_tokens)
+        return (whole * window_tokens**2 + rest**2) / (2 * seq_len_tokens)
     return window_tokens - window_tokens**2 / (2 * seq_len_tokens)
 
 
@@ -75,7 +81,7 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
         + head * (passes + code.repeats)
         + built_gradient_flops(architecture, work.lora),
         attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),
-        model=(forward.layers + head) * passes + forward.attention * attended,
+        model=(forward.useful + head) * passes + forward.attention * attended,
         taught=0.0,
     )
     return own if work.teacher is None else _with_teacher(own, work.teacher, layout, work, fixed)
@@ -84,8 +90,8 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
 def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> StepFlops:
     """The teacher's own; the loss makes its product with the vocabulary a second time when it is differentiated."""
     forward = forward_flops(teacher, seen_tokens(work))
-    model = fixed.taught * (forward.layers + forward.head)
-    taught = model + fixed.taught * forward.head
+    model = fixed.taught * (forward.useful + forward.head)
+    taught = fixed.taught * (forward.layers + 2 * forward.head)
     return StepFlops(
         products=own.products + taught,
         attention=own.attention + fixed.taught * _computed_attention(teacher, layout, work, fixed),
@@ -99,6 +105,7 @@ def _computed_attention(architecture: Architecture, layout: Layout, work: Worklo
     products, sequences = 0.0, layout.micro_batch * fixed.sequences
     for window, layers in architecture.layers_by_window.items():
         whole = layout.attends.keeps_scores or masked(window, layout, work, sequences)
-        keys = row_tokens(layout, work) + prefix_tokens(work) if whole else attended_tokens(seen_tokens(work), window)
+        seen = attended_tokens(seen_tokens(work), window, architecture.chunked)
+        keys = row_tokens(layout, work) + prefix_tokens(work) if whole else seen
         products += layers * keys * architecture.attending(window).query_size
     return 4.0 * products

@@ -93,7 +93,7 @@ def writing_seconds(
     issued = found.launch_seconds * (1 if engine.replays else operations)
     cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
     moved = (copied_bytes(step) if engine.own_copy else _weight_bytes(step)) + engine.cache_moves * cached
-    products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
+    products = 2 * architecture.computed_params * answers / product_rate(card, layout.precision, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = side_by_side(kernels, issued, card, step.fixed.path)
     written = max(work.rounds + 1, work.written_tokens - work.rounds * work.result_tokens)

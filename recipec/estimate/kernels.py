@@ -175,9 +175,8 @@ def _teacher_traffic(step: Step) -> float:
     teacher = step.fixed.teacher
     if teacher is None:
         return 0.0
-    shape = teacher.architecture
-    layers = (shape.num_layers - shape.second_layers, shape.second_layers)
-    saved = sum(count * each.saved for count, each in zip(layers, teacher.kinds, strict=False))
+    kinds = zip(teacher.architecture.kinds, teacher.kinds, strict=True)
+    saved = sum(layers * each.saved for (_, layers), each in kinds)
     return SCORING_SHARE * TRAFFIC_FORWARD * saved * step.fixed.taught * step.tokens
 
 

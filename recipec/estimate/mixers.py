@@ -28,6 +28,9 @@ class Mixing(Struct, frozen=True):
     forward: int  # while it runs and saves nothing
 
 
+NO_MIXER = Mixing(0, 0, 0)
+
+
 def mixing(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Mixing:
     """The mixer of a hybrid's layers without attention."""
     mixer = architecture.mixer

@@ -186,7 +186,7 @@ def _first_backward(step: Step, saved: float, *, recomputed: bool) -> Terms:
         "gradients": max(terms.get("gradients", 0.0) + waiting, head + above),
         "activations": saved - step.tokens * step.fixed.layers.tail + unpacked,
         "working_set": _working_set(step, recomputed),
-        "autocast_cache": path.compute * sizes.layer_linear if path.autocast_copies and not sizes.adapters else 0,
+        "autocast_cache": path.compute * sizes.layer_cast if path.autocast_copies and not sizes.adapters else 0,
         "communication_buffers": step.fixed.buffers.backward,
     }
 
@@ -213,10 +213,9 @@ def _last_backward(step: Step) -> Terms:
 
 def _working_set(step: Step, recomputed: bool) -> float:
     """One layer running backward, with what its recomputation saves: of the kind that needs most."""
-    kept = (step.scores.layer, step.scores.second)
     return max(
         _running_backward(step, each, scores, each.mixing * step.tokens or step.scores.backward, recomputed)
-        for each, scores in zip(step.fixed.kinds, kept, strict=False)
+        for each, scores in zip(step.fixed.kinds, step.scores.of_kinds, strict=True)
     )
 
 

@@ -50,4 +50,5 @@ def gathered_sizes(architecture: Architecture, lora: LoraShape | None, mesh: Mes
     if mesh.expert == 1 or architecture.moe is None:
         return count
     local = replace(architecture, moe=replace(architecture.moe, count=architecture.moe.count // mesh.expert))
-    return replace(count, layer=sizes(local, lora, to_vocabulary).layer)
+    own = sizes(local, lora, to_vocabulary)
+    return replace(count, layer=own.layer, gathered_layer=own.gathered_layer)

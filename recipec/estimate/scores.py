@@ -17,10 +17,9 @@ from recipec.layout import Layout
 
 class Scores(Struct, frozen=True):
     """Bytes per rank. Layers with a window may hold other bytes than those that attend to the whole sequence; those
-    with a mixer hold nothing of this."""
+    without attention hold nothing of this."""
 
-    layer: int  # of a layer of the first kind: of those the one that holds most
-    second: int  # of a layer of the second kind
+    of_kinds: tuple[int, ...]  # of a layer of each kind: of those the one that holds most
     kept: float  # the mean of the layers that keep everything for the backward pass
     masks: int  # one for each kind of layer, shared by its layers
     cached: int  # keys and values of all layers, which a cache holds until the loss is there: where it holds a prefix
@@ -34,7 +33,7 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
     tokens = sequences * work.seq_len_tokens
     prefix = prefix_tokens(work)
     pairs = tokens * (row_tokens(layout, work) + prefix)  # queries times the keys of their row
-    attending = first_share(architecture, layout.recompute_interval) if architecture.mixer else 1
+    attending = _attending_share(architecture, layout.recompute_interval)
     cached = _cached(architecture, path, tokens + sequences * prefix) if prefix else 0
     waiting = cached if 1 < architecture.num_kv_heads < architecture.num_heads else 0
     if layout.attends.keeps_scores:
@@ -51,8 +50,9 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
         windowed = _windowed_share(architecture, layout.recompute_interval)
         kept = windowed * saved[0] + (1 - windowed) * saved[1]
     masks = pairs * sum(kinds.values())  # booleans
-    layer, second = (saved[0], saved[-1]) if architecture.whole else (max(saved), 0)
-    return Scores(layer, second, kept, masks, cached, waiting, forward=max(saved) + masks, backward=0)
+    most = saved[0] if architecture.whole else max(saved)
+    of_kinds = tuple((saved[-1] if kind.whole else most) * kind.attention for kind, _ in architecture.kinds)
+    return Scores(of_kinds, kept, masks, cached, waiting, forward=max(saved) + masks, backward=0)
 
 
 @lru_cache(maxsize=1024)
@@ -63,10 +63,16 @@ def _windowed_share(architecture: Architecture, recompute_interval: int) -> floa
 
 
 @lru_cache(maxsize=1024)
-def first_share(architecture: Architecture, recompute_interval: int) -> float:
-    """Of the layers that keep everything, those of the first kind."""
-    kept = _kept(architecture, recompute_interval)
-    return 1 - sum(map(architecture.second, kept)) / max(1, len(kept))
+def kept_shares(architecture: Architecture, recompute_interval: int) -> tuple[float, ...]:
+    """Of the layers that keep everything, those of each kind."""
+    kept = [architecture.kind(layer) for layer in _kept(architecture, recompute_interval)]
+    return tuple(kept.count(kind) / max(1, len(kept)) for kind, _ in architecture.kinds)
+
+
+def _attending_share(architecture: Architecture, recompute_interval: int) -> float:
+    """Of the layers that keep everything, those with attention."""
+    shares = zip(architecture.kinds, kept_shares(architecture, recompute_interval), strict=True)
+    return sum(share for (kind, _), share in shares if kind.attention)
 
 
 def _kept(architecture: Architecture, recompute_interval: int) -> list[int]:
@@ -87,9 +93,9 @@ def _eager(architecture: Architecture, path: CodePath, pairs: int, attending: fl
     if architecture.attention_sinks and path.residual == compute:
         saved, forward, backward = compute, 3 * compute, 2 * compute
     masks = compute * pairs * len(architecture.layers_by_window)
-    second = saved * numbers * (architecture.whole is not None)
+    of_kinds = tuple(saved * numbers * kind.attention for kind, _ in architecture.kinds)
     kept = attending * saved * numbers
-    return Scores(saved * numbers, second, kept, masks, 0, 0, forward * numbers, backward * numbers)
+    return Scores(of_kinds, kept, masks, 0, 0, forward * numbers, backward * numbers)
 
 
 def _with_mask(architecture: Architecture, path: CodePath, tokens: int, before: int, pairs: int) -> int:

@@ -100,7 +100,8 @@ def _fsdp2(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buff
     held = vocabulary if sizes.tied else 0
     matrix = held or path.compute * sizes.head  # of the output
     first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
-    forward = Gathered(first, 2 * layer + held, matrix + layer)
+    running = max(0, sizes.running_layer - sizes.gathered_layer) * path.compute
+    forward = Gathered(first, 2 * (layer + running) + held, matrix + layer)
     if not layout.adapts.trains_all:
         saved = matrix - held  # the policy's gathered head, which waits for its backward
         return Buffers(
@@ -173,6 +174,6 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
 def _gathered(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> float:
     """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
     if not layout.adapts.quantized:
-        return path.compute * sizes.layer
+        return path.compute * sizes.gathered_layer
     packed = path.quantized * sizes.layer_linear if work.fsdp == 1 else 0
     return path.compute * (sizes.layer - sizes.layer_linear) + packed

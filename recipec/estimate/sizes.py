@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -28,6 +29,9 @@ class Sizes(Struct, frozen=True):
     linear_rows: int  # rows of their matrices
     layer: int  # the largest decoder layer (of those with experts) with its adapters
     layer_linear: int  # the quantisable part of it
+    layer_cast: int  # the part of it that autocast copies: linear modules, and experts in batched products
+    gathered_layer: int  # the mean of two layers behind each other, which are gathered together: of the largest two
+    running_layer: int  # the layer that is gathered and still in its buffer while it runs
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
@@ -50,6 +54,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     rows_trained = sum(matrices * rows * columns for matrices, rows, columns in new_rows(architecture, lora))
     adapters += rows_trained
     layer, layer_linear = max(_layers(architecture, lora))
+    gathered = _gathered(architecture, lora, layer) + on_experts + vectors
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
     head = 0 if tied or not to_vocabulary else embedding
@@ -65,6 +70,9 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         linear_rows=sum(layers * outputs for layers, shapes in groups for _, _, outputs in shapes),
         layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
+        layer_cast=layer_linear + (_experts_of_a_layer(architecture) if _casts_experts(architecture) else 0),
+        gathered_layer=gathered,
+        running_layer=layer + on_experts + vectors if _sparse_between(architecture) else gathered,
         embedding=embedding,
         head=head,
         tied=tied,
@@ -84,10 +92,24 @@ def trainable_params(architecture: Architecture, lora: LoraShape | None, method:
 
 def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int]]:
     """Parameters of a layer of each kind, adapters included, and the quantisable part."""
-    for second in (False, True) if architecture.two_kinds else (False,):
-        shapes = architecture.linear_shapes(second=second)
-        params = architecture.second_layer_params if second else architecture.layer_params
-        yield params + _adapter_params(shapes, lora), _weights(shapes)
+    for kind, _ in architecture.kinds:
+        shapes = architecture.linear_shapes(kind)
+        yield architecture.layer_params(kind) + _adapter_params(shapes, lora), _weights(shapes)
+
+
+def _gathered(architecture: Architecture, lora: LoraShape | None, layer: int) -> int:
+    """A large layer may stand beside small ones in a pattern, and where one in several has experts; elsewhere layers
+    are about as large as the largest."""
+    if not architecture.pattern and not _sparse_between(architecture):
+        return layer
+    each = dict(zip((kind for kind, _ in architecture.kinds), _layers(architecture, lora), strict=True))
+    layers = [each[architecture.kind(layer)][0] for layer in range(architecture.num_layers)]
+    return max((a + b) // 2 for a, b in pairwise(layers)) if layers[1:] else layer
+
+
+def _sparse_between(architecture: Architecture) -> bool:
+    """Whether layers with experts stand between plain ones."""
+    return architecture.moe is not None and architecture.moe.every > 1
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
@@ -114,9 +136,18 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
 
 
 def _cast(architecture: Architecture) -> int:
-    """Parameters of the layers but for fused experts, whose grouped product autocast leaves alone."""
-    experts = sum(count * inputs * outputs for _, count, inputs, outputs in architecture.expert_shapes())
-    return architecture.params - architecture.embedding_params - architecture.sparse_layers * experts
+    """Parameters of the layers but for fused experts whose grouped product autocast leaves alone."""
+    left = 0 if _casts_experts(architecture) else architecture.sparse_layers * _experts_of_a_layer(architecture)
+    return architecture.params - architecture.embedding_params - left
+
+
+def _casts_experts(architecture: Architecture) -> bool:
+    """Whether autocast casts experts: those that all run are batched matrix products."""
+    return architecture.moe is not None and architecture.moe.all_run
+
+
+def _experts_of_a_layer(architecture: Architecture) -> int:
+    return sum(count * inputs * outputs for _, count, inputs, outputs in architecture.expert_shapes())
 
 
 def _adapter_params(shapes: tuple[LinearShape, ...], lora: LoraShape | None) -> int:

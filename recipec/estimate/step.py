@@ -17,7 +17,7 @@ from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.magnitudes import measuring
 from recipec.estimate.new_rows import copied_embedding, copied_head
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
-from recipec.estimate.scores import Scores, first_share, scores_of
+from recipec.estimate.scores import Scores, kept_shares, scores_of
 from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
@@ -31,7 +31,7 @@ class Fixed(Struct, frozen=True):
 
     sizes: Sizes
     path: CodePath
-    kinds: tuple[Activations, ...]  # of every kind of layer, the first before the second
+    kinds: tuple[Activations, ...]  # of every kind of layer, in the order of `Architecture.kinds`
     built: Built
     measuring: int  # bytes while the weights of a module are built to measure them (DoRA)
     copied: int  # bytes of the embedding's copy in which trained rows are put, and of its gradient
@@ -59,8 +59,8 @@ class Depth(Struct, frozen=True):
     """The layers of the model by what they leave for the backward pass."""
 
     layers: int
-    second: int  # of them are of the second kind
-    first: float  # share of the first kind among those that keep everything
+    of_kinds: tuple[int, ...]  # how many of them are of each kind
+    shares: tuple[float, ...]  # of each kind among those that keep everything
     recomputed: int  # leave their input
     above: int  # keep everything and run after the last recomputed one
     offloads: bool  # the inputs wait in host memory
@@ -116,16 +116,15 @@ class Step(Struct, frozen=True):
     @property
     def kept(self) -> float:
         """Bytes that a layer keeps which keeps everything: their mean."""
-        fixed, first = self.fixed, self.depth.first
-        saved = sum(share * each.saved for share, each in zip((first, 1 - first), fixed.kinds, strict=False))
-        return self.tokens * saved + self.scores.kept + fixed.built.kept
+        kinds = zip(self.depth.shares, self.fixed.kinds, strict=True)
+        saved = sum(share * each.saved for share, each in kinds)
+        return self.tokens * saved + self.scores.kept + self.fixed.built.kept
 
     @property
     def saved_by_layers(self) -> float:
         """Bytes that all layers save, kept or recomputed."""
-        kinds = zip((self.depth.layers - self.depth.second, self.depth.second), self.fixed.kinds, strict=False)
-        saved = zip(kinds, (self.scores.layer, self.scores.second), strict=False)
-        return sum(layers * (self.tokens * each.saved + scores) for (layers, each), scores in saved)
+        kinds = zip(self.depth.of_kinds, self.fixed.kinds, self.scores.of_kinds, strict=True)
+        return sum(layers * (self.tokens * each.saved + scores) for layers, each, scores in kinds)
 
 
 def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
@@ -173,9 +172,9 @@ def _batch(
     scores = scores_of(architecture, layout, work, path, sequences)
     widest = max(shape.kv_size for _, shape in architecture.attentions)
     gathered = 2 * path.compute * widest * tokens * context if context > 1 else 0
-    held = [scores.forward + gathered, (scores.forward + gathered) * (architecture.whole is not None)]
-    attention = max(each.attention * tokens + holds for each, holds in zip(kinds, held, strict=False))
-    return Batch(tokens, scores, gathered, kinds[0].forward * tokens, attention)
+    held = [(scores.forward + gathered) * kind.attention for kind, _ in architecture.kinds]
+    attention = max(each.attention * tokens + holds for each, holds in zip(kinds, held, strict=True))
+    return Batch(tokens, scores, gathered, max(each.forward for each in kinds) * tokens, attention)
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
@@ -231,10 +230,11 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
 
 
 def _depth(layout: Layout, architecture: Architecture) -> Depth:
-    layers, first = architecture.num_layers, first_share(architecture, layout.recompute_interval)
+    layers, shares = architecture.num_layers, kept_shares(architecture, layout.recompute_interval)
     recomputed = layout.recomputed(layers)
     above = (layers - 1) % layout.recompute_every if recomputed else layers
-    return Depth(layers, architecture.second_layers, first, recomputed, above, layout.activation_offload)
+    of_kinds = tuple(number for _, number in architecture.kinds)
+    return Depth(layers, of_kinds, shares, recomputed, above, layout.activation_offload)
 
 
 @lru_cache(maxsize=8192)

@@ -23,7 +23,7 @@ class Teacher(Struct, frozen=True):
 
     architecture: Architecture
     path: CodePath
-    kinds: tuple[Activations, ...]  # of every kind of layer, the first before the second
+    kinds: tuple[Activations, ...]  # of every kind of layer, in the order of `Architecture.kinds`
     resident: float  # bytes of its weights on a rank
     gathered_params: int  # by every pass over it; 0 where it is whole
     gathered_head: float  # bytes of its matrix of the vocabulary while the loss runs; 0 where it is whole

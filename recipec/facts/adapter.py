@@ -14,7 +14,7 @@ from recipec.axes import LORA_VARIANTS, METHODS, LoraVariant, meant_by, stages_o
 from recipec.axes.adaptations import LORA
 from recipec.axes.bases import AS_IS
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.config_values import UnsupportedConfig
 from recipec.catalog.local import read_config
 from recipec.catalog.models import Model, model
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -131,7 +131,7 @@ def _variant(config: Mapping[str, Any]) -> LoraVariant:
 
 
 def _linear(architecture: Architecture) -> set[str]:
-    return {name for dense in (False, True) for name, _, _ in architecture.linear_shapes(dense)}
+    return set(architecture.linear_modules)
 
 
 def _check_weights(folder: Path) -> None:

@@ -49,8 +49,8 @@ def _adaptable(architecture: Architecture) -> tuple[str, ...]:
 
 def _no_target(loaded: LoadedRecipe, path: tuple[str | int, ...], name: str, architecture: Architecture) -> Diagnostic:
     """PEFT 0.21 takes the names of a shared expert or of a plain layer for those of the fused experts."""
-    beside = {name for dense in (False, True) for name, _, _ in architecture.linear_shapes(dense)}
-    why = "PEFT takes this name for the experts" if name in beside else "recipec adapts no module of this name"
+    beside = name in architecture.linear_modules
+    why = "PEFT takes this name for the experts" if beside else "recipec adapts no module of this name"
     why = "the kernels of its layer take the weight itself, past an adapter" if name in architecture.unadapted else why
     names = ", ".join(_adaptable(architecture))
     labels = (Label(loaded.place(*path), why), Label(loaded.place("model", "name"), f"has {names}"))

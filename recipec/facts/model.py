@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from recipec.axes import stages_of
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.config_values import UnsupportedConfig
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest

@@ -42,9 +42,14 @@ class Combination(Struct, frozen=True, kw_only=True):
     caps_scores: bool  # the model's attention
     has_sinks: bool  # the model's attention
     head_features: int
+    chunked: bool  # some of its layers attend within chunks of the sequence
+    beyond_chunk: bool  # a longest row is longer than a chunk
+    scales_late: bool  # a row as the model sees it reaches a place from which queries are scaled otherwise
     two_heads: bool  # layers with a window attend in other heads than those without
     moe: bool
     balanced: bool  # a loss keeps the load of its experts balanced
+    more_ranks_than_experts: bool  # share the weights
+    all_run: bool  # every expert computes every token
     linear_router: bool  # the router of the experts is a linear module
     spread: bool  # a run with its experts spread over ranks was verified
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
@@ -139,9 +144,14 @@ PLAIN: Mapping[str, Any] = {
     "caps_scores": False,
     "has_sinks": False,
     "head_features": 128,
+    "chunked": False,
+    "beyond_chunk": False,
+    "scales_late": False,
     "two_heads": False,
     "moe": False,
     "balanced": True,
+    "more_ranks_than_experts": False,
+    "all_run": False,
     "linear_router": False,
     "spread": True,
     "leaf_modules": False,

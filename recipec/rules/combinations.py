@@ -7,6 +7,7 @@ from recipec.axes.attention import MASK
 from recipec.axes.bases import BLOCK, ROW
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
+from recipec.rules.combinations_chunks import CHUNKS
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
@@ -319,6 +320,7 @@ COMBINATIONS = (
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,
+    *CHUNKS,
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import expert_keys, flag_keys, layer_keys
+from recipec.catalog.config_experts import expert_keys
+from recipec.catalog.configs import flag_keys, layer_keys
 from recipec.catalog.model_types import MODEL_TYPES
 
 

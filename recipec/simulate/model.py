@@ -14,6 +14,7 @@ from trl.trainer.utils import add_fused_lm_head
 from recipec.axes import BASES
 from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import HEAD, Architecture
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.codepath import code_path
 from recipec.estimate.head import loss_code
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
@@ -123,7 +124,10 @@ def _named(
     AttentionMaskInterface.register(PACKED_KERNEL, lambda **options: None)
     config = AutoConfig.for_model(**config_fields(architecture), **fields)
     attention = PACKED_KERNEL if layout.attends.apart == BOUNDARIES else layout.attention
-    return getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
+    model = getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
+    if MODEL_TYPES[architecture.model_type].causal_class:
+        type(model).base_model_prefix = "model"  # as the emitted train.py does
+    return model
 
 
 def _adapted(

@@ -17,7 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture, WholeAttention
-from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, expert_keys, flag_keys, layer_keys
+from recipec.catalog.config_experts import expert_keys
+from recipec.catalog.config_values import UnsupportedConfig
+from recipec.catalog.configs import architecture_from_config, flag_keys, layer_keys
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES
@@ -35,6 +37,7 @@ HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 
 USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
 EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
 VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}  # of a tower
+VISION |= {"projector_input_dim": 32, "projector_output_dim": 32, "vision_output_dim": 32}  # of Llama 4's
 VOCABULARY = 768  # 256 bytes, the markers, and what the sample's words need
 PAD, BOS = "<|stand-in-pad|>", "<|stand-in-bos|>"
 _MARKER = re.compile(r"<[|｜][^<>\s'\"]+?[|｜]>|</?[a-z][a-z_]*>")
@@ -277,14 +280,27 @@ def _kv_heads(shape: Architecture) -> int:
 
 def _layers(shape: Architecture) -> dict[str, Any]:
     """A short window where there is one; a layer of each kind where a model has two."""
+    if shape.pattern:
+        return _one_of_each(shape)
     two = replace(shape, hidden_size=HIDDEN, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
     if shape.mixer:
         return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
     if shape.whole:
         heads = WholeAttention(min(HEADS // 2, shape.whole.num_kv_heads), 2 * HEAD_DIM, shape.whole.shares_values)
         return layer_keys(replace(two, sliding_window=WINDOW, whole=heads))
+    if shape.chunked:
+        return layer_keys(replace(two, sliding_window=WINDOW))
     window = None if shape.sliding_window is None else WINDOW
     return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
+
+
+def _one_of_each(shape: Architecture) -> dict[str, Any]:
+    """A layer of each kind, and two of a kind that is the only one."""
+    kinds = tuple(kind for kind, _ in shape.kinds)
+    kinds *= 1 if len(kinds) >= LAYERS else LAYERS
+    mixer = shape.mixer and shape.mixer.shrunk()
+    tiny = replace(shape, hidden_size=HIDDEN, num_layers=len(kinds), pattern=kinds, mixer=mixer)
+    return layer_keys(tiny) | {"num_hidden_layers": len(kinds)}
 
 
 def _experts(shape: Architecture) -> dict[str, Any]:
@@ -299,6 +315,7 @@ def _experts(shape: Architecture) -> dict[str, Any]:
         intermediate_size=INNER // 2,
         shared_intermediate_size=shared * INNER // 2,
         dense_layers=dense,
+        every=min(LAYERS, shape.moe.every),
     )
     return expert_keys(replace(shape, moe=tiny))
 

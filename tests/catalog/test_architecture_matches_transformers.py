@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.model_types import MODEL_TYPES
@@ -25,11 +26,20 @@ GLM = {**EXPERTS, "n_routed_experts": 6, "n_shared_experts": 2, "first_k_dense_r
 DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
 GEMMA4 = {"layer_types": ["sliding_attention", "full_attention"] * 2, "head_dim": 8, "global_head_dim": 12}
 GEMMA4 |= {"hidden_size_per_layer_input": 0, "sliding_window": 8}
+BESIDE = {"mamba_d_ssm": 30, "mamba_n_heads": 6, "mamba_d_head": 5, "mamba_d_state": 10, "head_dim": 8}
+ALONE = {"mamba_num_heads": 6, "mamba_head_dim": 10, "ssm_state_size": 12, "n_groups": 2, "head_dim": 8}
+ALONE |= {"layers_block_type": ["mamba", "mlp", "attention", "mlp"]}
+ALONE_MOE = {**ALONE, **EXPERTS, "layers_block_type": None, "hybrid_override_pattern": "ME*E", "n_routed_experts": 6}
+ALONE_MOE |= {"moe_shared_expert_intermediate_size": 28}
 SHARED_VALUES = {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "attention_bias": True}
+LLAMA4 = {**EXPERTS, "intermediate_size_mlp": 56}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
     "llama with biases, tied": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
     "llama with head_dim": {"head_dim": 8},
+    "llama4_text": LLAMA4,
+    "llama4_text with dense layers and biases": {**LLAMA4, "interleave_moe_layer_step": 2, "attention_bias": True},
+    "llama4_text with other chunks": {**LLAMA4, "no_rope_layer_interval": 2, "use_qk_norm": False},
     "mistral with null head_dim": {"head_dim": None},
     "mixtral": EXPERTS,
     "gpt_oss": EXPERTS,
@@ -54,6 +64,13 @@ VARIANTS = {
     "gemma4_text with experts": {**SHARED_VALUES, **EXPERTS, "enable_moe_block": True, "top_k_experts": 3},
     "gemma4_unified_text": GEMMA4,
     "gemma4_unified_text whose keys are values": SHARED_VALUES,
+    "falcon_h1": BESIDE,
+    "falcon_h1 with a norm and biases": {**BESIDE, "mamba_rms_norm": True, "attention_bias": True, "mlp_bias": True},
+    "falcon_h1 by its expansion": {**BESIDE, "mamba_d_ssm": None, "mamba_d_head": "auto", "mamba_expand": 3},
+    "nemotron_h": ALONE,
+    "nemotron_h with biases": {**ALONE, "mlp_bias": True, "tie_word_embeddings": True},
+    "nemotron_h with experts": ALONE_MOE,
+    "nemotron_h with experts and plain blocks": {**ALONE_MOE, "hybrid_override_pattern": "ME*-"},
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
@@ -72,20 +89,25 @@ def config_of(variant: str) -> dict:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_real_model_has_the_architecture(variant: str) -> None:
     ours, model = architecture_from_config(config_of(variant)), real_model(config_of(variant))
-    layers = model.base_model.layers
+    layers = layers_of(model)
     assert sum(parameter.numel() for parameter in model.parameters()) == ours.params
     vision = {name for name in model._no_split_modules if "Vision" in name or "Audio" in name}
     assert {type(layer).__name__ for layer in layers} == {ours.decoder_layer} == set(model._no_split_modules) - vision
-    shapes = [ours.linear_shapes(not has_experts(each), ours.second(number)) for number, each in enumerate(layers)]
-    assert [linears(layer) for layer in layers] == [sorted(shape) for shape in shapes]
-    counted = [(parameters(each), ours.second(n)) for n, each in enumerate(layers) if has_experts(each) or not ours.moe]
-    assert {size for size, second in counted if not second} == {ours.layer_params}
-    assert {size for size, second in counted if second} <= {ours.second_layer_params}
-    assert sum(second for _, second in counted) == ours.second_layers
+    kinds = [plain(ours.kind(number), each, ours) for number, each in enumerate(layers)]
+    assert [linears(layer) for layer in layers] == [sorted(ours.linear_shapes(kind)) for kind in kinds]
+    assert [parameters(layer) for layer in layers] == [ours.layer_params(kind) for kind in kinds]
+    assert sum(layers for _, layers in ours.kinds) == len(layers)
     assert embeddings(model) == ours.embedding_params
-    assert MODEL_TYPES[ours.model_type].buffers is bool(
-        model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
-    )
+    buffers = model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
+    assert bool(buffers) is (MODEL_TYPES[ours.model_type].buffers and (ours.moe is not None or not ours.pattern))
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_the_class_that_does_not_name_its_decoder_is_the_one_of_the_catalog(model_type: str) -> None:
+    model = real_model(config_of(model_type))
+    unnamed = "" if hasattr(model, model.base_model_prefix) else type(model).__name__
+    assert MODEL_TYPES[model_type].causal_class == unnamed
 
 
 @pytest.mark.executes
@@ -109,12 +131,16 @@ def test_the_types_that_score_are_those_with_a_class_and_a_head(model_type: str)
 @pytest.mark.executes
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if architecture_from_config(config_of(v)).moe])
 def test_the_real_experts_are_as_stated(variant: str) -> None:
-    moe = architecture_from_config(config_of(variant)).moe
-    layers = real_model(config_of(variant)).base_model.layers
+    ours = architecture_from_config(config_of(variant))
+    layers = layers_of(real_model(config_of(variant)))
     blocks = [block for layer in layers if (block := block_of(layer))]
-    assert len(layers) - len(blocks) == moe.dense_layers
-    assert {moe.block} in [{type(each).__name__ for each in some} for some in (blocks, [b.experts for b in blocks])]
-    assert {block.experts.gate_up_proj.ndim for block in blocks} == {3}, "experts are not fused 3-D parameters"
+    assert len(blocks) == ours.sparse_layers
+    assert {ours.moe.block} in [
+        {type(each).__name__ for each in some} for some in (blocks, [b.experts for b in blocks])
+    ]
+    fused = [(name, block.get_parameter(name)) for block in blocks for name in ours.expert_parameters]
+    shapes = {(name, weights.ndim, weights.numel()) for name, weights in fused}
+    assert shapes == {(name, 3, count * taken * given) for name, count, taken, given in ours.expert_shapes()}
 
 
 @pytest.mark.executes
@@ -132,6 +158,16 @@ def real_model(config: dict):
 
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+
+
+def plain(kind, layer, ours):
+    """The kind of a layer, which in a mixture of experts may have the plain block instead of them."""
+    return replace(kind, plain=True) if ours.moe and kind.block and not has_experts(layer) else kind
+
+
+def layers_of(model):
+    """The decoder layers; the class of Llama 4 does not say where its decoder is."""
+    return getattr(model, model.base_model_prefix, getattr(model, "model", None)).layers
 
 
 def parameters(layer) -> int:

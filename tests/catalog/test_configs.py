@@ -148,6 +148,41 @@ def test_what_is_not_built_of_gemma_4_is_refused(config: dict, reason: str) -> N
         architecture_from_config(LLAMA | GEMMA4 | config)
 
 
+LLAMA4 = LLAMA | {"model_type": "llama4_text", "intermediate_size_mlp": 256, "num_hidden_layers": 8}
+LLAMA4 |= {"num_local_experts": 4, "num_experts_per_tok": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "chunk", "whole_every", "experts_every"),
+    [
+        ({}, 8192, 4, 1),
+        ({"attention_chunk_size": 16, "interleave_moe_layer_step": 2}, 16, 4, 2),
+        ({"no_rope_layers": [1, 0] * 4, "moe_layers": [3, 7]}, 8192, 2, 4),
+        ({"no_rope_layers": [1] * 8, "attn_temperature_tuning": False}, 8192, 0, 1),
+    ],
+)
+def test_chunks_and_experts_of_llama_4(change: dict, chunk: int, whole_every: int, experts_every: int) -> None:
+    shape = architecture_from_config(LLAMA4 | change)
+    assert shape.moe is not None and shape.chunked
+    assert (shape.sliding_window, shape.full_attention_every, shape.moe.every) == (chunk, whole_every, experts_every)
+    assert shape.scale_places == (0 if "attn_temperature_tuning" in change else 8192)
+    assert (shape.active_params < shape.computed_params) and shape.computed_params == shape.params
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"no_rope_layers": [1, 1, 0, 1, 1, 1, 1, 0]}, "not one layer without chunks in every so many"),
+        ({"layer_types": ["full_attention"] * 8}, "do not name the same layers"),
+        ({"moe_layers": [0, 3]}, "not one layer in every so many"),
+        ({"attention_chunk_size": None}, "attention_chunk_size is None"),
+    ],
+)
+def test_what_is_irregular_of_llama_4_is_refused(change: dict, reason: str) -> None:
+    with pytest.raises(UnsupportedConfig, match=reason):
+        architecture_from_config(LLAMA4 | change)
+
+
 def save(folder: Path, **files: object) -> Path:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(content if isinstance(content, str) else json.dumps(content))

@@ -69,7 +69,7 @@ def test_the_numbers_are_sane(name: str) -> None:
     assert found.purpose in ("", "reasoning", "code", "math", "research", "intermediate", "legacy")
     assert shape.num_heads % shape.num_kv_heads == 0
     assert shape.head_dim in (64, 80, 96, 128, 256)
-    assert 2048 <= shape.max_position <= 524_288
+    assert 2048 <= shape.max_position <= (10_485_760 if shape.chunked else 524_288)
     assert 32_000 <= shape.vocab_size <= 262_208
     assert shape.active_params <= shape.params
     assert all(token.strip() == token and token for token in found.stop_tokens)

@@ -24,10 +24,9 @@ def test_nothing_is_both_built_and_refused() -> None:
     [
         ("Qwen/Qwen3.5-35B-A3B", "gated delta net"),
         ("LiquidAI/LFM2-8B-A1B", "short convolutions"),
-        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "one mixer"),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "fewer features"),
         ("zai-org/GLM-4.7-Flash", "latent attention"),
         ("google/gemma-4-E4B-it", "embed tokens a second time"),
-        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "chunks"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
     ],
 )

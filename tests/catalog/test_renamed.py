@@ -23,6 +23,14 @@ STATE_SPACE = {
 }
 
 
+ALONE = {
+    "layers_block_type": ["mamba", "moe", "attention", "mlp"],
+    "mamba_num_heads": 4,
+    "mamba_head_dim": 8,
+    "ssm_state_size": 8,
+    "n_groups": 2,
+    "moe_shared_expert_intermediate_size": 32,
+}
 TWO_HEADS = {
     **SIZES,
     "layer_types": ["sliding_attention", "full_attention"],
@@ -42,11 +50,12 @@ def test_a_saved_model_has_the_names_that_its_row_says(tmp_path: Path, name: str
 
     row = MODEL_TYPES[name]
     state_space, whole = row.mixer is not None and row.mixer.optional, row.whole
-    config = CONFIG_MAPPING[name](**STATE_SPACE if state_space else TWO_HEADS if whole else {})
+    alone = ALONE if row.pattern and row.pattern.key else {}
+    config = CONFIG_MAPPING[name](**STATE_SPACE if state_space else TWO_HEADS if whole else alone)
     for key, value in {**(SIZES if not whole else {}), **WIDTHS, **TOKENS, **EXPERTS}.items():
         if hasattr(config, key):
             setattr(config, key, value)
-    if getattr(config, "layer_types", None):
+    if getattr(config, "layer_types", None) and not alone:
         config.layer_types = config.layer_types[:2]
     model = AutoModelForCausalLM.from_config(config)
 

@@ -40,6 +40,7 @@ _NOT_RUN = dict.fromkeys(COLUMNS, "") | {"result": "not run yet"}
 _RULE = re.compile(r"\b[A-Z]{2,6}-\d{3}\b")
 MODELS = {  # one model of each type of transformers in the catalog
     "llama": "meta-llama/Llama-3.2-1B",
+    "llama4_text": "meta-llama/Llama-4-Scout-17B-16E",
     "mistral": "mistralai/Mistral-7B-v0.3",
     "mixtral": "mistralai/Mixtral-8x7B-v0.1",
     "qwen2": "Qwen/Qwen2.5-0.5B-Instruct",
@@ -65,7 +66,7 @@ MODELS = {  # one model of each type of transformers in the catalog
     "gpt_neox": "EleutherAI/pythia-160m",
     "gpt_oss": "openai/gpt-oss-20b",
 }
-SHARDED = ("glm4_moe",)  # too large for one GPU, even with adapters
+SHARDED = ("glm4_moe", "llama4_text")  # too large for one GPU, even with adapters
 MODEL = MODELS["qwen2"]  # of the cells whose model does not matter
 BESIDE = "Qwen/Qwen2.5-7B-Instruct"  # what else such a cell runs: of another size, with the same tokens
 DATA = HERE / "recipes" / "data"

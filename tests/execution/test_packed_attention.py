@@ -56,9 +56,19 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
     "qwen3_5_text": {"full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
     "lfm2": {"layer_types": ["conv", "full_attention"]},
+    "llama4_text": {"intermediate_size_mlp": 96, "no_rope_layer_interval": 2},
     "gemma4_text": TWO_HEADS,
     "gemma4_unified_text": TWO_HEADS,
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
+    "nemotron_h": {
+        "layers_block_type": ["mamba", "moe", "attention", "mlp"],
+        "num_hidden_layers": 4,
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 32,
+        "ssm_state_size": 8,
+        "n_groups": 2,
+        "moe_shared_expert_intermediate_size": 48,
+    },
     WITH_MAMBA: {"layer_types": ["mamba", "attention"], "mamba_n_heads": 4, "mamba_d_state": 8},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]
@@ -131,6 +141,16 @@ def test_the_models_that_leak_are_those_that_the_catalog_names(model_type: str) 
     attention = "eager" if model_type in CAPPED else "sdpa"
     moved = apart(model_type, attention)
     assert moved > LEAK if MODEL_TYPES[model_type].leaks else moved < ROUNDING
+
+
+@pytest.mark.parametrize(("keys", "kept"), [({"attention_chunk_size": 8}, True), ({"floor_scale": 16}, False)])
+def test_chunks_begin_with_an_example_and_places_do_not(
+    monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], kept: bool
+) -> None:
+    """So packed rows of Llama 4 are kept below its `floor_scale` (BAD-140)."""
+    monkeypatch.setitem(OTHERWISE, "llama4_text", OTHERWISE["llama4_text"] | keys)
+    moved = apart("llama4_text", "sdpa")
+    assert moved < ROUNDING if kept else moved > 10 * ROUNDING
 
 
 @pytest.mark.parametrize("model_type", [name for name in MODEL_TYPES if name not in (*CAPPED, *HYBRIDS)])

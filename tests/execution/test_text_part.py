@@ -19,8 +19,9 @@ NAMES = (
     "mistralai/Ministral-3-3B-Base-2512",
     "mistralai/Mistral-Small-3.1-24B-Instruct-2503",
 )
-NAMES += ("Qwen/Qwen3.5-4B",)
+NAMES += ("Qwen/Qwen3.5-4B", "meta-llama/Llama-4-Scout-17B-16E-Instruct")
 CHAT = BASES["lora-single"]
+NODE = {"gpu": "h200", "gpus_per_node": 8}  # for the largest
 
 
 @pytest.mark.executes
@@ -31,7 +32,7 @@ def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, n
 
     known, hub = model(name), hub_folder(tmp_path / "hub", name, None)
     write_stand_in(known, stand_in_tokenizer(known, ["one two three"], "{{ messages }}"), hub)
-    bundle = texts(good(tmp_path, with_key(CHAT, "model.name", name)))
+    bundle = texts(good(tmp_path, with_key(with_key(CHAT, "model.name", name), "hardware", NODE)))
     (tmp_path / "text_part.py").write_text(bundle["text_part.py"], encoding="utf-8")
     environment = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
     stale = tmp_path / "text-part" / "taken_from.txt"
@@ -47,10 +48,12 @@ def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, n
     part = AutoModelForCausalLM.from_pretrained(tmp_path / "text-part")
     assert part.config.architectures == [type(part).__name__]
     assert part.config.model_type == known.architecture.model_type
-    wanted, found = whole.model.language_model.state_dict(), part.model.state_dict()
+    decoder = whole.language_model.model if hasattr(whole, "language_model") else whole.model.language_model
+    head = whole.get_output_embeddings()
+    wanted, found = decoder.state_dict(), part.model.state_dict()
     assert wanted.keys() == found.keys()
     assert all(torch.equal(wanted[key], found[key]) for key in wanted)
-    assert torch.equal(whole.lm_head.weight, part.lm_head.weight)
+    assert torch.equal(head.weight, part.lm_head.weight)
 
 
 def test_only_checkpoints_with_more_than_a_language_model_have_the_script(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from compiling import BASES, codes, compiled, good, texts, with_key
 from recipec.planner.plan import StagePlan
 
 SHORT = with_key(with_key(BASES["lora-single"], "data.tokens_per_example", 60), "data.max_length", 1024)
+NODE = {"gpu": "h200", "gpus_per_node": 8}
 GRANITE = with_key(SHORT, "model.name", "ibm-granite/granite-4.0-1b")
 
 
@@ -63,6 +64,16 @@ def test_packing_keeps_about_the_examples_of_a_step(tmp_path: Path) -> None:
 def test_only_the_kernel_packs_a_model_that_leaks(tmp_path: Path) -> None:
     assert codes(compiled(tmp_path, recipe(GRANITE, packing=True))) == ["E0405"]
     assert stage(tmp_path, recipe(GRANITE, attention="torch_varlen")).layout.packing
+
+
+def test_rows_of_llama_4_are_packed_below_the_place_from_which_it_scales(tmp_path: Path) -> None:
+    scout = with_key(with_key(SHORT, "model.name", "meta-llama/Llama-4-Scout-17B-16E-Instruct"), "hardware", NODE)
+    long = with_key(scout, "data.max_length", 16_384)
+    assert codes(compiled(tmp_path, recipe(long, packing=True), only_plan=True)) == ["E0405"]
+    assert stage(tmp_path, recipe(scout, packing=True)).layout.packing
+    assert codes(compiled(tmp_path, recipe(long, attention="torch_varlen"), only_plan=True)) == ["E0405"]
+    packed = stage(tmp_path, recipe(scout, attention="torch_varlen")).layout
+    assert packed.micro_batch * 1024 < 8192
 
 
 def test_a_stage_may_have_an_attention_of_its_own(tmp_path: Path) -> None:

@@ -254,6 +254,17 @@ CASES |= {
         {**FULL_FSDP, "moe": True, "experts": 4, "expert": 2, "spread": False},
         [{"expert": 1}, {"spread": True}],
     ),
+    "BAD-140": (
+        {"packing": True, "scales_late": True},
+        [{"packing": False}, {"scales_late": False}, {"method": "continue-pretrain"}],
+    ),
+    "BAD-141": ({**VARLEN, "beyond_chunk": True}, [{"attention": "sdpa"}, {"beyond_chunk": False}]),
+    "BAD-142": ({**FULL_FSDP, "chunked": True, "context": 2}, [{"context": 1}, {"chunked": False}]),
+    "BAD-144": (
+        {**FULL_FSDP, "all_run": True, "more_ranks_than_experts": True},
+        [{"strategy": "zero3"}, {"more_ranks_than_experts": False}, {"all_run": False}],
+    ),
+    "BAD-143": ({"all_run": True, "adaptation": "qlora"}, [{"adaptation": "lora"}, {"all_run": False}]),
 }
 
 

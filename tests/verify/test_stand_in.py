@@ -47,8 +47,12 @@ def real(model_type: str) -> Model:
         "layer_types": ["sliding_attention", "full_attention"] * (layers // 2),
         "tie_word_embeddings": True,
     }
-    if row.mixer:
+    if row.pattern and row.pattern.key:
+        config |= {row.pattern.key: list(row.pattern.kinds) * (layers // len(row.pattern.kinds))}
+    elif row.mixer:
         config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
+    if row.chunks:
+        del config["layer_types"]
     if row.whole:
         config |= {key.name: type(key.default)(0) for key in row.whole.unbuilt}
     if row.moe:
@@ -81,7 +85,7 @@ def test_a_stand_in_has_the_structure_of_its_model(tmp_path: Path, model_type: s
     names = [name for name, _ in network.named_parameters()]
     attention = [name for name in names if "self_attn" in name or ".attention." in name]
     assert any(name.endswith("bias") for name in attention) == (shape.attention_bias or shape.output_bias)
-    assert any("q_norm" in name or "q_layernorm" in name for name in names) == (shape.qk_norm is not None)
+    assert any("q_norm" in name or "q_layernorm" in name for name in names) == (shape.qk_norm not in (None, "unit"))
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "microsoft/phi-4"])

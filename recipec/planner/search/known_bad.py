@@ -101,6 +101,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
         acts="tools" in value,
+        more_ranks_than_experts=bool(shape.moe and shape.moe.count < layout.mesh.shard * layout.mesh.context),
         cuts_groups=method.generates and _cuts_groups(layout, value),
         eval_every=value.get("eval_every", PLAIN["eval_every"]),
         save_every=value.get("save_every", PLAIN["save_every"]),
@@ -108,6 +109,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         asked_sampling=order.value if (order := decisions["sampling"]).origin == "recipe" else "",
         followed=value["stage"] != value["stages"][-1],
         beyond_positions=value["max_length"] + _before(value) > value["max_position"],
+        beyond_chunk=shape.chunked and value["max_length"] > (shape.sliding_window or 0),
+        scales_late=0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
     )
 
 
@@ -123,10 +126,12 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "caps_scores": row.softcap,
         "has_sinks": row.sinks,
         "head_features": max(each.head_dim for _, each in shape.attentions),
+        "chunked": shape.chunked,
         "two_heads": shape.whole is not None,
         "moe": value["moe"],
         "balanced": shape.balanced,
-        "linear_router": bool(shape.moe and shape.moe.router),
+        "all_run": bool(shape.moe and shape.moe.all_run),
+        "linear_router": bool(shape.moe and shape.moe.router and not shape.moe.all_run),
         "spread": row.moe is None or row.moe.spread,
     }
 

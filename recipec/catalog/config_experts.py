@@ -1,0 +1,116 @@
+"""Experts from a config.json, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recipec.catalog.architecture import Architecture, Experts
+from recipec.catalog.config_values import UnsupportedConfig, count, flag, integer
+from recipec.catalog.model_types import MODEL_TYPES
+from recipec.catalog.patterns import kinds_in
+from recipec.catalog.type_row import ModelType, MoeType
+
+
+def expert_keys(architecture: Architecture) -> dict[str, Any]:
+    """The keys of a config.json that give these experts; the plain layers are the first ones, or those between."""
+    experts, row = architecture.moe, MODEL_TYPES[architecture.model_type].moe
+    if experts is None or row is None:
+        return _without_experts(row) if row else {}
+    keys: dict[str, Any] = {
+        row.count: experts.count,
+        row.per_token: experts.per_token,
+        row.intermediate: experts.intermediate_size,
+    }
+    if row.switch:
+        keys[row.switch.name] = True
+    if row.shared:
+        keys[row.shared] = experts.shared_intermediate_size
+    if row.shared_count:
+        keys[row.shared_count] = experts.shared_intermediate_size // experts.intermediate_size
+    if row.dense_first:
+        keys[row.dense_first] = experts.dense_layers
+    if row.every:
+        keys[row.every.name] = experts.every
+    if row.sparse_steps:
+        keys |= {"decoder_sparse_step": 1, "mlp_only_layers": list(range(experts.dense_layers))}
+    return keys
+
+
+def _without_experts(row: MoeType) -> dict[str, Any]:
+    """The key of a type that may have experts for a model that has none; where a pattern tells, there is none."""
+    if not (row.switch or row.optional):
+        return {}
+    return {row.switch.name: False} if row.switch else {row.count: 0}
+
+
+def experts_of(config: Mapping[str, Any], row: ModelType) -> Experts | None:
+    """The experts of a model; None where it has none."""
+    if row.moe is None or not has_experts(config, row):
+        return None
+    if on := [key for key in row.moe.unbuilt if config.get(key) is not None]:
+        raise UnsupportedConfig(f"{' and '.join(on)} {'are' if len(on) > 1 else 'is'} set, which is not built")
+    return Experts(
+        count=integer(config, row.moe.count),
+        per_token=integer(config, row.moe.per_token),
+        intermediate_size=integer(config, row.moe.intermediate),
+        block=row.moe.block,
+        shared_intermediate_size=_shared(config, row.moe, integer(config, row.intermediate)),
+        shared_gate=bool(row.moe.shared) and row.moe.shared_gate,
+        dense_layers=_dense_layers(config, row.moe),
+        bias=row.moe.bias,
+        balanced=row.moe.balanced,
+        norms=row.moe.norms,
+        router=row.moe.router,
+        router_scales=row.moe.router_scales,
+        all_run=row.moe.all_run,
+        every=_every(config, row.moe),
+        gate_up=row.moe.gate_up,
+        down=row.moe.down,
+    )
+
+
+def has_experts(config: Mapping[str, Any], row: ModelType) -> bool:
+    """Whether a model of a type that may have experts has them."""
+    assert row.moe is not None
+    if row.pattern:
+        return any(kind.block and not kind.plain for kind in kinds_in(config, row.pattern))
+    if row.moe.switch:
+        return flag(config, row.moe.switch)
+    return not (row.moe.optional and config.get(row.moe.count) == 0)
+
+
+def _shared(config: Mapping[str, Any], row: MoeType, plain: int) -> int:
+    """Width of the MLP that every token passes beside the experts; 0 where there is none."""
+    if row.shared_count:
+        return count(config, row.shared_count) * integer(config, row.intermediate)
+    if row.beside:
+        return plain
+    if row.shared_one:
+        return integer(config, row.intermediate)
+    return integer(config, row.shared) if row.shared else 0
+
+
+def _every(config: Mapping[str, Any], row: MoeType) -> int:
+    """Every how many layers one has experts."""
+    if row.every is None:
+        return 1
+    every = integer({row.every.name: row.every.default, **config}, row.every.name)
+    layers, listed = integer(config, "num_hidden_layers"), config.get(row.listed)
+    if listed is None:
+        return every
+    every = listed[0] + 1 if listed else 0
+    if not every or list(listed) != list(range(every - 1, layers, every)):
+        raise UnsupportedConfig(f"{row.listed} is not one layer in every so many layers")
+    return every
+
+
+def _dense_layers(config: Mapping[str, Any], row: MoeType) -> int:
+    """Layers without experts: the first ones, or those of the test of the Qwen MoE decoder layers."""
+    if row.dense_first:
+        return min(count(config, row.dense_first), integer(config, "num_hidden_layers"))
+    if not row.sparse_steps:
+        return 0
+    step, listed = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers") or []
+    layers = range(integer(config, "num_hidden_layers"))
+    return sum(layer in listed or (layer + 1) % step != 0 for layer in layers)
