@@ -107,7 +107,18 @@ def _state_space(mixer: StateSpace, inputs: int, trains: bool, path: CodePath) -
     norm = trains * FP32_BYTES * (2 * inner + mixer.heads)  # its weight, and what skips the scan
     saved = inputs + projected + path.compute * (mixer.convolved + mixer.heads) + scan - 2 * inner + norm
     return Mixing(
-        saved=saved,
+        saved=saved + _otherwise(mixer, trains),
         backward=(12 - operand) * pairs,
         forward=4 * FP32_BYTES * pairs + 2 * (FP32_BYTES + operand) * states + 13 * inner,
     )
+
+
+def _otherwise(mixer: StateSpace, trains: bool) -> int:
+    """What Falcon-H1's keeps otherwise, counted by one size after the other (2026-11-27): numbers in fp32 multiply what
+    is projected, which is then in fp32 where weights are; without a norm the gate keeps what it takes and gives alone.
+    """
+    kept = 0 if mixer.normed else -(8 if trains else 10) * mixer.inner
+    if mixer.scaled:
+        kept += 4 * mixer.heads
+        kept += trains * (4 * mixer.inner + 8 * (mixer.convolved - mixer.inner) + 8 * mixer.heads)
+    return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -97,7 +98,7 @@ def _gathered(architecture: Architecture, lora: LoraShape | None, layer: int) ->
         return layer
     each = dict(zip((kind for kind, _ in architecture.kinds), _layers(architecture, lora), strict=True))
     layers = [each[kind][0] for kind in architecture.pattern]
-    return max((a + b) // 2 for a, b in zip(layers, layers[1:], strict=False)) if layers[1:] else layer
+    return max((a + b) // 2 for a, b in pairwise(layers)) if layers[1:] else layer
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
