@@ -108,20 +108,18 @@ HYBRIDS += (
 _NANO, _NANO_V2 = "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"
 _NANO_EXPERTS = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16"
 ALONE = (  # model, way, layers recomputed, how many layers, rank on each expert
-    *((_NANO, way, ("single", 1), True, 14, 0) for way in ("lora", "qlora")),
-    (_NANO, "full", ("single", 1), False, 14, 0),
-    (_NANO_V2, "lora", ("ddp", 8), False, 16, 0),
-    *((_NANO_V2, way, ("fsdp", 8), True, 16, 0) for way in ("lora", "full")),
-    (_NANO_EXPERTS, "lora", ("single", 1), True, 7, 0),
-    (_NANO_EXPERTS, "lora", ("single", 1), True, 7, 2),
-    *((_NANO_EXPERTS, way, ("fsdp", 8), True, 7, 0) for way in ("lora", "full")),
+    (_NANO, "qlora", ("single", 1), True, 13, 0),
+    (_NANO, "full", ("single", 1), False, 13, 0),
+    (_NANO_V2, "lora", ("ddp", 8), False, 15, 0),
+    (_NANO_V2, "full", ("fsdp", 8), True, 15, 0),
+    (_NANO_EXPERTS, "lora", ("single", 1), True, 6, 0),
+    (_NANO_EXPERTS, "full", ("fsdp", 8), True, 6, 0),
 )
 # Attention and Mamba 2 beside each other in every layer.
 HYBRIDS += (
-    *(("tiiuae/Falcon-H1-0.5B-Base", way, ("single", 1), True) for way in ("lora", "qlora")),
+    ("tiiuae/Falcon-H1-0.5B-Base", "lora", ("single", 1), True),
     ("tiiuae/Falcon-H1-0.5B-Base", "full", ("single", 1), False),
-    ("tiiuae/Falcon-H1-1.5B-Base", "lora", ("ddp", 8), False),
-    *(("tiiuae/Falcon-H1-7B-Base", way, ("fsdp", 8), True) for way in ("lora", "full")),
+    ("tiiuae/Falcon-H1-7B-Base", "lora", ("fsdp", 8), True),
 )
 HYBRID_TOKENS = 512
 # Attention in heads of two sizes, the wider ones with keys for values: model, way, layers recomputed, packed rows.
