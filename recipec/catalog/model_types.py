@@ -295,7 +295,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         mixer=_STATE_SPACE,
         moe=_GRANITE4_MOE,
         sounds_balanced=True,
-        renamed_on_save=True,
+        renamed_experts=True,
         scores=False,
     ),
     "nemotron_h": ModelType(
