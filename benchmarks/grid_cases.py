@@ -119,7 +119,6 @@ ALONE = (  # model, way, layers recomputed, how many layers, rank on each expert
 HYBRIDS += (
     ("tiiuae/Falcon-H1-0.5B-Base", "lora", ("single", 1), True),
     ("tiiuae/Falcon-H1-0.5B-Base", "full", ("single", 1), False),
-    ("tiiuae/Falcon-H1-7B-Base", "lora", ("fsdp", 8), True),
 )
 HYBRID_TOKENS = 512
 # Attention in heads of two sizes, the wider ones with keys for values: model, way, layers recomputed, packed rows.
