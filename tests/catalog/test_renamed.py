@@ -55,7 +55,7 @@ def test_a_saved_model_has_the_names_that_its_row_says(tmp_path: Path, name: str
     for key, value in {**(SIZES if not whole else {}), **WIDTHS, **TOKENS, **EXPERTS}.items():
         if hasattr(config, key):
             setattr(config, key, value)
-    if getattr(config, "layer_types", None) and not alone:
+    if getattr(config, "layer_types", None) and not row.pattern:
         config.layer_types = config.layer_types[:2]
     model = AutoModelForCausalLM.from_config(config)
 
