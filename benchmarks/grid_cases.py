@@ -103,18 +103,22 @@ HYBRIDS += (
     ("ibm-granite/granite-4.0-h-1b-base", "lora", ("ddp", 8), False),
     *(("ibm-granite/granite-4.0-h-tiny-base", way, ("fsdp", 8), True) for way in ("lora", "full")),
 )
-# Layers that are one part each: Mamba 2, attention, a feed-forward block alone, or experts alone.
+# Layers that are one part each: Mamba 2, attention, a feed-forward block alone, or experts alone. Of these the first
+# ones, with attention among them: every layer is simulated, and fewer weights hide less of what layers hold.
+_NANO, _NANO_V2 = "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"
+_NANO_EXPERTS = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16"
+ALONE = (  # model, way, layers recomputed, how many layers, rank on each expert
+    (_NANO, "qlora", ("single", 1), True, 13, 0),
+    (_NANO, "full", ("single", 1), False, 13, 0),
+    (_NANO_V2, "lora", ("ddp", 8), False, 15, 0),
+    (_NANO_V2, "full", ("fsdp", 8), True, 15, 0),
+    (_NANO_EXPERTS, "lora", ("single", 1), True, 6, 0),
+    (_NANO_EXPERTS, "full", ("fsdp", 8), True, 12, 0),
+)
+# Attention and Mamba 2 beside each other in every layer.
 HYBRIDS += (
-    *(("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", way, ("single", 1), True) for way in ("lora", "qlora")),
-    ("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "full", ("single", 1), False),
-    ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "lora", ("ddp", 8), False),
-    *(("nvidia/NVIDIA-Nemotron-Nano-9B-v2", way, ("fsdp", 8), True) for way in ("lora", "full")),
-    *(
-        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ranks, True)
-        for ranks in (("single", 1), ("ddp", 8))
-    ),
-    *(("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", way, ("fsdp", 8), True) for way in ("lora", "full")),
-    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ("single", 1), False),
+    ("tiiuae/Falcon-H1-0.5B-Base", "lora", ("single", 1), True),
+    ("tiiuae/Falcon-H1-0.5B-Base", "full", ("single", 1), False),
 )
 HYBRID_TOKENS = 512
 # Attention in heads of two sizes, the wider ones with keys for values: model, way, layers recomputed, packed rows.
@@ -141,7 +145,6 @@ SHARED = (
 SHARED += (
     ("ibm-granite/granite-4.0-h-tiny-base", "lora", ("single", 1), True, 2),
     ("google/gemma-4-26B-A4B", "lora", ("single", 1), True, 2),
-    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "lora", ("single", 1), True, 2),
 )
 # Experts that all run for every token, in every layer or in every other one, and attention within chunks.
 SHARED += (
@@ -177,6 +180,7 @@ class Case(Struct, frozen=True):
     magnitudes: bool = False  # DoRA
     prefix: tuple[int, int] = (0, 0)  # tokens, and the width of the encoder that makes them
     new_rows: int = 0  # of the embedding and the head, that train for new tokens
+    layers: int = 0  # the first so many; 0: all
 
     @property
     def id(self) -> str:
@@ -194,6 +198,7 @@ class Case(Struct, frozen=True):
         dora = " dora" if self.magnitudes else ""
         prefix = f" prefix-{self.prefix[0]}-{self.prefix[1]}" if self.prefix[0] else ""
         added = f" new-rows-{self.new_rows}" if self.new_rows else ""
+        added += f" first-{self.layers}-layers" if self.layers else ""
         return (
             f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}{experts}{dora}{prefix}{added}"
         )
@@ -247,7 +252,8 @@ class Case(Struct, frozen=True):
 
     @property
     def architecture(self) -> Architecture:
-        return _architecture(self.model)
+        whole = _architecture(self.model)
+        return replace(whole, num_layers=self.layers, pattern=whole.pattern[: self.layers]) if self.layers else whole
 
     @property
     def formula(self) -> MemoryEstimate:
@@ -286,6 +292,7 @@ def cases() -> list[Case]:
     rows += [_rounded(ROUNDED_MODELS[0], trainer, True) for trainer in ROUNDED_TRAINERS]
     rows += [replace(_rounded(name, "sft", True), recompute_every=3) for name in ROUNDED_MODELS[:2]]
     rows += [_hybrid(*kind) for kind in HYBRIDS]
+    rows += [_alone(*kind) for kind in ALONE]
     rows += [_shared(*kind) for kind in SHARED]
     rows += [_two_heads(*kind) for kind in TWO_HEADS]
     return sorted(rows, key=lambda case: _number(case.id))
@@ -351,6 +358,12 @@ def _two_heads(name: str, method: str, ranks: tuple[str, int], checkpointing: bo
 def _hybrid(name: str, method: str, ranks: tuple[str, int], checkpointing: bool) -> Case:
     case = _case(name, method, ranks, "sft")
     return replace(case, length=HYBRID_TOKENS, packed=False, checkpointing=checkpointing)
+
+
+def _alone(name: str, method: str, ranks: tuple[str, int], checkpointing: bool, layers: int, expert_rank: int) -> Case:
+    """Without dropout, which adapters on experts do not have."""
+    case = replace(_hybrid(name, method, ranks, checkpointing), layers=layers, expert_rank=expert_rank)
+    return replace(case, dropout=case.dropout and not expert_rank)
 
 
 def _shared(name: str, method: str, ranks: tuple[str, int], checkpointing: bool, expert_rank: int) -> Case:

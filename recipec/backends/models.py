@@ -294,7 +294,7 @@ def names_part(stage: StageJob) -> Part:
     """
     shape = stage.job.facts.model.architecture
     row = MODEL_TYPES[shape.model_type]
-    renamed = row.renamed_on_save and (row.moe is None) == (shape.moe is None)
+    renamed = row.renamed_on_save or (row.renamed_experts and shape.moe is not None)
     if not (renamed and stage.adapts.trains_all and stage.strategy.replicates):
         return Part()
     ids = stage.ids("model", "adaptation", "strategy")

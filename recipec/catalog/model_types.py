@@ -288,7 +288,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         mixer=_STATE_SPACE,
         moe=GRANITE4_MOE,
         sounds_balanced=True,
-        renamed_on_save=True,
+        renamed_experts=True,
         scores=False,
     ),
     "nemotron_h": ModelType(

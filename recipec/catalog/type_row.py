@@ -144,4 +144,5 @@ class ModelType(Struct, frozen=True):
     sounds_balanced: bool = False  # its configuration has a loss for the balance of experts that TRL 1.16 cannot run
     scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
     buffers: bool = False  # its checkpoint holds buffers beside its parameters
-    renamed_on_save: bool = False  # save_pretrained writes other names of parameters, of experts where it may have them
+    renamed_on_save: bool = False  # save_pretrained writes other names of parameters
+    renamed_experts: bool = False  # the same of its experts, where it has any

@@ -204,7 +204,7 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[int, Line
 def launches(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     passes = _weight_passes(architecture, layout, step)
-    teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
+    teacher = LAYER_LAUNCHES * whole_layers(work.teacher) if work.teacher else 0
     rounding = rounding_launches(architecture, step.fixed.path) * (passes - 1)  # backward has none
     issued = pass_launches(architecture, work) * passes + rounding + teacher
     return issued + launched_backward(architecture, work.seq_len_tokens)
@@ -219,6 +219,12 @@ def side_by_side(kernels: float, issued: float, card: Card, path: CodePath) -> f
 
 def pass_launches(architecture: Architecture, work: Workload) -> float:
     """Those of one pass over all layers."""
-    per_layer = LAYER_LAUNCHES + LAUNCHES * len(measured_modules(architecture, work.lora))
+    measured = LAUNCHES * len(measured_modules(architecture, work.lora)) * architecture.num_layers
     adapters = ADAPTER_LAUNCHES * sum(layers for layers, _ in _adapted(architecture, work))
-    return architecture.num_layers * per_layer + adapters + launched_forward(architecture, work.seq_len_tokens)
+    scans = launched_forward(architecture, work.seq_len_tokens)
+    return LAYER_LAUNCHES * whole_layers(architecture) + measured + adapters + scans
+
+
+def whole_layers(architecture: Architecture) -> float:
+    """Layers that mix tokens and have a feed-forward block; one that does either alone issues half, our decision."""
+    return sum(layers * ((kind.attention or kind.mixer) + kind.block) / 2 for kind, layers in architecture.kinds)

@@ -8,7 +8,7 @@ from recipec.rules.combination import BadCombination
 
 _DELTA_RULE = "transformers 5.23 models/qwen3_5/modeling_qwen3_5.py"
 _CONVOLUTION = "models/lfm2/modeling_lfm2.py"
-_STATE_SPACE = "models/granitemoehybrid/modeling_granitemoehybrid.py"
+_STATE_SPACE = "models/granitemoehybrid/modeling_granitemoehybrid.py, also nemotron_h and falcon_h1"
 
 HYBRIDS = (
     BadCombination(
@@ -99,7 +99,7 @@ HYBRIDS = (
         "experts of this model type spread over ranks",
         "transformers has a plan for it, which also cuts the plain block beside the experts or leaves the router out; "
         "recipec has not run or measured it",
-        "transformers 5.23 base_model_ep_plan of gemma4 and granitemoehybrid; not run",
+        "transformers 5.23 base_model_ep_plan of gemma4, granitemoehybrid and nemotron_h; not run",
         "set `train.expert_parallel = 1`, and shard over more GPUs",
         lambda f: f.expert > 1 and not f.spread,
     ),

@@ -9,6 +9,8 @@ import pytest
 from compiling import BASES, codes, compiled, good, texts, with_key
 
 HYBRID, MIXTURE = "ibm-granite/granite-4.0-h-1b", "ibm-granite/granite-4.0-h-tiny"
+ALONE, BESIDE = "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", "tiiuae/Falcon-H1-0.5B-Base"
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
 
 def recipe(model: str, **lora: Any) -> dict[str, Any]:
@@ -24,6 +26,9 @@ def recipe(model: str, **lora: Any) -> dict[str, Any]:
         (HYBRID, {"targets": "attention"}, ["q_proj", "k_proj", "v_proj", "o_proj", "in_proj"]),
         (MIXTURE, {}, ["q_proj", "k_proj", "v_proj", "o_proj", "in_proj"]),
         (HYBRID, {"targets": ["in_proj"]}, ["in_proj"]),
+        (ALONE, {}, [*ATTENTION, "in_proj", "up_proj", "down_proj"]),
+        (BESIDE, {}, [*ATTENTION, "in_proj", "gate_proj", "up_proj", "down_proj"]),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", {}, [*ATTENTION, "in_proj"]),
     ],
 )
 def test_the_output_of_a_state_space_has_no_adapter(

@@ -58,6 +58,8 @@ MODELS = {  # one model of each type of transformers in the catalog
     "olmo3": "allenai/Olmo-3-1025-7B",
     "granite": "ibm-granite/granite-3.1-2b-base",
     "granitemoehybrid": "ibm-granite/granite-4.0-1b-base",
+    "nemotron_h": "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16",
+    "falcon_h1": "tiiuae/Falcon-H1-0.5B-Base",
     "glm4": "zai-org/GLM-4-9B-0414",
     "glm4_moe": "zai-org/GLM-4.5-Air",
     "ministral3": "mistralai/Ministral-3-3B-Base-2512",

@@ -23,9 +23,9 @@ MODELS = {
     "qwen3_moe": "Qwen/Qwen3-30B-A3B",
     "gpt_oss": "openai/gpt-oss-20b",
 }
-# Beside other blocks: run by `glm4_moe lora`, recipes/state-space-experts, recipes/experts-beside and
-# recipes/chunked-attention of the matrix.
-OF_THE_MATRIX = {"glm4_moe", "granitemoehybrid", "gemma4_text", "llama4_text"}
+# Beside other blocks, or alone in their layers: run by `glm4_moe lora` and the recipes state-space-experts,
+# experts-beside, one-part-experts and chunked-attention of the matrix.
+OF_THE_MATRIX = {"glm4_moe", "granitemoehybrid", "gemma4_text", "llama4_text", "nemotron_h"}
 SIZES = {"hidden_size": 32, "head_dim": 16, "moe_intermediate_size": 48, "shared_expert_intermediate_size": 40}
 SHAPE = SIZES | {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "vocab_size": WORDS}
 WHOLE = {"max_position_embeddings": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
