@@ -33,6 +33,7 @@ from recipec.planner.advice.rejected import (
     ruled_out,
 )
 from recipec.planner.advice.waiting import shorter_waits
+from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
 from recipec.planner.plan import Needs, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
@@ -135,7 +136,8 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, context, others, [bad]))
-    return replace(plan, options=options(context, found, loaded, plan.next_micro_batch))
+    runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
+    return replace(plan, options=options(context, found, loaded, runs, plan.next_micro_batch))
 
 
 _BATCHES = ("train.micro_batch_size", "train.global_batch_size")
