@@ -55,16 +55,29 @@ def _doubled(
     if decided.accepts is None:
         return None
     most = min(decided.accepts[1], decided.value * _times(found, id) / least)
-    alike, taken, size = _alike(context, found), None, 2 * decided.value
+    alike = _alike(context, found)
+    one_strategy = {"train.strategy": Wish(found.chosen.layout.strategy, "the search"), **alike}
+    taken, size = found, 2 * decided.value
     while size <= most:
-        changed = replace(context, wishes={**alike, decided.key: Wish(size, "more answers")})
-        then, before = fit(changed, loaded), taken[2] if taken else found
-        if then.chosen is None or not trains_alike(then.chosen, found.chosen):
+        then = fit(_with(context, one_strategy, decided.key, size), loaded)
+        if not _alike_and_faster(then, taken):
             break
-        if pass_seconds(then) > SAVES * pass_seconds(before):
-            break
-        taken, size = (size, changed, then), 2 * size
-    return taken
+        taken, size = then, 2 * size
+    if taken is found:
+        return None
+    changed = _with(context, alike, decided.key, size // 2)
+    then = fit(changed, loaded)
+    return (size // 2, changed, then) if _alike_and_faster(then, found) else None
+
+
+def _with(context: Context, alike: Mapping[str, Wish], key: str, size: int) -> Context:
+    return replace(context, wishes={**alike, key: Wish(size, "more answers")})
+
+
+def _alike_and_faster(then: Fit, before: Fit) -> bool:
+    if then.chosen is None or before.chosen is None or not trains_alike(then.chosen, before.chosen):
+        return False
+    return pass_seconds(then) <= SAVES * pass_seconds(before)
 
 
 def _times(found: Fit, id: str) -> float:
