@@ -63,7 +63,8 @@ def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model
     slow = with_key(slow, "model.name", model)
     (line,) = [line for line in options(tmp_path, slow) if line.startswith("set `hardware.")]
     nodes, ratio, cost = re.fullmatch(
-        r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost; the whole run takes .*", line
+        r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost; .*the whole run takes .*",
+        line,
     ).groups()
     before, after = (
         compiled(tmp_path, each, only_plan=True).plan.stages[0]
@@ -96,7 +97,7 @@ def test_a_batch_of_more_answers_is_named_with_what_it_gives(tmp_path: Path, bas
     assert float(ratio) <= 0.9
     assert after.seconds / before.seconds == pytest.approx(float(ratio), abs=0.06)
     asked = with_key(recipe, "train.global_batch_size", 128)
-    assert not [line for line in options(tmp_path, asked) if "answers are written together" in line]
+    assert not [line for line in options(tmp_path, asked) if line.startswith("set `train.global_batch_size")]
 
 
 def figures(folder: Path, recipe: Tables) -> tuple[float, str, str]:
@@ -121,7 +122,7 @@ def test_more_updates_of_a_generation_are_named_with_their_gain_and_their_price(
 
 
 def test_more_updates_are_not_named_where_answers_are_written_in_little_time(tmp_path: Path) -> None:
-    few = with_key(BASES["grpo"], "alignment.generation", {"max_new_tokens": 4, "per_prompt": 4})
+    few = with_key(BASES["grpo"], "alignment.generation", {"max_new_tokens": 16})
     stage = compiled(tmp_path, few, only_plan=True).plan.stages[0]
     assert stage.time.bound_by != "generation"
     assert not [line for line in stage.options if "generation.updates" in line]

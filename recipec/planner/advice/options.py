@@ -11,6 +11,7 @@ from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
@@ -37,6 +38,7 @@ def options(
     return (
         *([more.told] if more else []),
         *_packed(context, found, loaded),
+        *faster_layout(context, found, loaded, runs),
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),

@@ -20,6 +20,7 @@ from recipec.planner.search.candidates import (
     Bounds,
     Candidate,
     adaptation_name,
+    beats,
     by_preference,
     candidates,
     gpu_gib,
@@ -135,6 +136,10 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: it.other.crowds_host and not it.chosen.crowds_host,
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
     ),
+    (
+        lambda it: it.ratio <= 1 + it.chosen.tie and beats(it.chosen, it.other),
+        lambda it: f"{it.fits}, {_slower(it.ratio)} and more memory",
+    ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
     (
         lambda it: it.leaves_idle and it.ratio * (1 + IDLE_TIE) >= 1,
@@ -150,6 +155,11 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: f"{it.fits}; times within {it.chosen.tie:.0%} of the fastest count as equal, and {_simpler(it)}",
     ),
 )
+
+
+def _slower(ratio: float) -> str:
+    """A time that is longer by a few percent or more."""
+    return times(ratio) if ratio > 1.05 else f"{ratio - 1:.0%} slower"
 
 
 def _asked(pair: _Pair) -> str:
@@ -187,6 +197,8 @@ def _simpler(pair: _Pair) -> str:
     other, chosen = pair.other.layout, pair.chosen.layout
     if other.strategy != chosen.strategy:
         return f"{chosen.strategy} is simpler"
+    if other.offloads and not chosen.offloads:
+        return "the optimizer states stay on the GPUs"
     if other.hosts_weights and not chosen.hosts_weights:
         return "the weights stay on the GPUs"
     return f"{chosen.mesh.world_size} GPUs do"

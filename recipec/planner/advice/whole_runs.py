@@ -10,6 +10,7 @@ from recipec.estimate.cost import Cost
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence
 from recipec.planner.search.context import Context, training_sequences
 from recipec.planner.search.fit import Fit
+from recipec.rules.core import Wish
 from recipec.units import duration, usd
 
 
@@ -41,3 +42,11 @@ def trains_alike(other: Candidate, chosen: Candidate) -> bool:
     """Whether it trains the same, can be built, and keeps nothing in host memory that the plan does not."""
     layout = other.layout
     return other.fits and layout.adapts is chosen.layout.adapts and layout.can_be_built and layout.on_device
+
+
+def same_adaptation(context: Context, found: Fit) -> dict[str, Wish]:
+    """What the recipe fixes, and the adaptation of its plan."""
+    assert found.chosen is not None
+    row = found.chosen.layout.adapts
+    base = {} if row.trains_all else {"train.quantization": Wish(row.base, "the same adaptation")}
+    return {**base, "train.adaptation": Wish(row.family, "the same adaptation"), **context.wishes}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.planner.advice.change import Change, Proposal
-from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, trains_alike
+from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation, trains_alike
 from recipec.planner.search.context import Context, training_sequences
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.recipe import LoadedRecipe
@@ -55,7 +55,7 @@ def _doubled(
     if decided.accepts is None:
         return None
     most = min(decided.accepts[1], decided.value * _times(found, id) / least)
-    alike = _alike(context, found)
+    alike = same_adaptation(context, found)
     one_strategy = {"train.strategy": Wish(found.chosen.layout.strategy, "the search"), **alike}
     taken, size = found, 2 * decided.value
     while size <= most:
@@ -85,14 +85,6 @@ def _times(found: Fit, id: str) -> float:
     value = _values(found)
     steps = training_sequences(value) * value["passes"] / value["global_batch_size"]
     return steps / (value["updates"] * value.get("answer_passes", 1) if id == "updates" else 1)
-
-
-def _alike(context: Context, found: Fit) -> Mapping[str, Wish]:
-    """What the recipe fixes, and the adaptation of its plan."""
-    assert found.chosen is not None
-    row = found.chosen.layout.adapts
-    base = {} if row.trains_all else {"train.quantization": Wish(row.base, "the same adaptation")}
-    return base | {"train.adaptation": Wish(row.family, "the same adaptation"), **context.wishes}
 
 
 def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: WholeRuns, price: str) -> str:
