@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from compiling import BASES, Tables, compiled, good, with_key
+from compiling import BASES, Tables, codes, compiled, good, with_key, without
 
 from recipec.cli.plan import plan_text
 from recipec.planner.plan import StagePlan
-from recipec.units import duration, usd
+from recipec.units import GIB, duration, unlike_gib, usd
 
 ON_L40S = {
     "recipe": {"name": "case"},
@@ -105,3 +105,47 @@ def test_a_micro_batch_that_gains_nothing_is_not_taken(tmp_path: Path) -> None:
     assert then.memory.peak_allocated_bytes > found.memory.peak_allocated_bytes
     assert 0.98 <= then.seconds / found.seconds <= 1.02
     assert "smallest within 2%" in found.decisions["micro_batch_size"].because
+
+
+def test_a_strategy_that_keeps_the_teacher_whole_says_so(tmp_path: Path) -> None:
+    recipe = with_key(BASES["on-policy-distill"], "alignment.teacher", "Qwen/Qwen3-32B")
+    recipe = with_key(with_key(recipe, "model.name", "Qwen/Qwen3-4B-Base"), "train", {})
+    recipe = with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    found = stage(tmp_path, recipe)
+    assert found.layout.strategy == "zero3"
+    reasons = {row.family: row.reason for row in found.rejected}
+    assert reasons["full fine-tuning, fsdp"].endswith("; fsdp keeps the teacher whole on each GPU, 61.0 GiB")
+    assert "teacher" not in reasons["full fine-tuning, ddp"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (70.41, 70.38, ("70.41 GiB", "70.38 GiB")),
+        (73, 66, ("73.0 GiB", "66.0 GiB")),
+        (1, 1, ("1.000 GiB", "1.000 GiB")),
+    ],
+)
+def test_sizes_that_differ_are_told_with_digits_that_differ(one: float, other: float, told: tuple[str, str]) -> None:
+    assert unlike_gib(round(one * GIB), round(other * GIB)) == told
+
+
+@pytest.mark.parametrize("key", ["activation_checkpointing", "micro_batch_size"])
+def test_a_key_of_memory_that_decides_the_adaptation_is_named(tmp_path: Path, key: str) -> None:
+    """Without it all weights are trained, which the rules put first for a new domain."""
+    recipe = {
+        **ON_L40S,
+        "goal": {"task": "continue-pretrain", "new_domain": True},
+        "model": {"name": "allenai/Olmo-3-1025-7B"},
+        "data": {"train": "docs.jsonl", "examples": 9_000_000, "tokens_per_example": 2_200, "max_length": 8_192},
+        "hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "network_gbps": 3_200},
+        "train": {key: {"activation_checkpointing": False, "micro_batch_size": 16}[key]},
+    }
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert found.plan.stages[0].layout.adapts.name != "full"
+    (finding,) = [each for each in found.diagnostics if each.code == "W0545"]
+    assert f"`train.{key}`" in finding.title and finding.help[0].startswith(f"remove `train.{key}`: full ")
+    then = compiled(tmp_path, without(recipe, "train"), only_plan=True)
+    assert then.plan.stages[0].layout.adapts.name == "full"
+    for asked in (without(recipe, "train"), with_key(recipe, "train.adaptation", "lora")):
+        assert "W0545" not in codes(compiled(tmp_path, asked, only_plan=True))

@@ -27,7 +27,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
-from recipec.units import GIB, gib, times
+from recipec.units import gib, times, unlike_gib
 
 
 class Compared(Struct, frozen=True):
@@ -113,8 +113,8 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
 
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
-    usable = usable_bytes(facts.gpu, layout.mesh.world_size)
-    return f"needs {allocated_bytes / GIB:,.1f} GiB, and {usable / GIB:,.1f} GiB are usable"
+    needed, usable = unlike_gib(allocated_bytes, usable_bytes(facts.gpu, layout.mesh.world_size))
+    return f"needs {needed}, and {usable} are usable"
 
 
 def _next_micro_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> str:

@@ -35,7 +35,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.core import Ledger
-from recipec.units import counted, times
+from recipec.units import counted, gib, times
 
 CLOSEST = 3  # layouts that an error names
 
@@ -121,7 +121,7 @@ class _Pair(Struct, frozen=True):
 
 
 _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (  # the first that applies is said
-    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other, it.chosen.layout)),
+    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other, it.chosen)),
     (lambda it: bool(it.other.obstacle), lambda it: it.other.obstacle),
     (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {_measures(it.other)}"),
     (
@@ -177,9 +177,18 @@ def _otherwise(other: Layout, chosen: Layout) -> str:
     return f" with {' and '.join(parts)}" if parts else ""
 
 
-def _over(candidate: Candidate, chosen: Layout) -> str:
-    allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
-    return f"needs {allocated:,.1f} GiB allocated{_otherwise(candidate.layout, chosen)}, {missing:,.1f} GiB too much"
+def _over(candidate: Candidate, chosen: Candidate) -> str:
+    allocated, missing = candidate.memory.peak_allocated_bytes / GIB, gib(candidate.over_bytes)
+    how = _otherwise(candidate.layout, chosen.layout)
+    return f"needs {allocated:,.1f} GiB allocated{how}, {missing} too much{_whole_teacher(candidate, chosen)}"
+
+
+def _whole_teacher(candidate: Candidate, chosen: Candidate) -> str:
+    """That a strategy shards the model and not its teacher, where the chosen one shards both."""
+    whole, part = (each.memory.terms.get("teacher_model", 0) for each in (candidate, chosen))
+    if not candidate.layout.spreads.shards_weights or whole < 2 * part or not part:
+        return ""
+    return f"; {candidate.layout.strategy} keeps the teacher whole on each GPU, {gib(whole)}"
 
 
 def _crowding(candidate: Candidate) -> str:
