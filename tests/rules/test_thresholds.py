@@ -382,10 +382,10 @@ def test_evaluations_take_about_three_percent_of_the_training(each, share):
 
 
 @pytest.mark.parametrize(
-    ("hours", "seconds", "saves"), [(3, 15, 12), (3, 0.5, 100), (0.3, 15, 1), (30, 15, 100), (3, 1, 100), (3, 2, 12)]
+    ("hours", "seconds", "saves"), [(3, 15, 12), (3, 0.5, 100), (0.3, 15, 1), (30, 15, 100), (3, 1, 100), (3, 3, 12)]
 )
 def test_checkpoints_that_cost_something_are_a_quarter_of_an_hour_apart(hours, seconds, saves):
-    """A hundred of a second take a hundredth of three hours: they may be written with every evaluation."""
+    """A hundred of a second take 1% of three hours: they may be written with every evaluation."""
     share = checkpoints.save_every(0.01, 10_000, hours * 3_600, seconds, 8, 1.0).value
     assert intervals.saves_in(0.01, share, 10_000) == saves
     assert seconds <= 1 or saves == 1 or hours * 3_600 / saves >= 900
