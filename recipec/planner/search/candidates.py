@@ -204,8 +204,7 @@ def gpu_gib(gpu: Gpu, allocated_bytes: int, world_size: int) -> float:
 def candidates(
     layouts: Iterable[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds
 ) -> list[Candidate]:
-    """Each layout with the smallest micro batch that is about as fast as the fastest that fits and divides the global
-    batch."""
+    """Each layout with the smallest micro batch that fits and is about as fast as the fastest."""
     return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
 
 
@@ -216,29 +215,16 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
     on_cpu = gpu.kind == "cpu"  # whose memory is the device's
     needed = 0 if on_cpu else host_memory(shape, layout, work, bounds.link.gpus_per_node, memory).needed_bytes
+    crowds, ranks = bounds.host_bytes is not None and needed > bounds.host_bytes, layout.mesh.world_size
     obstacle = _host_obstacle(needed, bounds) if must_hold and not on_cpu else ""
-    crowds = bounds.host_bytes is not None and needed > bounds.host_bytes
-    found = Candidate(
-        work.objective,
-        layout,
-        memory,
-        None,
-        over,
-        needed,
-        obstacle=obstacle,
-        crowds_host=crowds,
-        host_assumed=bounds.host_assumed,
-        nodes=ceil(layout.mesh.world_size / bounds.link.gpus_per_node),
-        tie=bounds.tie,
-    )
+    beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
+    found = Candidate(work.objective, layout, memory, None, over, needed, *beside)
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
-    memory = on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu))
-    return replace(found, memory=memory)
+    return replace(found, memory=on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu)))
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
-    """With its time, and with the smallest micro batch that is about as fast as the fastest of those that fit: a larger
-    one would take memory for nothing."""
+    """With its time, and with the smallest micro batch that is about as fast as the fastest that fits."""
     largest = _with_time(candidate, candidate.layout, shape, gpu, bounds)
     sizes = [size for size in _micro_batches(largest.layout, work, bounds) if size < largest.layout.micro_batch]
     timed = [largest]
@@ -337,8 +323,7 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest, but
-    none that is slower and needs more memory where no run tells how far its predicted time may be off."""
+    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest."""
     feasible = _in_question(found)
     if not feasible:
         return None
@@ -351,8 +336,7 @@ def best(found: list[Candidate]) -> Candidate | None:
 
 
 def beats(other: Candidate, candidate: Candidate) -> bool:
-    """Whether a layout is faster in less memory, with no more measures and nodes: it wins a tie of predictions that no
-    published run was held against."""
+    """Whether one wins a tie that no published run was held against: faster in less memory, and with no more nodes."""
     assert candidate.time is not None
     if candidate.time.scored or not other.layout.can_be_built or other.nodes > candidate.nodes:
         return False
