@@ -53,6 +53,15 @@ def gib(size_bytes: int) -> str:
     return f"{size_bytes / MIB:,.0f} MiB" if size_bytes >= MIB else f"{size_bytes / KIB:,.0f} KiB"
 
 
+def unlike_gib(one_bytes: int, other_bytes: int) -> tuple[str, str]:
+    """Two sizes with as many digits as tell them apart: "70.41 GiB" and "70.38 GiB"."""
+    for digits in (1, 2, 3):
+        one, other = (f"{size / GIB:,.{digits}f} GiB" for size in (one_bytes, other_bytes))
+        if one != other:
+            break
+    return one, other
+
+
 def duration(seconds: float) -> str:
     """A time in its two leading units: "44 s", "12 min", "3 h 20 min", "2 d 4 h"."""
     minutes, hours = round(seconds / 60), round(seconds / 3600)

@@ -36,7 +36,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "e87a90ab6be87842-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "fa2613764e5a499e-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 70.3
 
@@ -75,10 +75,10 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         disable_dropout=True,
         train_sampling_strategy="random",  # DPOTrainer, on which it is built, cannot group pairs by length
         eval_strategy="steps",
-        eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.1 if args.max_steps == -1 else 0.5,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

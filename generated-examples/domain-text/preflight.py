@@ -25,7 +25,7 @@ PLANNED = {
     "shards_parameters": False,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
-DISK_GIB = 109.3  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 40.3  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 15.0  # predicted: time and cost of the plan are so many seconds for every step
 
 

@@ -18,6 +18,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from trl import DPOConfig, DPOTrainer
 
 from preflight import (
@@ -35,9 +36,9 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "19f29e8d126b511a-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "8be015b75132ff37-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 34.7
+PREDICTED_PEAK_GIB = 20.9
 
 
 def parse_args() -> argparse.Namespace:
@@ -69,8 +70,8 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         bf16=True,
         tf32=True,
         activation_checkpointing=True,
+        # inside FSDP2's hooks: recomputing gathers no weights again
         activation_checkpointing_kwargs={"use_reentrant": False},
-        ddp_find_unused_parameters=False,
         max_length=2048,
         beta=0.2,
         loss_type=["sigmoid"],
@@ -119,6 +120,9 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
+    # accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = DPOTrainer(
         model=MODEL,
         args=config,
@@ -132,6 +136,7 @@ def main() -> None:
     check_tokenizer(trainer)
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30

@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-30B-A3B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "36b66025dd80b35c-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "4c9c5c4f4431a4a0-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 90.6
 
@@ -80,10 +80,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         router_aux_loss_coef=0.001,  # the router is frozen; adapters learn to keep the load of its experts balanced
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
-        eval_steps=0.02 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.02 if args.max_steps == -1 else 0.5,
+        save_steps=0.05 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -132,7 +132,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
-        callbacks=[StopWithoutProgress(patience=10)],
+        callbacks=[StopWithoutProgress(patience=4)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     evaluate_without_router_loss(trainer)

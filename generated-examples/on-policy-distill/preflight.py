@@ -26,8 +26,8 @@ PLANNED = {
     "shards_parameters": False,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
-DISK_GIB = 61.0  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 7.2  # predicted: time and cost of the plan are so many seconds for every step
+DISK_GIB = 22.5  # predicted: the checkpoints that are kept, one being written, the result
+STEP_SECONDS = 7.3  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def check_devices() -> None:

@@ -28,7 +28,7 @@ PLANNED = {
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 1.0  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 18.0  # predicted: time and cost of the plan are so many seconds for every step
+STEP_SECONDS = 19.0  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def check_devices() -> None:

@@ -26,6 +26,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     beta: float  # weight of the KL to the reference; 0 keeps none
     per_prompt: int  # answers to a prompt
     updates: int  # optimizer steps from one generation
+    paper_updates: int | None  # the same in the paper of the variant; None where it was not looked up
     source: str
 
     @property
@@ -54,6 +55,7 @@ VARIANTS = {
             beta=0.001,
             per_prompt=16,
             updates=1,
+            paper_updates=1,
             source="DeepSeekMath (arXiv 2402.03300, 2024: one update of each generation); DeepSeek-R1 (arXiv "
             "2501.12948, 2025: beta 0.001, 16 answers)",
         ),
@@ -73,7 +75,9 @@ VARIANTS = {
             beta=0.0,
             per_prompt=16,
             updates=1,
-            source=f"DAPO (arXiv 2503.14476, 2025, section 4.1); {_INDEX}",
+            paper_updates=16,
+            source="DAPO (arXiv 2503.14476, 2025, section 4.1: 512 prompts with 16 answers each for 16 updates of 512 "
+            f"answers); {_INDEX}",
         ),
         Variant(
             name="dr_grpo",
@@ -90,6 +94,7 @@ VARIANTS = {
             beta=0.0,
             per_prompt=8,
             updates=1,
+            paper_updates=None,
             source=f"Dr. GRPO (arXiv 2503.20783, 2025); {_INDEX}, which leaves out scale_rewards",
         ),
         Variant(
@@ -107,6 +112,7 @@ VARIANTS = {
             beta=0.0,
             per_prompt=8,
             updates=4,
+            paper_updates=4,
             source=f"GSPO (arXiv 2507.18071, 2025, section 5.1); {_INDEX}",
         ),
         Variant(
@@ -124,7 +130,9 @@ VARIANTS = {
             beta=0.0,
             per_prompt=16,
             updates=1,
-            source=f"MiniMax-M1 (arXiv 2506.13585, 2025); ScaleRL (arXiv 2510.13786, 2025); {_INDEX}",
+            paper_updates=16,
+            source="MiniMax-M1 (arXiv 2506.13585, 2025, section 3.1: 16 updates of each generation); ScaleRL (arXiv "
+            f"2510.13786, 2025); {_INDEX}",
         ),
         Variant(
             name="sapo",
@@ -141,6 +149,7 @@ VARIANTS = {
             beta=0.0,
             per_prompt=8,
             updates=1,
+            paper_updates=None,
             source=f"SAPO (arXiv 2511.20347, 2025); {_INDEX}",
         ),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -345,8 +344,14 @@ def _links(time: Document) -> list[str]:
 
 
 def _rejected(stage: Document, noun: str) -> list[str]:
-    rows = [("", f"allocated per {noun}", "training time", "")] + [_alternative(row) for row in stage["rejected"]]
-    return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
+    priced = stage["cost"]["usd"] is not None
+    head = ("", f"allocated per {noun}", "training time", *(("its cost",) if priced else ()), "")
+    rows = [head, *(_alternative(row, priced) for row in stage["rejected"])]
+    return (
+        [_row("not taken", ""), *(f"    {line}" for line in table(rows, numbers=range(1, len(head) - 1)))]
+        if stage["rejected"]
+        else []
+    )
 
 
 def _options(stage: Document) -> list[str]:
@@ -366,11 +371,8 @@ def _next(stage: Document) -> list[str]:
     return [f"  with more hardware: {better['what']} needs {', or '.join(ways)}{asked}"]
 
 
-def _alternative(row: Document) -> tuple[str, str, str, str]:
+def _alternative(row: Document, priced: bool) -> tuple[str, ...]:
     peak, seconds = row["peak_allocated_bytes"], row["seconds"]
     memory, time = "-" if peak is None else gib(peak), "-" if seconds is None else duration(seconds)
-    return row["family"], memory, time, row["reason"]
-
-
-def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    return table(list(rows), numbers=[1, 2])
+    cost = ("-" if row["usd"] is None else usd(row["usd"]),) if priced else ()
+    return row["family"], memory, time, *cost, row["reason"]

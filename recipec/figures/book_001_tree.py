@@ -20,7 +20,7 @@ _FULL_LATER = (
     "tries LoRA first here; full fine-tuning comes first with more than 100,000 rows, from 10,000 rows on for a new "
     "domain or for a first training with priority `quality`, and for methods that prefer it"
 )
-_SOLVES = "takes the largest micro batch that fits and divides the global batch, or one sequence where that is faster"
+_SOLVES = "takes the smallest micro batch within 2% of the fastest that fits and divides the global batch"
 MOST_SEQUENCES = 512
 
 

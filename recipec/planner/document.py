@@ -114,12 +114,20 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
                 "reason": rejected.reason,
                 "peak_allocated_bytes": rejected.peak_allocated_bytes,
                 "seconds": None if rejected.seconds is None else round(rejected.seconds),
+                "usd": _training_usd(plan, rejected.seconds),
             }
             for rejected in plan.rejected
         ],
         "options": list(plan.options),
         "next_better": None if plan.next_better is None else to_builtins(plan.next_better),
     }
+
+
+def _training_usd(plan: StagePlan, seconds: float | None) -> float | None:
+    """What so many seconds of training cost, at the price of the whole run."""
+    if seconds is None or plan.cost_usd is None:
+        return None
+    return round(plan.cost_usd * seconds / plan.run_seconds, 2)
 
 
 def _band(plan: StagePlan) -> dict[str, Any]:

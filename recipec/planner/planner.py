@@ -18,6 +18,8 @@ from recipec.facts.data import marks_answers, preference_format, read_by, train_
 from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import Compared, compared
+from recipec.planner.advice.deciding_keys import deciding_key
+from recipec.planner.advice.evaluations import in_training
 from recipec.planner.advice.idle import roomier, work_for_idle
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
@@ -34,6 +36,7 @@ from recipec.planner.advice.rejected import (
     ruled_out,
 )
 from recipec.planner.advice.waiting import shorter_waits
+from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
 from recipec.planner.plan import Needs, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
@@ -47,6 +50,7 @@ from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger, Wish
+from recipec.rules.evaluation import looked_at
 from recipec.rules.words import device
 from recipec.units import GIB
 
@@ -144,7 +148,10 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, context, others, [bad]))
-    return replace(plan, options=options(context, found, loaded, plan.next_micro_batch))
+    if (decides := deciding_key(context, found, loaded)) is not None:
+        report.add(decides)
+    runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
+    return replace(plan, options=options(context, found, loaded, runs, plan.next_micro_batch))
 
 
 _BATCHES = ("train.micro_batch_size", "train.global_batch_size")
@@ -274,7 +281,7 @@ def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bou
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     against = compared(facts, ledger, chosen, found.tried, bounds)
     record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
-    steps = _settled_steps(ledger, chosen, facts)
+    steps = _settled_steps(ledger, chosen, facts, bounds)
     needs = needs_of(facts, ledger, chosen)
     parts = tuple(bill(facts, ledger, chosen, bounds, needs, loaded.recipe.evaluate.max_new_tokens))
     return _Run(against, steps, needs, parts), _cost(facts, chosen, sum(part.seconds for part in parts))
@@ -286,13 +293,19 @@ def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
     return _settled_run(context, found, loaded, bounds_of(context, found.ledger, loaded))[1]
 
 
-def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts) -> int:
+def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts, bounds: Bounds) -> int:
     """The optimizer steps, with what depends on their number and on what a checkpoint takes to write."""
     assert chosen.time is not None
     steps = _total_steps(ledger.wishes, ledger.decisions, chosen.layout.global_batch)
     saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
     saving_seconds = written_seconds(saved_bytes, rates_of(facts.gpu.measured))
-    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds, timed_inputs(ledger))
+    training = steps * chosen.time.seconds_per_step
+
+    def looking() -> float:
+        rows = looked_at({id: decision.value for id, decision in ledger.decisions.items()}, "eval")
+        return in_training(facts, ledger, chosen, bounds, rows).seconds
+
+    settle_steps(ledger, steps, training, saving_seconds, looking, timed_inputs(ledger))
     return steps
 
 

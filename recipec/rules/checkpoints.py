@@ -32,7 +32,7 @@ def save_every(
     recipec weighs bytes against risk:
 
     - Bytes: training waits while a checkpoint is written. All of them together take at most a tenth of the training
-      time.
+      time, and where they would take more than 2%, they are 15 minutes apart or more.
     - Risk: they are never fewer than one for each pass over the rows, where there are several: rule book 002 writes one
       in every epoch, and rows that are seen again can be memorized. Where these would take more than half of the
       training time, as many are written as take half, and the reason says what is lost. Nor are they further apart
@@ -54,6 +54,8 @@ def save_every(
         ceil(training_seconds / best_interval_seconds(checkpoint_seconds, gpus)),
     )
     affordable = int(WRITING * room)
+    if evaluations > CHEAP * room:
+        affordable = min(affordable, int(training_seconds / LEAST_APART_SECONDS))
     multiple = ceil(evaluations / min(evaluations, max(affordable, least, 1)))
     share = round(multiple * eval_every, 10)
     if multiple == 1:
@@ -69,6 +71,8 @@ def save_every(
 
 
 WRITING = 0.1  # of the training time, for all checkpoints: recipec's choice
+CHEAP = 0.02  # of the training time: what takes no more may be written as often as is evaluated; recipec's choice
+LEAST_APART_SECONDS = 900.0  # what a run loses at most that fails, beside a start: recipec's choice
 MOST_WRITING = 0.5  # of the training time, for one after each pass over rows that are seen again: recipec's choice
 
 

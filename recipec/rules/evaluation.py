@@ -134,6 +134,7 @@ def eval_every(
     training_seconds: float,
     checkpoint_seconds: float,
     gpus: int,
+    evaluation_seconds: float = 0.0,
     updates: int = 1,
     answer_passes: int = 1,
 ) -> Choice:
@@ -146,12 +147,16 @@ def eval_every(
     the interval up to whole steps and evaluates after the last step too. Where several steps learn from one generation
     of answers, the bundle rounds it up to whole generations.
 
+    All evaluations together take about 3% of the training time at most, as checkpoints take a tenth (CKPT-001): where
+    one takes long, the next larger share is taken that keeps to it, up to 20%.
+
     A checkpoint is written with an evaluation, if not with each (CKPT-001). 0.1%, 0.2% and 0.5% are therefore taken too
     where a run is so long, and on so many GPUs, that checkpoints pay more often than every hundredth of it. The
     interval that loses least is sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974). A GPU
     fails once in 50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
     """
-    share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus)
+    finest = evaluation_seconds / (LOOKING * max(training_seconds, 1e-9))
+    share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus, finest)
     steps, accepts = steps_between(share, total_steps, updates * answer_passes), (min(0.01, share), 0.25)
     if steps == 1:
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
@@ -165,10 +170,16 @@ USUAL = 0.01  # the finest share where failures are not weighed
 LEAST_EVALUATIONS, LEAST_STEPS = 5, 50
 
 
-def _interval(total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int) -> float:
-    """The smallest share that is worth a look at the model, or else the largest with enough of them."""
+LOOKING = 0.035  # of the training time, for all evaluations: "about 3%", recipec's choice
+
+
+def _interval(
+    total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int, affordable: float
+) -> float:
+    """The smallest share that is worth a look and is `affordable`, or else the largest with enough of them."""
     finest = min(USUAL, best_interval_seconds(checkpoint_seconds, gpus) / max(training_seconds, 1e-9))
     apart = [share for share in SHARES if share >= finest and share * total_steps >= LEAST_STEPS]
+    apart = [share for share in apart if share >= affordable] or apart[-1:]
     enough = (s for s in reversed(SHARES) if times_in(s, total_steps) >= min(LEAST_EVALUATIONS, total_steps))
     return apart[0] if apart else next(enough)
 

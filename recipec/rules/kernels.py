@@ -51,8 +51,10 @@ def compile_model(packing_strategy: str) -> Choice:
     the time of compiling back: a model of 2 layers took 64 CPU seconds for 10 steps, against 7 without. Under ZeRO-3 it
     breaks (BAD-008).
 
-    `train.compile = true` turns it on. recipec has measured no speedup, so the plan counts none; `tokens_per_second`
-    shows whether it pays.
+    `train.compile = true` turns it on. recipec has measured no speedup, so the plan counts none. It counts what
+    attention loses: a compiled forward pass hands SDPA a mask where an ordinary one finds that none is needed (packed
+    text, rows of one length), and with a mask SDPA cannot use its fastest kernel. Long rows of a small model may so be
+    planned to take a fifth longer. `tokens_per_second` shows whether compiling pays.
     """
     if packing_strategy == WRAPPED:
         why = "all blocks have one length, which suits compiling, but recipec has measured no speedup of it"

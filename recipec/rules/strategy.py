@@ -27,7 +27,8 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     within 25% of the fastest one count as equal, because the estimates are not more accurate; within 5% where
     `goal.priority = "speed"`. Among these layouts the simplest wins, in this order: one device, DDP, FSDP2, HSDP,
     ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle only where those would save less than 5%: they are paid
-    for either way.
+    for either way. Where no published run tells how far predicted times may be off, a layout that is both slower (by
+    more than 2%) and needs more memory than another one does not win by being simpler.
 
     | rule book | what it says |
     |---|---|
@@ -90,21 +91,22 @@ def offload(least: str, peak: str, host_gib: float, compared: str) -> Choice:
     source="docs/rule-books/003.md, Batch size & gradient accumulation; docs/rule-books/001.md, Decision tree: "
     f"available compute; Step 4; Rules; {_PREDICTED}",
 )
-def micro_batch_size(largest: int, steps: int, peak: str, compared: str) -> Choice:
-    """Micro batch: sequences that a GPU works on at once; the largest that fits and divides its share of the batch.
+def micro_batch_size(size: int, steps: int, peak: str, compared: str) -> Choice:
+    """Micro batch: sequences that a GPU works on at once; the smallest that is about as fast as the fastest that fits.
 
     Rule book 001 wants the largest batch that the GPU memory holds, 1 to 2 under 16 GB and 2 to 8 up to 48 GB. Rule
-    book 003 starts with 4 and halves it when memory runs out. recipec computes the largest that fits. The micro batch
-    changes speed and memory and nothing of what is learned. One sequence at a time is taken where that is faster,
-    because a single sequence needs no padding mask.
+    book 003 starts with 4 and halves it when memory runs out. recipec computes what fits and divides a GPU's share of
+    the global batch, and how long a step takes with each. Of those within 2% of the fastest it takes the smallest: the
+    micro batch changes speed and memory and nothing of what is learned, and memory that saves no time is better kept
+    free. A smaller one that takes no less memory, because its gradients are accumulated, is not taken.
     """
     if steps == 1:
         why = "the rank's share of the global batch fits at once"
-    elif largest == 1:
+    elif size == 1:
         why = "more than one sequence at a time does not fit or is not faster"
     else:
-        why = "the largest that fits and divides the rank's share of the global batch"
-    return Choice(largest, _joined(why, compared, f"predicted peak {peak}"))
+        why = "the smallest within 2% of the fastest that fits and divides the rank's share of the global batch"
+    return Choice(size, _joined(why, compared, f"predicted peak {peak}"))
 
 
 @rule(

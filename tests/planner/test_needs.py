@@ -97,8 +97,7 @@ def test_a_step_waits_for_the_exposed_part_of_communication(tmp_path: Path) -> N
     assert stages(tmp_path, "qlora")[0]["time"]["waiting_share"] == 0
 
 
-# lora-ddp waits for less than half a percent of a step, which would read 0%.
-@pytest.mark.parametrize(("name", "links"), [("full-fsdp", True), ("lora-ddp", False), ("qlora", False)])
+@pytest.mark.parametrize(("name", "links"), [("full-fsdp", True), ("lora-ddp", True), ("qlora", False)])
 def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) -> None:
     compilation = good(tmp_path, BASES[name])
     document = json.loads(compilation.plan_json)

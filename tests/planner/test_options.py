@@ -12,6 +12,7 @@ from compiling import BASES, Tables, codes, compiled, good, with_key
 from recipec.axes import ADAPTATIONS
 from recipec.cli.plan import plan_text
 from recipec.planner.advice.change import asking_for
+from recipec.units import duration, usd
 
 SHORT = with_key(BASES["lora-single"], "data.max_length", 2048)
 
@@ -56,13 +57,14 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
     assert not [line for line in options(tmp_path, with_key(SHORT, key, value)) if "torch_varlen" in line]
 
 
-@pytest.mark.parametrize(("model", "count"), [("meta-llama/Llama-3.1-8B", 8), ("meta-llama/Llama-3.1-70B", 64)])
+@pytest.mark.parametrize(("model", "count"), [("meta-llama/Llama-3.1-8B", 8)])
 def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model: str, count: int) -> None:
     slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 3200)
     slow = with_key(slow, "model.name", model)
     (line,) = [line for line in options(tmp_path, slow) if line.startswith("set `hardware.")]
     nodes, ratio, cost = re.fullmatch(
-        r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost", line
+        r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost; .*the whole run takes .*",
+        line,
     ).groups()
     before, after = (
         compiled(tmp_path, each, only_plan=True).plan.stages[0]
@@ -95,7 +97,49 @@ def test_a_batch_of_more_answers_is_named_with_what_it_gives(tmp_path: Path, bas
     assert float(ratio) <= 0.9
     assert after.seconds / before.seconds == pytest.approx(float(ratio), abs=0.06)
     asked = with_key(recipe, "train.global_batch_size", 128)
-    assert not [line for line in options(tmp_path, asked) if "answers are written together" in line]
+    assert not [line for line in options(tmp_path, asked) if line.startswith("set `train.global_batch_size")]
+
+
+def figures(folder: Path, recipe: Tables) -> tuple[float, str, str]:
+    """Training seconds of a plan, and its whole run as other plans tell it."""
+    plan = compiled(folder, recipe, only_plan=True).plan
+    return plan.stages[0].seconds, duration(plan.seconds), usd(plan.cost_usd)
+
+
+@pytest.mark.parametrize("base", ["grpo", "rloo", "ppo"])
+def test_more_updates_of_a_generation_are_named_with_their_gain_and_their_price(tmp_path: Path, base: str) -> None:
+    recipe = with_key(with_key(BASES[base], "alignment.generation", {"max_new_tokens": 1024}), "data.examples", 20_000)
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith("set `alignment.generation.updates = ")]
+    size, ratio = re.search(r"= (\d+)`: answers .* takes (0\.\d+)x the time", line).groups()
+    asked = with_key(recipe, "alignment.generation.updates", int(size))
+    (before, *now), (after, *then) = (figures(tmp_path, each) for each in (recipe, asked))
+    assert float(ratio) <= 0.9
+    assert after / before == pytest.approx(float(ratio), abs=0.06)
+    assert f"the whole run takes {then[0]} instead of {now[0]} and {then[1]} instead of {now[1]}" in line
+    steps = int(size) * (4 if base == "ppo" else 1)
+    assert f"; {steps - 1} of {steps} steps " in line and "older weights" in line
+    assert not [line for line in options(tmp_path, asked) if "generation.updates" in line]
+
+
+def test_more_updates_are_not_named_where_answers_are_written_in_little_time(tmp_path: Path) -> None:
+    few = with_key(BASES["grpo"], "alignment.generation", {"max_new_tokens": 16})
+    stage = compiled(tmp_path, few, only_plan=True).plan.stages[0]
+    assert stage.time.bound_by != "generation"
+    assert not [line for line in stage.options if "generation.updates" in line]
+
+
+def test_gpus_that_gain_little_are_named_with_what_fewer_cost(tmp_path: Path) -> None:
+    """Eight GPUs write an answer no faster than one: each waits for its longest."""
+    recipe = with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    recipe = with_key(recipe, "model.name", "Qwen/Qwen2.5-7B-Instruct")
+    recipe = with_key(with_key(recipe, "alignment.generation", {"max_new_tokens": 2048}), "data.examples", 17_000)
+    lines = [line for line in options(tmp_path, recipe) if line.startswith("set `hardware.gpus_per_node = 1`")]
+    (before, *now), (after, *then) = (
+        figures(tmp_path, each) for each in (recipe, with_key(recipe, "hardware.gpus_per_node", 1))
+    )
+    assert after < 1.5 * before
+    assert f"; 8 GPUs are only {after / before:.1f} times as fast as 1; " in lines[0]
+    assert lines[0].endswith(f"instead of {now[0]} and {then[1]} instead of {now[1]}")
 
 
 @pytest.mark.parametrize("priority", ["memory", None])

@@ -295,7 +295,7 @@ def test_eval_samples_around_7b():
 
 def test_intervals_are_told_as_whole_generations():
     """Of 1,216 steps a twentieth are 61; the answers of four steps are written together."""
-    told = [evaluation.eval_every(1_216, 3_600, 0.1, 1, *passes).because for passes in ((), (1, 4), (4, 1))]
+    told = [evaluation.eval_every(1_216, 3_600, 0.1, 1, *passes).because for passes in ((), (0, 1, 4), (0, 4, 1))]
     assert told == ["every 61 steps, 20 times in 1,216 steps", *2 * ["every 64 steps, 19 times in 1,216 steps"]]
 
 
@@ -309,9 +309,9 @@ def test_evaluation_interval_in_steps():
 
 
 def test_checkpoints_take_a_tenth_of_the_training_time_at_most():
-    """Of 10,000 s they may take 1,000; 100 evaluations stay as they are."""
-    written = (1, 10, 10.1, 50, 51, 100, 500, 501, 10_000)
-    shares = [0.01, 0.01, 0.02, 0.05, 0.06, 0.1, 0.5, 1.0, 1.0]
+    """Of 10,000 s they may take 1,000, a quarter of an hour apart; 100 evaluations of 1 s stay as they are."""
+    written = (1, 10, 50, 51, 90, 100, 500, 501, 10_000)
+    shares = [0.01, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5, 1.0, 1.0]
     found = [checkpoints.save_every(0.01, 10_000, 1e4, seconds, 8, 1.0) for seconds in written]
     assert [choice.value for choice in found] == shares
     assert found[5].because.startswith("after every 10 evaluations, 10 times in all: writing one takes 2 min, 10% of")
@@ -373,6 +373,22 @@ def test_evaluations_are_counted_as_the_trainer_makes_them():
         83: "every 17 steps, 5 times in 83 steps",
         1_000: "every 50 steps, 20 times in 1,000 steps",
     }
+
+
+@pytest.mark.parametrize(("each", "share"), [(0, 0.05), (6, 0.05), (9, 0.1), (20, 0.2), (600, 0.2)])
+def test_evaluations_take_about_three_percent_of_the_training(each, share):
+    """Of an hour: 20 of 6 seconds are 3.3%, 10 of 9 are 2.5%; five are the least."""
+    assert evaluation.eval_every(1_200, 3_600, 0.1, 1, each).value == share
+
+
+@pytest.mark.parametrize(
+    ("hours", "seconds", "saves"), [(3, 15, 12), (3, 0.5, 100), (0.3, 15, 1), (30, 15, 100), (3, 1, 100), (3, 3, 12)]
+)
+def test_checkpoints_that_cost_something_are_a_quarter_of_an_hour_apart(hours, seconds, saves):
+    """A hundred of a second take 1% of three hours: they may be written with every evaluation."""
+    share = checkpoints.save_every(0.01, 10_000, hours * 3_600, seconds, 8, 1.0).value
+    assert intervals.saves_in(0.01, share, 10_000) == saves
+    assert seconds <= 1 or saves == 1 or hours * 3_600 / saves >= 900
 
 
 @pytest.mark.parametrize("checkpoint_seconds", [0.1, 1_000])

@@ -381,8 +381,16 @@ GRPO = Method(
             changes={},
             watch="reward, entropy: smooth; more updates of older answers make both jump",
             page="Updates of a generation: among how many optimizer steps its answers are shared.\n\n"
-            "It is 1, and 4 for gspo. With 1 the answers are those of the very weights that learn: the ratio of "
-            "probabilities is 1, and no variant clips anything. Clipping acts from 2 on. "
+            "It is 4 for gspo, whose clipping needs older answers. For the others it is 1, recipec's choice: the "
+            "answers are those of the very weights that learn, the ratio of probabilities is 1, and no variant clips "
+            "anything. Clipping acts from 2 on. DeepSeekMath takes 1 update of each generation; DAPO takes 16 (512 "
+            "prompts with 16 answers each, in batches of 512 answers) and MiniMax-M1 16 for cispo, so that dapo's "
+            "higher upper limit and cispo's weights act in their papers, and here from "
+            "`alignment.generation.updates = 2` on.\n\n"
+            "More updates also save time: a GPU writes many answers nearly as fast as a few, and N updates write those "
+            "of N steps together. Their price is that all steps of a generation but the first learn from answers that "
+            "older weights wrote. Where writing answers takes most of a step, `recipec plan` says what more updates "
+            "would save.\n\n"
             "`steps_per_generation` counts micro steps, so train.py has this times the gradient accumulation. "
             "Checkpoints are saved between generations alone: a resumed run would lose the answers that wait.",
         ),

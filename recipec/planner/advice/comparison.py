@@ -15,6 +15,7 @@ from recipec.planner.search.candidates import (
     TIE,
     Bounds,
     Candidate,
+    beats,
     best,
     candidates,
     fastest_of,
@@ -26,7 +27,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
-from recipec.units import GIB, times
+from recipec.units import gib, times, unlike_gib
 
 
 class Compared(Struct, frozen=True):
@@ -100,6 +101,9 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
         over = other.over_bytes > 0
         return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
     ratio = _ratio(other, chosen)
+    if beats(chosen, other):
+        more = gib(other.memory.peak_allocated_bytes - chosen.memory.peak_allocated_bytes)
+        return f"takes {times(ratio) if ratio > 1.05 else f'{ratio - 1:.0%} more time'} and {more} more memory"
     if 1 / (1 + chosen.tie) <= ratio <= 1 + chosen.tie and _place(other) > _place(chosen):
         equal = f"counts as equal (within {chosen.tie_told})"
         return f"takes {times(ratio)}, which {equal}, and {chosen.layout.strategy} is simpler"
@@ -109,8 +113,8 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
 
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
-    usable = usable_bytes(facts.gpu, layout.mesh.world_size)
-    return f"needs {allocated_bytes / GIB:,.1f} GiB, and {usable / GIB:,.1f} GiB are usable"
+    needed, usable = unlike_gib(allocated_bytes, usable_bytes(facts.gpu, layout.mesh.world_size))
+    return f"needs {needed}, and {usable} are usable"
 
 
 def _next_micro_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> str:

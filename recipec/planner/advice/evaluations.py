@@ -46,21 +46,25 @@ def looks(
     `asked_tokens` are those of an answer that the recipe wants of evaluate.py; None: as many as in training.
     """
     written, held = bounds.typical.written_tokens, needs.evaluation
+    during = in_training(facts, ledger, chosen, bounds, rows.evaluated)
     if not written:
-        return _scored(facts, ledger, chosen, held, rows)
-    in_training = _Writer(
-        chosen.layout, bounds.typical, ledger.decisions["eval_batch_size"].value, chosen.layout.mesh.data_parallel
-    )
+        return Looks(during, _scored_by_script(facts, ledger, chosen, held, rows))
     by_script = _Writer(
         replace(chosen.layout, strategy=SINGLE.name, mesh=Mesh()),
         _plain(bounds.typical, asked_tokens or written),
         held.answers_at_once,
         scoring_gpus(held),
     )
-    return Looks(
-        in_training=_written(facts, bounds.link, in_training, rows.evaluated),
-        by_script=_written(facts, bounds.link, by_script, rows.tested),
-    )
+    return Looks(during, _written(facts, bounds.link, by_script, rows.tested))
+
+
+def in_training(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, rows: int) -> Look:
+    """One evaluation of so many rows during training."""
+    if not bounds.typical.written_tokens:
+        assert chosen.time is not None
+        return Look(rows * _step_share(facts, ledger, chosen) * chosen.time.seconds_per_step, 1.0)
+    layout, at_once = chosen.layout, ledger.decisions["eval_batch_size"].value
+    return _written(facts, bounds.link, _Writer(layout, bounds.typical, at_once, layout.mesh.data_parallel), rows)
 
 
 def scoring_gpus(held: Evaluation) -> int:
@@ -68,17 +72,19 @@ def scoring_gpus(held: Evaluation) -> int:
     return held.gpus if held.trained.whole else 1
 
 
-def _scored(facts: Facts, ledger: Ledger, chosen: Candidate, held: Evaluation, rows: Rows) -> Looks:
-    """The ranks of the training score a row in `each` seconds; evaluate.py needs none of their communication."""
+def _step_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
+    """What the forward pass of a row takes of a step: the ranks of the training score rows as fast as they learn."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    assert chosen.time is not None
     share = whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    step_share = share * value["total_steps"] / (training_rows(value) * value["passes"])
-    each = step_share * chosen.time.seconds_per_step
-    scored = step_share * (chosen.time.seconds_per_step - chosen.time.terms["communication"])
-    alone = scored * chosen.layout.mesh.world_size / scoring_gpus(held)
-    batches = rows.tested * rows.tokens_each / held.tokens_at_once
-    return Looks(Look(rows.evaluated * each, batches), Look(rows.tested * alone, batches))
+    return share * value["total_steps"] / (training_rows(value) * value["passes"])
+
+
+def _scored_by_script(facts: Facts, ledger: Ledger, chosen: Candidate, held: Evaluation, rows: Rows) -> Look:
+    """evaluate.py needs none of the communication of the ranks."""
+    assert chosen.time is not None
+    computing = chosen.time.seconds_per_step - chosen.time.terms["communication"]
+    alone = _step_share(facts, ledger, chosen) * computing * chosen.layout.mesh.world_size / scoring_gpus(held)
+    return Look(rows.tested * alone, rows.tested * rows.tokens_each / held.tokens_at_once)
 
 
 class _Writer(Struct, frozen=True):

@@ -11,12 +11,13 @@ from recipec.estimate.cost import Cost
 from recipec.planner.advice.change import Proposal, setting
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.ways_out import as_written
+from recipec.planner.advice.whole_runs import instead
 from recipec.planner.search.candidates import IDLE_TIE, Candidate, best, host_gib, seconds_per_sequence
 from recipec.planner.search.context import Context, settled_method, training_sequences
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
-from recipec.units import counted, duration, times, usd
+from recipec.units import counted, times
 
 _BATCHES = 4  # that are tried, each twice the one before
 
@@ -69,7 +70,7 @@ def _larger_batch(
         then = fit(changed, loaded)
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
-            run = _instead(whole(changed, then), now)
+            run = instead(whole(changed, then), now)
             yield Proposal(setting(train__global_batch_size=size), effect, but=(run,)).told
             return
 
@@ -90,7 +91,7 @@ def _another_strategy(
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             if (run := whole(changed, then)).seconds * (1 + IDLE_TIE) < now.seconds:
                 effect = f"{_outcome(then.chosen, found.chosen)}, which counts as equal"
-                yield Proposal(setting(train__strategy=name), effect, but=(_instead(run, now),)).told
+                yield Proposal(setting(train__strategy=name), effect, but=(instead(run, now),)).told
             return
 
 
@@ -105,12 +106,6 @@ def _uses_more(other: Candidate, chosen: Candidate) -> bool:
 def _outcome(then: Candidate, chosen: Candidate) -> str:
     gpus = counted(then.layout.mesh.world_size, "GPU")
     return f"{then.layout.strategy} on {gpus} then takes {times(_ratio(then, chosen))} to train"
-
-
-def _instead(run: Cost, now: Cost) -> str:
-    """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
-    money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
-    return f"the whole run takes {duration(run.seconds)} instead of {duration(now.seconds)}{money}"
 
 
 def _ratio(one: Candidate, other: Candidate) -> float:

@@ -20,6 +20,7 @@ from recipec.planner.search.candidates import (
     Bounds,
     Candidate,
     adaptation_name,
+    beats,
     by_preference,
     candidates,
     gpu_gib,
@@ -34,7 +35,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.core import Ledger
-from recipec.units import counted, times
+from recipec.units import counted, gib, times
 
 CLOSEST = 3  # layouts that an error names
 
@@ -120,7 +121,7 @@ class _Pair(Struct, frozen=True):
 
 
 _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (  # the first that applies is said
-    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other, it.chosen.layout)),
+    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other, it.chosen)),
     (lambda it: bool(it.other.obstacle), lambda it: it.other.obstacle),
     (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {_measures(it.other)}"),
     (
@@ -134,6 +135,10 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
     (
         lambda it: it.other.crowds_host and not it.chosen.crowds_host,
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
+    ),
+    (
+        lambda it: it.ratio <= 1 + it.chosen.tie and beats(it.chosen, it.other),
+        lambda it: f"{it.fits}, {_slower(it.ratio)} and more memory",
     ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
     (
@@ -152,6 +157,11 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
 )
 
 
+def _slower(ratio: float) -> str:
+    """A time that is longer by a few percent or more."""
+    return times(ratio) if ratio > 1.05 else f"{ratio - 1:.0%} slower"
+
+
 def _asked(pair: _Pair) -> str:
     """Why a faster adaptation is not taken, and how it is."""
     first = f"{adaptation_preferences.id} puts {pair.chosen.adaptation} first for what is learned, not for speed"
@@ -167,9 +177,18 @@ def _otherwise(other: Layout, chosen: Layout) -> str:
     return f" with {' and '.join(parts)}" if parts else ""
 
 
-def _over(candidate: Candidate, chosen: Layout) -> str:
-    allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
-    return f"needs {allocated:,.1f} GiB allocated{_otherwise(candidate.layout, chosen)}, {missing:,.1f} GiB too much"
+def _over(candidate: Candidate, chosen: Candidate) -> str:
+    allocated, missing = candidate.memory.peak_allocated_bytes / GIB, gib(candidate.over_bytes)
+    how = _otherwise(candidate.layout, chosen.layout)
+    return f"needs {allocated:,.1f} GiB allocated{how}, {missing} too much{_whole_teacher(candidate, chosen)}"
+
+
+def _whole_teacher(candidate: Candidate, chosen: Candidate) -> str:
+    """That a strategy shards the model and not its teacher, where the chosen one shards both."""
+    whole, part = (each.memory.terms.get("teacher_model", 0) for each in (candidate, chosen))
+    if not candidate.layout.spreads.shards_weights or whole < 2 * part or not part:
+        return ""
+    return f"; {candidate.layout.strategy} keeps the teacher whole on each GPU, {gib(whole)}"
 
 
 def _crowding(candidate: Candidate) -> str:
@@ -187,6 +206,8 @@ def _simpler(pair: _Pair) -> str:
     other, chosen = pair.other.layout, pair.chosen.layout
     if other.strategy != chosen.strategy:
         return f"{chosen.strategy} is simpler"
+    if other.offloads and not chosen.offloads:
+        return "the optimizer states stay on the GPUs"
     if other.hosts_weights and not chosen.hosts_weights:
         return "the weights stay on the GPUs"
     return f"{chosen.mesh.world_size} GPUs do"

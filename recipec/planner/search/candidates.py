@@ -40,6 +40,7 @@ SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is take
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
+AS_FAST = 0.02  # of a step's time: what a larger micro batch, or a less simple layout, must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show.
 OFFLOAD_TIE = 1.0
@@ -203,7 +204,7 @@ def gpu_gib(gpu: Gpu, allocated_bytes: int, world_size: int) -> float:
 def candidates(
     layouts: Iterable[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds
 ) -> list[Candidate]:
-    """Each layout with the largest micro batch that fits and divides the global batch."""
+    """Each layout with the smallest micro batch that fits and is about as fast as the fastest."""
     return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
 
 
@@ -214,38 +215,36 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
     on_cpu = gpu.kind == "cpu"  # whose memory is the device's
     needed = 0 if on_cpu else host_memory(shape, layout, work, bounds.link.gpus_per_node, memory).needed_bytes
+    crowds, ranks = bounds.host_bytes is not None and needed > bounds.host_bytes, layout.mesh.world_size
     obstacle = _host_obstacle(needed, bounds) if must_hold and not on_cpu else ""
-    crowds = bounds.host_bytes is not None and needed > bounds.host_bytes
-    found = Candidate(
-        work.objective,
-        layout,
-        memory,
-        None,
-        over,
-        needed,
-        obstacle=obstacle,
-        crowds_host=crowds,
-        host_assumed=bounds.host_assumed,
-        nodes=ceil(layout.mesh.world_size / bounds.link.gpus_per_node),
-        tie=bounds.tie,
-    )
+    beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
+    found = Candidate(work.objective, layout, memory, None, over, needed, *beside)
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
-    memory = on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu))
-    return replace(found, memory=memory)
+    return replace(found, memory=on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu)))
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
-    """With its time; one row at a time needs no mask between rows, and is taken where it can be and is faster."""
-    several = _with_time(candidate, candidate.layout, shape, gpu, bounds)
-    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None or bounds.least_micro_batch > 1:
-        return several
-    layout = with_batch(candidate.layout, 1, bounds.global_batch)
-    alone = _with_time(several, layout, shape, gpu, bounds)
-    if seconds_per_sequence(several) <= seconds_per_sequence(alone):
-        return several
-    memory = step_memory(shape, layout, work)
-    room = usable_bytes(gpu, layout.mesh.world_size)
-    return replace(alone, memory=memory) if memory.peak_allocated_bytes <= room else several
+    """With its time, and with the smallest micro batch that is about as fast as the fastest that fits."""
+    largest = _with_time(candidate, candidate.layout, shape, gpu, bounds)
+    sizes = [size for size in _micro_batches(largest.layout, work, bounds) if size < largest.layout.micro_batch]
+    timed = [largest]
+    for layout in (with_batch(largest.layout, size, bounds.global_batch) for size in reversed(sizes)):
+        timed.append(_with_time(candidate, layout, shape, gpu, bounds))
+        if seconds_per_sequence(timed[-1]) > (1 + AS_FAST) * min(map(seconds_per_sequence, timed)):
+            break
+    if sizes and timed[-1].layout.micro_batch > sizes[0]:  # a single row needs no mask between rows
+        alone = with_batch(largest.layout, sizes[0], bounds.global_batch)
+        timed.append(_with_time(candidate, alone, shape, gpu, bounds))
+    limit = (1 + AS_FAST) * min(map(seconds_per_sequence, timed))
+    near = (found for found in reversed(timed) if found is not largest and seconds_per_sequence(found) <= limit)
+    return next(filter(None, (_in_less(found, largest, shape, work) for found in near)), largest)
+
+
+def _in_less(found: Candidate, largest: Candidate, shape: Architecture, work: Workload) -> Candidate | None:
+    """A smaller micro batch with its memory, where that is less: what it accumulates may take more than it saves."""
+    memory = step_memory(shape, found.layout, work)
+    less = memory.peak_allocated_bytes < largest.memory.peak_allocated_bytes
+    return replace(found, memory=memory, over_bytes=0) if less else None
 
 
 def _with_time(candidate: Candidate, layout: Layout, shape: Architecture, gpu: Gpu, bounds: Bounds) -> Candidate:
@@ -330,9 +329,20 @@ def best(found: list[Candidate]) -> Candidate | None:
         return None
     fastest = min(map(seconds_per_sequence, feasible))
     equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + candidate.tie)]
+    equal = [candidate for candidate in equal if not any(beats(other, candidate) for other in equal)]
     simplest = min(equal, key=_complexity)
     busier = [candidate for candidate in equal if _fills_node(candidate, simplest)]
     return min(busier, key=_complexity, default=simplest)
+
+
+def beats(other: Candidate, candidate: Candidate) -> bool:
+    """Whether one wins a tie that no published run was held against: faster in less memory, and with no more nodes."""
+    assert candidate.time is not None
+    if candidate.time.scored or not other.layout.can_be_built or other.nodes > candidate.nodes:
+        return False
+    faster = seconds_per_sequence(other) * (1 + AS_FAST) < seconds_per_sequence(candidate)
+    leaner = other.memory.peak_allocated_bytes < candidate.memory.peak_allocated_bytes
+    return faster and leaner and _measures(other.layout) <= _measures(candidate.layout)
 
 
 def nearest_of(group: Sequence[Candidate]) -> Candidate:

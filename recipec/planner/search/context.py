@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -326,11 +326,17 @@ def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
 
 
 def settle_steps(
-    ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float, known: tuple[str, ...]
+    ledger: Ledger,
+    total_steps: int,
+    step_seconds: float,
+    checkpoint_seconds: float,
+    evaluation_seconds: Callable[[], float],
+    known: tuple[str, ...],
 ) -> None:
-    """Decide what depends on how many optimizer steps there are, and on what they and a checkpoint take.
+    """Decide what depends on how many optimizer steps there are, and on what they, a checkpoint and an evaluation take.
 
-    `known` are the decisions that these times depend on.
+    `known` are the decisions that these times depend on; the time of an evaluation is asked for once the rows that it
+    reads are decided.
     """
     given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
     each = f"each epoch's {_learned_in_steps(ledger)}, divided by the global batch and rounded up"
@@ -340,12 +346,15 @@ def settle_steps(
         _predicted("training_seconds", step_seconds, (*known, steps.id), "predicted time of all training steps")
     )
     saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, known, "predicted time to write one"))
+    read = ledger.decide(evaluation.eval_samples, given["stage"], given["params"])
+    looking = ledger.record(
+        _predicted("evaluation_seconds", evaluation_seconds(), (*known, steps.id, read.id), "predicted time of one")
+    )
     shared = [given[id] for id in ("updates", "answer_passes") if id in given]
-    every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"], *shared)
+    every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"], looking, *shared)
     saved = ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
     decay = [every, saved, steps, given["decay_share"]] if "decay_share" in given else []
     ledger.decide(checkpoints.keep_checkpoints, *decay)
-    ledger.decide(evaluation.eval_samples, given["stage"], given["params"])
     ledger.decide(evaluation.best_metric, given["stage"], every, saved, steps)
     ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every, saved, steps, *shared)
     ledger.decide(tracking.logging_steps, steps)

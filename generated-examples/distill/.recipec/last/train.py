@@ -26,6 +26,7 @@ from distillation import SupervisedDistillationTrainer
 from preflight import (
     RunGuard,
     StopWithoutProgress,
+    best_of_saved,
     check_devices,
     check_disk,
     check_rows,
@@ -42,7 +43,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "62d6bc08d1961076-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "2a96fe28766ece49-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 
@@ -82,10 +83,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         assistant_only_loss=True,
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
-        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=150 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.05 if args.max_steps == -1 else 0.5,
+        save_steps=300 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -127,9 +128,10 @@ def main() -> None:
         beta=0.0,
         temperature=1.0,
         label_weight=0.0,
-        callbacks=[StopWithoutProgress(patience=4)],
+        callbacks=[StopWithoutProgress(patience=3)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
+    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "44dcc7633752c869-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5baa57d76ba3acb3-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 
@@ -79,10 +79,10 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         # shuffled by prepare_data.py; an estimate of the KL needs the order to stay
         train_sampling_strategy="sequential",
         eval_strategy="steps",
-        eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.1 if args.max_steps == -1 else 0.5,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

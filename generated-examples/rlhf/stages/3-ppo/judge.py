@@ -6,7 +6,7 @@ import torch
 from accelerate import PartialState
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-AT_ONCE = 16  # answers in one pass
+AT_ONCE = 4  # answers in one pass
 
 
 class Judge:

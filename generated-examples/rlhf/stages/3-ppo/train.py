@@ -36,9 +36,9 @@ from rewards import JUDGE, REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "ppo"
-PLAN = "4ad79f811a2e101e-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "7a89089991db9d4c-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 70.1
+PREDICTED_PEAK_GIB = 22.1
 
 
 def parse_args() -> argparse.Namespace:
@@ -55,8 +55,8 @@ def training_config(args: argparse.Namespace) -> PPOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,
-        gradient_accumulation_steps=8,  # reaches the global batch of 128 answers on 1 data-parallel rank
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=32,  # reaches the global batch of 128 answers on 1 data-parallel rank
         per_device_eval_batch_size=32,
         learning_rate=1e-5,
         lr_scheduler_type="cosine",

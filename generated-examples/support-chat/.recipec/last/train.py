@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b292f8e04e64d3f2-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "1edacaabbe4b59a7-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.8
 
@@ -79,10 +79,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         assistant_only_loss=True,
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
-        eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.1 if args.max_steps == -1 else 0.5,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

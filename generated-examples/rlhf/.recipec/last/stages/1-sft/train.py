@@ -40,9 +40,9 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-1.5B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "82af46bd37dadb1d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "430455453e84b6e0-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 62.5
+PREDICTED_PEAK_GIB = 32.8
 
 
 def parse_args() -> argparse.Namespace:
@@ -59,8 +59,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=3,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,
-        gradient_accumulation_steps=2,  # reaches the global batch of 32 sequences on 1 data-parallel rank
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=4,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=16,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
@@ -80,10 +80,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         assistant_only_loss=True,
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
-        eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.1 if args.max_steps == -1 else 0.5,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

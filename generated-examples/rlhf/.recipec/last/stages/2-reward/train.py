@@ -35,9 +35,9 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "reward"
-PLAN = "dc62d0d99bf3ee0e-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "67c822a79628d7dd-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 54.2
+PREDICTED_PEAK_GIB = 28.7
 
 
 def parse_args() -> argparse.Namespace:
@@ -54,8 +54,8 @@ def training_config(args: argparse.Namespace) -> RewardConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,
-        gradient_accumulation_steps=8,  # reaches the global batch of 64 pairs on 1 data-parallel rank
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=16,  # reaches the global batch of 64 pairs on 1 data-parallel rank
         per_device_eval_batch_size=16,
         learning_rate=1e-4,
         lr_scheduler_type="cosine",

@@ -1,0 +1,52 @@
+"""The whole run of a plan beside those of changed recipes: time and money of both in one clause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from recipec.estimate.cost import Cost
+from recipec.planner.search.candidates import Candidate, seconds_per_sequence
+from recipec.planner.search.context import Context, training_sequences
+from recipec.planner.search.fit import Fit
+from recipec.rules.core import Wish
+from recipec.units import duration, usd
+
+
+class WholeRuns(Struct, frozen=True):
+    """The whole run of the plan, and how that of a changed recipe is told."""
+
+    now: Cost
+    of: Callable[[Context, Fit], Cost]
+
+    def instead(self, context: Context, then: Fit) -> str:
+        """Time and money of a changed recipe's whole run beside those of the plan."""
+        return instead(self.of(context, then), self.now)
+
+
+def instead(run: Cost, now: Cost) -> str:
+    """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
+    money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
+    return f"the whole run takes {duration(run.seconds)} instead of {duration(now.seconds)}{money}"
+
+
+def pass_seconds(found: Fit) -> float:
+    """Training seconds of one pass over the rows; packed ones are fewer sequences."""
+    assert found.chosen is not None and found.ledger is not None
+    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
+    return training_sequences(value) * seconds_per_sequence(found.chosen)
+
+
+def trains_alike(other: Candidate, chosen: Candidate) -> bool:
+    """Whether it trains the same, can be built, and keeps nothing in host memory that the plan does not."""
+    layout = other.layout
+    return other.fits and layout.adapts is chosen.layout.adapts and layout.can_be_built and layout.on_device
+
+
+def same_adaptation(context: Context, found: Fit) -> dict[str, Wish]:
+    """What the recipe fixes, and the adaptation of its plan."""
+    assert found.chosen is not None
+    row = found.chosen.layout.adapts
+    base = {} if row.trains_all else {"train.quantization": Wish(row.base, "the same adaptation")}
+    return {**base, "train.adaptation": Wish(row.family, "the same adaptation"), **context.wishes}

@@ -1,0 +1,151 @@
+"""Layouts that count as equally fast: the simplest wins, but none that is slower and needs more memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, codes, compiled, good, with_key, without
+
+from recipec.cli.plan import plan_text
+from recipec.planner.plan import StagePlan
+from recipec.units import GIB, duration, unlike_gib, usd
+
+ON_L40S = {
+    "recipe": {"name": "case"},
+    "goal": {"task": "instruct"},
+    "model": {"name": "mistralai/Mistral-7B-v0.3"},
+    "data": {"train": "chat.jsonl", "examples": 40_000, "tokens_per_example": 200, "max_length": 2_048},
+    "hardware": {"gpu": "l40s", "gpus_per_node": 4},
+    "train": {"adaptation": "lora", "packing": False},
+}
+FULL = {
+    **ON_L40S,
+    "model": {"name": "meta-llama/Llama-3.1-8B"},
+    "data": {"train": "chat.jsonl", "examples": 2_000_000, "tokens_per_example": 900, "max_length": 4_096},
+    "hardware": {"gpu": "h100", "gpus_per_node": 8},
+    "train": {"packing": False, "attention": "sdpa"},
+}
+
+
+def stage(folder: Path, recipe: Tables) -> StagePlan:
+    return compiled(folder, recipe, only_plan=True).plan.stages[0]
+
+
+def test_a_simpler_layout_that_is_slower_and_needs_more_memory_is_not_taken(tmp_path: Path) -> None:
+    found = stage(tmp_path, ON_L40S)
+    assert not found.time.scored
+    (ddp,) = [row for row in found.rejected if row.family == "LoRA, ddp"]
+    assert 1.02 < ddp.seconds / found.seconds <= 1.25, "the case shows nothing"
+    assert ddp.peak_allocated_bytes > found.memory.peak_allocated_bytes
+    assert ddp.reason.endswith("and more memory")
+    assert "more memory" in found.decisions["strategy"].because
+
+
+def test_the_simplest_of_the_others_is_taken(tmp_path: Path) -> None:
+    """ZeRO-2 is as fast as ZeRO-1, and as lean up to what does not count."""
+    found = stage(tmp_path, ON_L40S)
+    assert found.layout.strategy == "zero1"
+    assert "LoRA, zero2" in [row.family for row in found.rejected]
+
+
+def test_what_was_not_taken_has_its_cost(tmp_path: Path) -> None:
+    """At the price of the whole run, for its training."""
+    plan = good(tmp_path, ON_L40S)
+    found = plan.plan.stages[0]
+    (ddp,) = [row for row in found.rejected if row.family == "LoRA, ddp"]
+    cost = found.cost_usd * ddp.seconds / found.run_seconds
+    (row,) = [line for line in plan_text(json.loads(plan.plan_json)).splitlines() if line.startswith("    LoRA, ddp ")]
+    assert f" {duration(ddp.seconds)} " in row and f" {usd(cost)} " in row
+    (head,) = [line for line in plan_text(json.loads(plan.plan_json)).splitlines() if "allocated per GPU" in line]
+    assert head.endswith("training time  its cost")
+
+
+def test_a_faster_layout_that_counts_as_equal_is_named_where_it_saves_money(tmp_path: Path) -> None:
+    """FSDP takes less memory; ZeRO-2 is faster in more."""
+    recipe = FULL
+    found = stage(tmp_path, recipe)
+    (line,) = [line for line in found.options if line.startswith("set `train.strategy = ")]
+    strategy, ratio = re.match(r'set `train.strategy = "(\w+)"`: training takes (\S+)x the time', line).groups()
+    then = stage(tmp_path, with_key(recipe, "train.strategy", strategy))
+    assert then.seconds / found.seconds == pytest.approx(float(ratio), abs=0.01)
+    saved = found.cost_usd - then.cost_usd
+    assert saved >= 20 and saved >= 0.05 * found.cost_usd
+    assert f"{usd(then.cost_usd)} instead of {usd(found.cost_usd)}" in line
+    short = with_key(recipe, "data.examples", 30_000)
+    assert not [line for line in stage(tmp_path, short).options if line.startswith("set `train.strategy")]
+
+
+@pytest.mark.parametrize("base", ["full-fsdp", "pretrain", "lora-single"])
+def test_the_smallest_micro_batch_that_is_about_as_fast_is_taken(tmp_path: Path, base: str) -> None:
+    recipe = with_key(BASES[base], "train.global_batch_size", 256)
+    found = stage(tmp_path, recipe)
+    recipe = with_key(recipe, "train.strategy", found.layout.strategy)
+    recipe = with_key(recipe, "train.activation_checkpointing", found.layout.checkpointing)
+    size = found.layout.micro_batch
+    for other in (size // 2, 2 * size):
+        wanted = with_key(recipe, "train.micro_batch_size", other)
+        plan = compiled(tmp_path, wanted, only_plan=True).plan if other else None
+        if plan is None or plan.stages[0].layout.adapts is not found.layout.adapts:
+            continue
+        then = plan.stages[0]
+        less = then.memory.peak_allocated_bytes < found.memory.peak_allocated_bytes
+        assert not (less and then.seconds <= 1.019 * found.seconds), f"{other} takes less memory in the same time"
+        assert found.seconds <= 1.021 * then.seconds, f"{other} is faster"
+
+
+def test_a_micro_batch_that_gains_nothing_is_not_taken(tmp_path: Path) -> None:
+    """Twice as many sequences fit, and take the same time within 2%."""
+    recipe = with_key(BASES["pretrain"], "train.global_batch_size", 256)
+    found = stage(tmp_path, recipe)
+    then = stage(tmp_path, with_key(recipe, "train.micro_batch_size", 2 * found.layout.micro_batch))
+    assert then.layout.micro_batch == 2 * found.layout.micro_batch
+    assert then.memory.peak_allocated_bytes > found.memory.peak_allocated_bytes
+    assert 0.98 <= then.seconds / found.seconds <= 1.02
+    assert "smallest within 2%" in found.decisions["micro_batch_size"].because
+
+
+def test_a_strategy_that_keeps_the_teacher_whole_says_so(tmp_path: Path) -> None:
+    recipe = with_key(BASES["on-policy-distill"], "alignment.teacher", "Qwen/Qwen3-32B")
+    recipe = with_key(with_key(recipe, "model.name", "Qwen/Qwen3-4B-Base"), "train", {})
+    recipe = with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    found = stage(tmp_path, recipe)
+    assert found.layout.strategy == "zero3"
+    reasons = {row.family: row.reason for row in found.rejected}
+    assert reasons["full fine-tuning, fsdp"].endswith("; fsdp keeps the teacher whole on each GPU, 61.0 GiB")
+    assert "teacher" not in reasons["full fine-tuning, ddp"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (70.41, 70.38, ("70.41 GiB", "70.38 GiB")),
+        (73, 66, ("73.0 GiB", "66.0 GiB")),
+        (1, 1, ("1.000 GiB", "1.000 GiB")),
+    ],
+)
+def test_sizes_that_differ_are_told_with_digits_that_differ(one: float, other: float, told: tuple[str, str]) -> None:
+    assert unlike_gib(round(one * GIB), round(other * GIB)) == told
+
+
+def test_a_key_of_memory_that_decides_the_adaptation_is_named(tmp_path: Path) -> None:
+    """Without it all weights are trained, which the rules put first for a new domain."""
+    recipe = {
+        **ON_L40S,
+        "goal": {"task": "continue-pretrain", "new_domain": True},
+        "model": {"name": "allenai/Olmo-3-1025-7B"},
+        "data": {"train": {"hub": "a/b"}, "examples": 9_000_000, "tokens_per_example": 2_200, "max_length": 8_192},
+        "hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "network_gbps": 3_200},
+        "train": {"activation_checkpointing": False},
+    }
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert found.plan.stages[0].layout.adapts.name != "full"
+    (finding,) = [each for each in found.diagnostics if each.code == "W0545"]
+    assert "`train.activation_checkpointing`" in finding.title
+    assert finding.help[0].startswith("remove `train.activation_checkpointing`: full fine-tuning, fsdp then fits in ")
+    then = compiled(tmp_path, without(recipe, "train"), only_plan=True)
+    assert then.plan.stages[0].layout.adapts.name == "full"
+    for asked in (without(recipe, "train"), with_key(recipe, "train.adaptation", "lora")):
+        assert "W0545" not in codes(compiled(tmp_path, asked, only_plan=True))
