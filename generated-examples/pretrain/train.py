@@ -95,7 +95,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataset_num_proc=64,  # processes that tokenize while the GPUs wait
-        ddp_timeout=3600,  # seconds that the other ranks wait for the rows
+        ddp_timeout=7200,  # seconds that the other ranks wait for the rows
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=False,
     )
@@ -126,7 +126,8 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
-    # accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits
+    # accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits;
+    # gradients are summed over the ranks in bf16, with half of fp32's traffic
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
     config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = SFTTrainer(

@@ -107,7 +107,8 @@ def lora_config() -> LoraConfig:
         lora_dropout=0.0,
         target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
         target_parameters=["experts.gate_up_proj", "experts.down_proj"],  # all experts; the router is frozen
-        # the rank of 16, divided by the 8 experts that a token passes
+        # the rank of 16, divided by the 8 experts that a token passes; PEFT warns that no module has these names, and
+        # applies them to the parameters
         rank_pattern={"experts.gate_up_proj": 2, "experts.down_proj": 2},
         alpha_pattern={"experts.gate_up_proj": 4, "experts.down_proj": 4},  # the same alpha / rank as elsewhere
         bias="none",

@@ -25,7 +25,7 @@ PLANNED = {
     "shards_parameters": False,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
-DISK_GIB = 113.8  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 42.0  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 15.0  # predicted: time and cost of the plan are so many seconds for every step
 
 
