@@ -113,6 +113,7 @@ ALONE = (  # model, way, layers recomputed, how many layers, rank on each expert
     (_NANO_V2, "lora", ("ddp", 8), False, 15, 0),
     (_NANO_V2, "full", ("fsdp", 8), True, 15, 0),
     (_NANO_EXPERTS, "lora", ("single", 1), True, 6, 0),
+    (_NANO_EXPERTS, "full", ("fsdp", 8), True, 6, 0),
     (_NANO_EXPERTS, "full", ("fsdp", 8), True, 12, 0),
 )
 # Attention and Mamba 2 beside each other in every layer.

@@ -35,7 +35,8 @@ def test_the_committed_bundle_is_what_the_recipe_compiles_to(recipe: Path, reque
 def test_every_method_has_a_recipe_that_is_named_after_it_or_runs_it() -> None:
     """A recipe with a method's name ends with that method; every method is shipped."""
     plans = {path.stem: ROOT / "generated-examples" / path.stem / ".recipec" / "plan.json" for path in RECIPES}
-    stages = {name: [stage["objective"] for stage in json.loads(plan.read_text())["stages"]] for name, plan in plans.items()}
+    read = {name: json.loads(plan.read_text())["stages"] for name, plan in plans.items()}
+    stages = {name: [stage["objective"] for stage in found] for name, found in read.items()}
     assert {name for found in stages.values() for name in found} == METHODS.keys()
     assert {name: stages[name][-1] for name in stages if name in METHODS} == {n: n for n in stages if n in METHODS}
 

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
+from recipec.axes.answering import MAX_NEW_TOKENS, TEMPERATURE
 from recipec.axes.hyperparameters import Default, Own
 from recipec.axes.method import Method, Pass
-from recipec.axes.methods.grpo import MAX_NEW_TOKENS, TEMPERATURE
 
 _PPO = "PPO (arXiv 1707.06347, 2017)"
 _GAE = "GAE (arXiv 1506.02438, 2016)"

@@ -1,8 +1,8 @@
 """REINFORCE leave-one-out: each answer is as good as it is better than the mean of the other answers to its prompt."""
 
+from recipec.axes.answering import MAX_NEW_TOKENS, TEMPERATURE
 from recipec.axes.hyperparameters import Default, Own
 from recipec.axes.method import Method, Pass
-from recipec.axes.methods.grpo import MAX_NEW_TOKENS, TEMPERATURE
 
 _PAPER = "RLOO (arXiv 2402.14740, 2024)"
 _TRL = "TRL 1.16 trainer/rloo_config.py"

@@ -1,0 +1,163 @@
+"""Hyperparameters of answers that a model writes itself: how long, how drawn, by what, with what results of tools."""
+
+from recipec.axes.generators import GENERATORS, TRANSFORMERS
+from recipec.axes.hyperparameters import Own
+
+MAX_NEW_TOKENS = Own(
+    id="RL-004",
+    name="max_new_tokens",
+    key="generation.max_new_tokens",
+    argument="max_completion_length",
+    of_trainer=False,
+    elsewhere={"trl": ("max_completion_length",), "typed": ("max_completion_length", "max_new_tokens")},
+    title="Maximum answer length",
+    description="Maximum number of tokens per generated answer during training.",
+    formula="",
+    value=512,
+    because="enough for an answer with a few steps of reasoning; a model that thinks before it answers needs more, or "
+    '`data.reasoning = "off"`',
+    source="TRL 1.16 trainer/grpo_config.py and rloo_config.py (max_completion_length)",
+    accepts=None,
+    above=8,
+    closed=True,
+    whole=True,
+    most=131_072,
+    values=None,
+    changes={},
+    watch="completions/clipped_ratio, completions/mean_length: few answers are cut; if most are, raise "
+    "`alignment.generation.max_new_tokens`",
+    page="Longest answer: how many tokens an answer has at most while the model learns.\n\n"
+    "It is 512, TRL's default, which assumes an answer without a long thought. A model whose chat template has a mode "
+    "for thinking (Qwen3) writes thousands of tokens first and would be cut in its thought: allow that many, or set "
+    '`data.reasoning = "off"`, with which prompts end with an empty thought. W0525 tells where neither is set.\n\n'
+    "Answers are written together, and all wait for the longest. Keys and values of every "
+    "answer of a generation are in memory at once, so that this length decides what fits. Answers that are cut rarely "
+    "earn a reward: where most are, the model learns nothing, or to stop early.",
+)
+TEMPERATURE = Own(
+    id="RL-005",
+    name="temperature",
+    key="generation.temperature",
+    argument="temperature",
+    of_trainer=False,
+    elsewhere={"trl": ("temperature",)},
+    title="Temperature",
+    description="Sampling temperature of generation: above 1, unlikely tokens are sampled more often.",
+    formula="",
+    value=1.0,
+    because="answers are drawn from the probabilities that are learned; top-p, top-k and penalties are off for that, "
+    "too",
+    source="TRL 1.16 trainer/grpo_config.py and rloo_config.py (temperature); DAPO (arXiv 2503.14476, 2025)",
+    accepts=(0.7, 1.2),
+    above=0,
+    closed=False,
+    whole=False,
+    most=2,
+    values=None,
+    changes={},
+    watch="entropy, frac_reward_zero_std: entropy falls slowly; if answers to a prompt become all alike, raise "
+    "`alignment.generation.temperature`",
+    page="Temperature of generation: what the logits are divided by while answers are written.\n\n"
+    "It is 1: answers are then drawn from the very probabilities that are learned. TRL scores answers at the same "
+    "temperature, but without top-p, top-k, min-p and repetition penalties, so these are written out as off.",
+)
+ENGINE = Own(
+    id="RL-020",
+    name="generator",
+    key="generation.engine",
+    argument="use_vllm",
+    of_trainer=False,
+    elsewhere={"trl": ("use_vllm", "vllm_mode"), "axolotl": ("vllm",), "typed": ("vllm", "vllm_colocate")},
+    title="Engine of generation",
+    description="Generation engine: the library that samples the answers during training.",
+    formula="",
+    value=TRANSFORMERS.name,
+    because="it writes with the very weights that learn and needs no package; `vllm` writes several times faster, but "
+    "what recipec plans for it was never measured on a GPU",
+    source="; ".join(row.source for row in GENERATORS.values()),
+    accepts=None,
+    above=None,
+    closed=False,
+    whole=False,
+    most=None,
+    values={row.name: row.means for row in GENERATORS.values()},
+    changes={name: {"generator": name} for name in GENERATORS},
+    watch="reward: as with transformers; with vLLM, sampling/sampling_logp_difference/mean is near 0, or its copy "
+    "computes otherwise than the training",
+    page="Engine of generation: what writes the answers that are learned from.\n\n"
+    "| | transformers | vLLM |\n|---|---|---|\n"
+    "| weights | those that learn | a copy, sent anew before each generation |\n"
+    "| keys and values | copied with every token, all answers at once | stay in place |\n"
+    "| a batch ends | with its longest answer | an answer that ends makes room for the next |\n"
+    "| each token | hundreds of launches of kernels | one launch of a recorded graph |\n"
+    "| probabilities | those that are learned | its own; how far they differ is corrected |\n\n"
+    "With vLLM, train.py lets it run on the GPUs that train, where it sleeps while the model learns: its weights and "
+    "its cache are given back (sleep level 2). The plan counts its copy of the weights, keys and values of all answers "
+    "at their longest and the buffers of its first run, and train.py reserves that share of the GPU. Each token's "
+    "weight in the loss is the ratio of the two probabilities, at most 2 (truncated importance sampling).\n\n"
+    "With LoRA, TRL merges the adapter into the base for every generation and subtracts it again, after which a base "
+    "in bf16 is not what it was. `merged_weights.py` of the bundle sends the merged weights and leaves the base alone. "
+    "A quantized base is refused (BAD-160), as vLLM would have to write with other weights than those that learn.\n\n"
+    "Here vLLM itself was never run: verification trains with a stand-in that takes the weights which vLLM would get "
+    "and writes the answers with them.",
+)
+
+RESULT_TOKENS = Own(
+    id="RL-007",
+    name="result_tokens",
+    key="generation.result_tokens",
+    argument="",
+    of_trainer=False,
+    elsewhere={"typed": ("max_tool_response_length", "max_obs_length", "tool_response_tokens", "result_tokens")},
+    title="Tokens of a tool result",
+    description="Longest result of one tool call, in tokens of about 4 characters; longer results are cut. They are "
+    "part of `max_new_tokens`, and no token of a result is trained.",
+    formula="",
+    value=128,
+    because="a result of a few lines; four of them are as long as the shortest usual answer, so longer ones need a "
+    "higher `alignment.generation.max_new_tokens`",
+    source="recipec's choice; the scripts of Search-R1 (arXiv 2503.09516, 2025) cut a result at 500 tokens",
+    accepts=(16, 2048),
+    above=8,
+    closed=True,
+    whole=True,
+    most=32_768,
+    values=None,
+    changes={},
+    watch="completions/clipped_ratio, tools/call_frequency: answers go on after a call; if most end with one, their "
+    "results found no room: raise `alignment.generation.max_new_tokens`",
+    page="Tokens of a tool result: how long the text may be that a tool gives back to the model.\n\n"
+    "It is 128. What a tool returns becomes part of the answer's tokens, is read again by every later turn and is "
+    "never trained. A result that does not fit into `alignment.generation.max_new_tokens` is dropped by TRL: the "
+    "answer then ends with the call, and no log says so. The bundle therefore cuts a result at 4 characters for each "
+    "of these tokens, and marks the cut. The plan takes so many tokens for each call, and for what `reset` says.",
+)
+TOOL_ROUNDS = Own(
+    id="RL-008",
+    name="tool_rounds",
+    key="generation.tool_rounds",
+    argument="max_tool_calling_iterations",
+    of_trainer=False,
+    elsewhere={"typed": ("max_turns", "max_assistant_turns", "max_tool_calls", "tool_rounds")},
+    title="Rounds of tool calls",
+    description="How many times an answer may call tools and go on with their results; an answer ends after the last.",
+    formula="rounds of results",
+    value=4,
+    because="",
+    source="Search-R1 (arXiv 2503.09516, 2025; its scripts allow up to 4 turns); TRL 1.16 trainer/grpo_config.py "
+    "(max_tool_calling_iterations), whose default is no limit",
+    accepts=None,
+    above=1,
+    closed=True,
+    whole=True,
+    most=256,
+    values=None,
+    changes={},
+    watch="tools/call_frequency, tools/failure_frequency: calls per answer stay below the limit; if they reach it "
+    "and the reward stays level, raise `alignment.generation.tool_rounds`",
+    page="Rounds of tool calls: after how many of them an answer ends.\n\n"
+    "It is 4, and less where results of `alignment.generation.result_tokens` would fill more than half of "
+    "`alignment.generation.max_new_tokens`: the other half is what the model writes itself. TRL has no limit of its "
+    "own: a model that calls tools for ever ends when its tokens are used up. All answers of a generation wait for "
+    "those that still call. Each round reads every answer again from its first token, so that time grows with it.",
+)
