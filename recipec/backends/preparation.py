@@ -309,13 +309,22 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
 def _losing(stages: list[StageJob]) -> dict[str, Any]:
     """What is said where too many rows are over max_length."""
     drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(cuts_answers, stages))
-    truncate = ', or cut them: `overflow = "truncate"`' * (drops and all(stage.method.truncates for stage in stages))
-    ways = f"Raise `max_length` under [data] of the recipe{truncate} and build again"
     return {
         "loses_rows": drops or cuts,
         "max_dropped": stages[0].traced("dropped_rows_limit"),
-        "ways_to_keep": stages[0].job.because(ways, "overflow"),
+        "ways_to_keep": stages[0].job.because(_ways_to_keep(stages, drops), "overflow", "max_length", "max_position"),
     }
+
+
+def _ways_to_keep(stages: Sequence[StageJob], drops: bool) -> str:
+    """What a user can do about rows over max_length; it cannot be raised above the model's context."""
+    context = stages[0].value("max_position")
+    cut = ', or cut them: `overflow = "truncate"`,' * (drops and all(stage.method.truncates for stage in stages))
+    if context and all(stage.value("max_length") >= context for stage in stages):
+        ends = f"The model's context ends at {context:,} tokens, so `max_length` cannot be raised"
+        return f"{ends}: split or remove these rows{cut} and build again, or begin with a model of a longer context."
+    limit = f" (the model's context ends at {context:,} tokens)" * bool(context)
+    return f"Raise `max_length` under [data] of the recipe{limit}{cut} and build again."
 
 
 def _overflow(stages: list[StageJob], used: bool) -> Traced:

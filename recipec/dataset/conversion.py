@@ -11,7 +11,7 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, TEXTS
-from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Row, flag_of
+from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Row, Unanswered, flag_of
 from recipec.dataset.formats import DataShape
 from recipec.dataset.json_texts import BadJson, json_of
 from recipec.dataset.messages import Message, RowReading, is_learned, messages_of, without_thoughts
@@ -49,15 +49,17 @@ def _plain(row: Row, shape: DataShape, format: RowFormat) -> Converted:
 
 
 def _conversation(row: Row, shape: DataShape, reading: RowReading, ends: bool) -> Converted:
-    """A conversation, in which messages that are learned say so."""
+    """A conversation, in which messages that are learned say so. Raises Unanswered."""
     ((role, name),) = shape.columns.items()
+    if row.get(name) == [] and not ends:
+        raise Unanswered(f"`{name}` is an empty list")
     messages = messages_of(row.get(name), name, shape.content, reading)
     if ends:
         if len(messages) < 2 or messages[-1]["role"] != ASSISTANT[0]:
             raise BadContent(f"`{name}` does not end with an answer, which evaluation would score")
         return {"prompt": messages[:-1], "completion": messages[-1:]}
     if all(message["role"] != ASSISTANT[0] for message in messages):
-        raise BadContent(f"`{name}` has no message of the assistant, so that nothing is learned from it")
+        raise Unanswered(f"`{name}` has no message of the assistant")
     for turn, message in zip(row[name], messages, strict=True):
         if is_learned(turn, message, reading):
             message["learned"] = True

@@ -84,6 +84,7 @@ CODES: dict[str, str] = {
     "W0536": "LoRA became QLoRA",
     "W0537": "answers that repeat their prompt",
     "W0538": "reward file imports what is not installed",
+    "W0542": "rows without an answer",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -23,6 +23,7 @@ from recipec.facts.sizes import answered, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
 from recipec.facts.turn_order import against_turns
+from recipec.facts.unanswered import unanswered
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -69,11 +70,13 @@ def data_facts(
     handed: Handed,
     report: Report,
     elsewhere: Collection[str] = (),
+    context: int | None = None,
 ) -> DataFacts | None:
     """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
 
     `template` is what is known of the chat template of the training; `handed` tells which columns reward functions are
-    handed; `elsewhere` has the columns of the same rows that another stage reads, or reports.
+    handed; `elsewhere` has the columns of the same rows that another stage reads, or reports; `context` is how many
+    tokens the model can attend to.
     """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
@@ -86,7 +89,7 @@ def data_facts(
         return None
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence, origin="data")
-    facts = [*sizes(loaded, section, sources, template), replace(format, key="data.format")]
+    facts = [*sizes(loaded, section, sources, template, context), replace(format, key="data.format")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
     findings = (
@@ -94,6 +97,7 @@ def data_facts(
         against_order(loaded, section, sources),
         against_turns(loaded, section, sources, template),
         cautions(loaded, section, sources, template),
+        unanswered(loaded, section, sources),
     )
     for finding in chain(*findings):
         report.add(finding)

@@ -20,6 +20,7 @@ from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
+from recipec.facts.quantized import quantized
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.recipe.locate import dotted
@@ -47,6 +48,9 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         return None
     if found is None and (why := why_not(section.name)):
         report.add(_not_built(loaded, (*table, "name"), section.name, why))
+        return None
+    if found is None and (copy := quantized(loaded, (*table, "name"), section.name)):
+        report.add(copy)
         return None
     if found is None and section.like is not None:
         path = (*table, "like")

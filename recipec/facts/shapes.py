@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -189,7 +190,12 @@ def _own_format(expected: _Expected, source: SampledSource) -> Iterator[str]:
 
 
 def _written(source: SampledSource) -> str:
-    return f'path = "{source.name}"' if source.given.path else f'hub = "{source.name}"'
+    given = {
+        name: getattr(source.given, name) for name in ("path", "hub", "subset", "split", "revision", "take", "weight")
+    }
+    if source.given.hub and not source.given.split:
+        given["split"] = "train"
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in given.items() if value is not None)
 
 
 def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataShape | None:
@@ -197,10 +203,14 @@ def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataS
     asked, taken = expected.asked, expected.taken
     if asked is None and len(taken) != 1:
         label = Label(source.place, "not read at compile time")
-        help = f"set the format of the rows: format = {either(taken)} (and `columns` where the names differ)"
-        if expected.alone:
-            help = f"say what this source holds: {{ {_written(source)}, format = {either(taken)} }}"
-        report.add(Diagnostic("E0305", f"the format of data.{source.part} is not stated", (label,), (help,)))
+        line = f'{{ {_written(source)}, format = "{taken[0]}" }}'
+        help = (
+            f"say what this source holds, for example: {line}",
+            f"its format is {either(taken)}; add `columns` where the names of the columns differ",
+        )
+        notes = ("of a data set of the Hub, the split `train` is read where the recipe names no `split`",)
+        title = f"the format of data.{source.part} is not stated"
+        report.add(Diagnostic("E0305", title, (label,), help, notes if source.given.hub else ()))
         return None
     where = expected.loaded.where("data", "format" if asked and not _says(source) else source.part)
     evidence = f"set in {where}" if asked else f"the rows that data.{source.part} is for"

@@ -41,6 +41,7 @@ class SampledSource(Struct, frozen=True):
     sample: Sample | None  # None where it is not read at compile time
     shape: DataShape | None = None  # of its rows, once that is told
     made: tuple[Converted, ...] = ()  # what becomes of each sampled row, once that is told
+    unanswered: tuple[str, ...] = ()  # places of sampled rows that preparation leaves out, which are in no other field
 
     @property
     def weight(self) -> float:
@@ -146,7 +147,8 @@ def _of_everything(path: str, place: Place) -> Diagnostic:
 def _of_hub(source: DataSource, place: Place) -> Diagnostic:
     label = Label(place, "recipec reads no data set of the Hub")
     help = (
-        "name the columns that training is to leave out in `data.ignore` ([] for none): prepare_data.py refuses others",
+        'name the columns that training is to leave out, as in `ignore = ["id"]` under [data]',
+        "if no column is to be left out, write `ignore = []`: prepare_data.py refuses columns that nothing reads",
     )
     return Diagnostic("W0518", f"the rows of `{source.hub}` are not checked", (label,), help, (_NOTE,))
 
