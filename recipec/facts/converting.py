@@ -62,7 +62,7 @@ def _answered(source: SampledSource, made: Mapping[int, Converted]) -> SampledSo
 def _converted(
     loaded: LoadedRecipe, source: SampledSource, shape: DataShape, learned: str = ""
 ) -> tuple[dict[int, Converted], list[RowFault]]:
-    """What becomes of the rows that are taken, by number, and why others are refused. Unanswered ones are in neither."""
+    """What becomes of rows, by number, and why others are refused; unanswered ones are in neither."""
     reading, made, faults = reading_of(loaded, shape.carries), {}, []
     ends = bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
     for number, (place, row) in enumerate(zip(source.places, source.rows, strict=True)):

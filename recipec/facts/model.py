@@ -101,6 +101,8 @@ def made_by_a_run(loaded: LoadedRecipe, name: str) -> tuple[str, ...]:
 
 def _no_hub_id(loaded: LoadedRecipe, name: str) -> str:
     """Why a name is none of a model on the Hub; "" where it may be one."""
+    if name.startswith("~"):
+        return "`~` stands for a home folder in a shell alone"
     if name.count("/") > 1:
         return "an id of the Hub is `name` or `owner/name`"
     return "a folder beside the recipe has this name" if os.path.isdir(loaded.folder / name) else ""
@@ -110,6 +112,8 @@ def _folder_meant(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: s
     label = Label(loaded.place(*path, part="value"), why)
     _, is_url, id = name.partition("huggingface.co/")
     help = f'write `"{id}"`' if is_url else f'write `"./{name}"` for a folder, as seen from the recipe'
+    if name.startswith("~"):
+        help = f'write the whole path of the folder, here `"{os.path.expanduser(name)}"`'
     more = () if is_url else made_by_a_run(loaded, name)
     return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (help, *more))
 

@@ -20,6 +20,7 @@ from recipec.dataset import (
     misnamed,
     recognise,
     suggested_columns,
+    transcripts,
 )
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
@@ -162,12 +163,22 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     place = sources[0].place if expected.alone else expected.loaded.place("data", section)
     if isinstance(error, BadRows):
         faults = [*error.faults, *_other_faults(expected.loaded, sources, error)]
-        return unusable(section, place, faults, sources)
-    help = (*error.help, *_own_format(expected, sources[0]))
+        found = unusable(section, place, faults, sources)
+        return replace(found, help=(*found.help, *transcripts(rows_of(sources))))
+    help = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    help = help or tuple(_which_column(expected, sources[0].rows[0]))
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
+
+
+def _which_column(expected: _Expected, row: Row) -> Iterator[str]:
+    """The line to fill in, for a format that needs as many columns as there are."""
+    formats = [ROW_FORMATS[name] for name in expected.taken if 1 < len(row) == len(ROW_FORMATS[name].required)]
+    for format in formats[:1]:
+        roles = ", ".join(f'{role.name} = "…"' for role in format.required)
+        yield f"say which column holds what: `columns = {{ {roles} }}`, where they are {format.name} rows"
 
 
 def _other_faults(loaded: LoadedRecipe, sources: list[SampledSource], error: BadRows) -> Iterator[RowFault]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -153,6 +155,13 @@ def _of_hub(source: DataSource, place: Place) -> Diagnostic:
     return Diagnostic("W0518", f"the rows of `{source.hub}` are not checked", (label,), help, (_NOTE,))
 
 
+def _of_home(path: str, place: Place) -> Diagnostic:
+    """A path that a shell would expand; a bundle may run where the home folder is another one."""
+    label = Label(place, "`~` stands for a home folder in a shell alone")
+    help = (f'write the whole path, here "{os.path.expanduser(path)}", or one from the recipe\'s folder',)
+    return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
+
+
 def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
     endings = endings_in(path, loaded.folder)
     if scheme := _REMOTE.match(path):
@@ -161,8 +170,11 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
         help = ('copy the files to a folder, or put them on the Hugging Face Hub: { hub = "owner/name" }',)
         help = (f'for this data set of the Hub, write {{ hub = "{named[1]}" }}',) if named else help
         return Diagnostic("E0303", f"data file `{path}` is not on this machine", (label,), help)
+    if path.startswith("~"):
+        return _of_home(path, place)
     if endings is None:
-        label = Label(place, f"no such file in {loaded.folder}")
+        where = "" if Path(path).is_absolute() else f" in {loaded.folder}"
+        label = Label(place, f"no file matches{where}" if set(path) & set("*?[") else f"no such file{where}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
         hub = (f'for a data set of the Hub, write {{ hub = "{path}" }}',) if may_be_on_hub(path) else ()

@@ -267,7 +267,7 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     """Return `data` with the relative paths that were written in folder `origin` rewritten for folder `target`."""
 
     def move(path: str) -> str:
-        return path if os.path.isabs(path) else relative_to(target, origin / path)
+        return path if os.path.isabs(path) or path.startswith("~") else relative_to(target, origin / path)
 
     def move_if_path(text: str) -> str:
         if not is_path(text):

@@ -173,6 +173,21 @@ def test_conflicts(run, out):
     assert (forced.exit_code, "learning_rate=4e-4" in train.read_text()) == (0, True)
 
 
+def test_one_file_is_restored_and_other_edits_stay(run, out):
+    train, gone = out / "train.py", out / "prepare_data.py"
+    built, edited = gone.read_text(), train.read_text() + "\n# mine\n"
+    train.write_text(edited)
+    gone.unlink()
+    told = run("build", "recipe.toml", "-o", "out")
+    assert "restore it with --restore prepare_data.py" in told.stdout
+    restored = run("build", "recipe.toml", "-o", "out", "--restore", "out/prepare_data.py")
+    assert (restored.exit_code, gone.read_text(), train.read_text()) == (0, built, edited)
+    assert run("build", "recipe.toml", "-o", "out", "--restore", "train.py").exit_code == 0
+    assert "# mine" not in train.read_text()
+    strange = run("build", "recipe.toml", "-o", "out", "--restore", "trian.py")
+    assert (strange.exit_code, "did you mean train.py?" in strange.stderr) == (2, True)
+
+
 def test_files_of_others_are_not_touched(run, folder):
     (folder / "full").mkdir()
     (folder / "full" / "train.py").write_text("mine")

@@ -70,7 +70,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 
 
 def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    """Report W0535 where max_length or the model's context would lose more of the sampled rows than training accepts."""
+    """Report W0535 where max_length or the context loses more of the sampled rows than training accepts."""
     share, decisions = stage.decisions.get("rows_too_long"), stage.decisions
     limit = decisions["dropped_rows_limit"].value
     if share is None or share.value <= limit or decisions["overflow"].value != "drop":
