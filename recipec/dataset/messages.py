@@ -76,7 +76,7 @@ def message_of(turn: Mapping[str, Any], name: str, content: str, reading: RowRea
     if speaker not in turn or not (text in turn or turn.get("tool_calls")):
         seen = ", ".join(f"`{field}`" for field in turn) or "none"
         raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`: its fields are {seen}")
-    role = _role(turn[speaker], name, speaker, _known(content, reading))
+    role = _role(turn[speaker], name, speaker, content, reading)
     calls = _calls(turn, name)
     said = turn.get(text)
     if turn[speaker] == CALLS:
@@ -127,15 +127,13 @@ def _aloud(text: str) -> str:
     return answer.lstrip() if end else text
 
 
-def _known(content: str, reading: RowReading) -> dict[str, str]:
-    """Who may speak, in the words of the rows -> in those of chat templates."""
+def _role(said: Any, name: str, speaker: str, content: str, reading: RowReading) -> str:
+    """Who speaks, in the words of chat templates; all who may, if rows carry tools, are told of where another does."""
     usual, more = (SPEAKERS, TOOL_SPEAKERS) if content == FROM_VALUE else (_ROLES, _TOOL_ROLES)
-    return usual | more if "tools" in reading.carries else usual
-
-
-def _role(said: Any, name: str, speaker: str, known: Mapping[str, str]) -> str:
+    known = usual | more if "tools" in reading.carries else usual
     if not isinstance(said, str) or said not in known:
-        raise BadContent(f"`{name}` has a message with the {speaker} {said!r:.40}, not one of {', '.join(known)}")
+        all_read = ", ".join(usual | more)
+        raise BadContent(f"`{name}` has a message with the {speaker} {said!r:.40}, not one of {all_read}")
     return known[said]
 
 

@@ -19,7 +19,7 @@ from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.shapes import shape_of_all, shaped
-from recipec.facts.sizes import answered, sizes
+from recipec.facts.sizes import answered, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
 from recipec.facts.turn_order import against_turns
@@ -50,6 +50,9 @@ class DataFacts(Struct, frozen=True):
     seen: bool  # whether rows of every source were looked at
     whole: bool  # whether every row was
     decisions: Mapping[str, Decision]
+    sampled: int = 0  # rows that were read
+    rows: int | None = None  # those of all sources; None where one is not read at compile time
+    counted: bool = False  # whether that number is exact
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # eval, test -> the files that are for this section
 
     @property
@@ -113,7 +116,10 @@ def data_facts(
     fields = tuple(
         dict.fromkeys(name for row in rows for value in row.values() for turn in turns_of(value) for name in turn)
     )
-    return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions)
+    samples = [source.sample for source in sources if source.sample]
+    read = sum(len(source.rows) + len(source.unanswered) for source in sources)
+    total = rows_there(sources), all(sample.counted for sample in samples)
+    return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions, read, *total)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:

@@ -75,9 +75,14 @@ def sizes(
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
-    """The rows of all sources; None where one is not read at compile time, or where the recipe states the rows."""
+    """The rows of all sources, rounded; None where one is not read at compile time, or the recipe states the rows."""
     seen = all(source.sample for source in sources) and not states_rows(loaded)
     return rounded(sum(map(_count, sources))) if seen else None
+
+
+def rows_there(sources: Sequence[SampledSource]) -> int | None:
+    """The rows of all sources, as counted or estimated; None where one is not read at compile time."""
+    return round(sum(map(_count, sources))) if all(source.sample for source in sources) else None
 
 
 def _too_long(

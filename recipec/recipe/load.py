@@ -113,11 +113,12 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     document, sources = read_whole(path, report)
     if document is None:
         return None
-    document, own = with_prompts_of_pairs(document), Report()
+    document, own, lost = with_prompts_of_pairs(document), Report(), report.has_errors
     recipe, written = validate(document, own)
     contradictions(written, own)
     for finding in as_preset(written, own.diagnostics):
-        report.add(finding)
+        if not (lost and _may_be_inherited(written, finding)):
+            report.add(finding)
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     if recipe is not None and not report.has_errors:
@@ -127,6 +128,11 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
         return None
     readable = Document(document.source, dict(written.data), document.places)
     return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(document, written))
+
+
+def _may_be_inherited(written: Written, finding: Diagnostic) -> bool:
+    """Whether a key is missing that a recipe may have which is extended and could not be read."""
+    return written.has("recipe", "extends") and finding.title.startswith(_MISSING)
 
 
 def _unfit_name(name: str, character: str) -> Diagnostic:

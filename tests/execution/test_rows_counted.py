@@ -116,12 +116,8 @@ def test_too_many_rows_over_max_length_are_refused_in_preparation(
 
 
 def test_max_length_is_not_raised_above_the_context(tmp_path: Path) -> None:
-    long = {"role": "assistant", "content": "so " * 9_000}
-    write(tmp_path / "own.jsonl", [{"messages": [{"role": "user", "content": f"Why {n}?"}, long]} for n in range(40)])
-    made = with_key(
-        with_key(BASES["lora-single"], "data.train", "own.jsonl"), "model.name", "allenai/OLMo-2-1124-7B-Instruct"
-    )
-    script = texts(good(tmp_path, with_key(made, "model.like", None)))["prepare_data.py"]
+    made = with_key(BASES["lora-single"], "model.name", "allenai/OLMo-2-1124-7B-Instruct")
+    script = texts(good(tmp_path, with_key(made, "data.max_length", 4096)))["prepare_data.py"]
     assert "The model's context ends at 4,096 tokens, so `max_length` cannot be raised" in script
     assert "Raise `max_length`" not in script
 
