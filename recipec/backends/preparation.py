@@ -312,19 +312,18 @@ def _losing(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "loses_rows": drops or cuts,
         "max_dropped": stages[0].traced("dropped_rows_limit"),
-        "ways_to_keep": stages[0].job.because(_ways_to_keep(stages, drops), "overflow", "max_length", "max_position"),
+        "may_truncate": stages[0].job.because(drops and all(stage.method.truncates for stage in stages), "overflow"),
+        "ways_to_keep": stages[0].job.because(_ways_to_keep(stages), "max_length", "max_position"),
     }
 
 
-def _ways_to_keep(stages: Sequence[StageJob], drops: bool) -> str:
+def _ways_to_keep(stages: Sequence[StageJob]) -> str:
     """What a user can do about rows over max_length; it cannot be raised above the model's context."""
     context = stages[0].value("max_position")
-    cut = ', or cut them: `overflow = "truncate"`,' * (drops and all(stage.method.truncates for stage in stages))
     if context and all(stage.value("max_length") >= context for stage in stages):
-        ends = f"The model's context ends at {context:,} tokens, so `max_length` cannot be raised"
-        return f"{ends}: split or remove these rows{cut} and build again, or begin with a model of a longer context."
-    limit = f" (the model's context ends at {context:,} tokens)" * bool(context)
-    return f"Raise `max_length` under [data] of the recipe{limit}{cut} and build again."
+        return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
+    limit = f"; the context of the model ends at {context:,} tokens" * bool(context)
+    return f"Raise `max_length` under [data] of the recipe and build again{limit}."
 
 
 def _overflow(stages: list[StageJob], used: bool) -> Traced:

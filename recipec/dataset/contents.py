@@ -58,7 +58,7 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     kinds: dict[str, str] = {}
     for role, name in _used(row, format, columns).items():
         held = format.role(role).holds
-        if row[name] == [] and not format.answers:
+        if row[name] == [] and not format.answers:  # a conversation
             raise Unanswered(f"`{name}` is an empty list")
         kind = _kind(row[name], name)
         if kind not in held:

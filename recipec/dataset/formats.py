@@ -227,17 +227,17 @@ def _contents(
 ) -> tuple[list[tuple[str, str]], list[RowFault]]:
     """What the columns of each row hold, and the rows that hold something else than their format says.
 
-    Conversations without a message are passed over: preparation leaves them out.
+    Conversations without a message are passed over, where others have one: preparation leaves them out.
     """
-    contents, faults = [], _flag_faults(placed, format, columns)
+    contents, faults, empty = [], _flag_faults(placed, format, columns), []
     for place, row in placed:
         try:
             contents.append((place, content_of(row, format, columns)))
-        except Unanswered:
-            continue
+        except Unanswered as error:
+            empty.append(RowFault(place, str(error)))
         except BadContent as error:
             faults.append(RowFault(place, str(error)))
-    return contents, faults
+    return contents, faults if contents else [*faults, *empty]
 
 
 def _common_content(contents: list[tuple[str, str]], format: RowFormat) -> str:

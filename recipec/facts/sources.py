@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.dataset import (
+    ENDINGS,
     Converted,
     DataShape,
     ReadAs,
@@ -155,6 +158,19 @@ def _of_hub(source: DataSource, place: Place) -> Diagnostic:
     return Diagnostic("W0518", f"the rows of `{source.hub}` are not checked", (label,), help, (_NOTE,))
 
 
+_MOST_LISTED = 10_000  # files of a folder that are compared
+
+
+def _named_alike(path: str, folder: Path) -> list[str]:
+    """The data file in the folder of a missing one whose name is nearest, as the recipe would write it."""
+    parent = Path(path).parent
+    try:
+        found = [file.name for file in islice((folder / parent).iterdir(), _MOST_LISTED) if file.suffix in ENDINGS]
+    except (OSError, ValueError):
+        return []
+    return [(parent / name).as_posix() for name in get_close_matches(Path(path).name, sorted(found), 1)]
+
+
 def _of_home(path: str, place: Place) -> Diagnostic:
     """A path that a shell would expand; a bundle may run where the home folder is another one."""
     label = Label(place, "`~` stands for a home folder in a shell alone")
@@ -177,8 +193,9 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
         label = Label(place, f"no file matches{where}" if set(path) & set("*?[") else f"no such file{where}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
-        hub = (f'for a data set of the Hub, write {{ hub = "{path}" }}',) if may_be_on_hub(path) else ()
-        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
+        hub = [f'for a data set of the Hub, write {{ hub = "{path}" }}'] if may_be_on_hub(path) else []
+        help = [f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder)] or hub
+        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), tuple(help))
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
     help = [f"name its files: {' or '.join(globs)}"] if globs else []
     held = f"holds {' and '.join(endings)} files" if endings else "holds no data files"

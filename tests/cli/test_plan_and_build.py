@@ -56,6 +56,17 @@ def test_a_chosen_model_is_told_with_the_models_that_come_next(run, folder):
     assert because in run("why", "out", "model").stdout
 
 
+def test_check_says_how_many_rows_were_read_and_what_has_not_run(run, folder):
+    row = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Good day."}]}
+    (folder / "many.jsonl").write_text((json.dumps(row) + "\n") * 3_000)
+    recipe = re.sub(r'train = "[^"]*"', 'train = "many.jsonl"', RECIPE)
+    (folder / "many.toml").write_text(recipe)
+    assert run("check", "many.toml").stdout.endswith("; read: the first 200 of 3,000 rows of data.train\n")
+    assert "Later checks" not in run("check", "many.toml").stderr
+    (folder / "many.toml").write_text(recipe.replace("many.jsonl", "none.jsonl"))
+    assert run("check", "many.toml").stderr.endswith("correct these first, since more may follow.\n")
+
+
 def test_two_stages_have_a_total(run, folder):
     pairs = [{"prompt": "Hi", "chosen": "Good day.", "rejected": "No."}] * 40
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))

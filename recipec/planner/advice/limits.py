@@ -79,7 +79,9 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Repo
 
 def _no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
     """A template without thoughts has no mode in which they are left out."""
-    label = Label(loaded.place("data", "reasoning"), "answers without thoughts, in the template's mode without thinking")
+    label = Label(
+        loaded.place("data", "reasoning"), "answers without thoughts, in the template's mode without thinking"
+    )
     help = (
         "remove `reasoning`: this template writes no thoughts at all",
         'to take thoughts out of the rows: `reasoning = "strip"`',
@@ -235,7 +237,9 @@ def _lifted_by_a_price(loaded: LoadedRecipe, plan: Plan, most_usd: float, report
     own, limit = loaded.place("budget", stated), loaded.place("policy", "max_usd")
     if own.file == limit.file:
         return
-    costs = f"${usual.usd_per_hour * plan.gpu_hours:,.2f} at the catalog's price of {hourly(usual.usd_per_hour)} an hour"
+    costs = (
+        f"${usual.usd_per_hour * plan.gpu_hours:,.2f} at the catalog's price of {hourly(usual.usd_per_hour)} an hour"
+    )
     labels = (Label(own, f"not the price of the policy: {costs}"), Label(limit, "the limit"))
     help = (f"change the recipe to meet the limit, or let the policy's file state `budget.{stated}`",)
     report.add(Diagnostic("E0404", f"the plan breaks `policy.max_usd`: it costs {costs}", labels, help))
