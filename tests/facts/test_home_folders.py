@@ -16,7 +16,7 @@ def test_a_home_folder_is_refused_with_the_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, written: str, code: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/jo")
-    found = [finding for finding in compiled(tmp_path, with_key(BASES["lora-single"], key, written)).diagnostics]
+    found = compiled(tmp_path, with_key(BASES["lora-single"], key, written)).diagnostics
     (finding,) = [finding for finding in found if finding.code == code]
     assert "`~` stands for a home folder in a shell alone" in finding.labels[0].message
     assert written.replace("~", "/home/jo") in finding.help[0]
