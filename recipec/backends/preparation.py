@@ -322,8 +322,8 @@ def _ways_to_keep(stages: Sequence[StageJob]) -> str:
     context = stages[0].value("max_position")
     if context and all(stage.value("max_length") >= context for stage in stages):
         return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
-    limit = f"; the context of the model ends at {context:,} tokens" * bool(context)
-    return f"Raise `max_length` under [data] of the recipe and build again{limit}."
+    limit = f" (the context of the model: {context:,} tokens)" * bool(context)
+    return f"Raise `max_length` under [data]{limit} and build again."
 
 
 def _overflow(stages: list[StageJob], used: bool) -> Traced:

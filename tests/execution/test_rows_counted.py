@@ -106,7 +106,7 @@ def test_too_many_rows_over_max_length_are_refused_in_preparation(
     write(tmp_path / "own.jsonl", [long_asked("lora-single", n, 70 if n < 7 else 3) for n in range(40)])
     made = with_key(with_key(BASES["lora-single"], "data.train", "own.jsonl"), "data.max_length", 64)
     script = emitted(tmp_path, with_key(made, "data.tokens_per_example", 32), monkeypatch)
-    keys = r"Raise `max_length` under \[data\] .* ends at 40,960 tokens. Or cut longer rows with "
+    keys = r"Raise `max_length` under \[data\] .* 40,960 tokens\) and build again. Or cut longer rows with "
     keys += r"`overflow = \"truncate\"`. "
     keys += "With 73 tokens no more than 5% would be lost. To accept the loss, raise MAX_DROPPED in prepare_data.py"
     with pytest.raises(SystemExit, match=rf"sft: 1.\..% of the rows are longer than 64 tokens, more than 5%. {keys}"):
