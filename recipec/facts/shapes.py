@@ -166,11 +166,23 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         found = unusable(section, place, faults, sources)
         return replace(found, help=(*found.help, *transcripts(rows_of(sources))))
     help = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
-    help = help or tuple(_which_column(expected, sources[0].rows[0]))
+    help = help or tuple(_what_they_are(expected, sources)) or tuple(_which_column(expected, sources[0].rows[0]))
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
+
+
+def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:
+    """The format that the rows have, where it is another one than the recipe names or the section takes."""
+    try:
+        found = recognise(tuple(rows_of(sources)), None, {}, places_of(sources)).format
+    except UnknownFormat:
+        return
+    if found not in expected.taken:
+        yield f"these are {found} rows, which the stages that read data.{expected.section} do not take"
+    elif expected.asked:
+        yield f'these are {found} rows: write `format = "{found}"`, or leave `format` out'
 
 
 def _which_column(expected: _Expected, row: Row) -> Iterator[str]:
