@@ -48,6 +48,7 @@ class Compilation(Struct, frozen=True):
     files: Sequence[Rendered] = ()
     lock: LockInputs | None = None
     start: Start | None = None
+    whole: bool = True  # every check ran: an error of an earlier pass keeps later ones from running
 
     @property
     def plan_json(self) -> bytes:
@@ -85,7 +86,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     allowed = loaded.allowed() if loaded else {}
     diagnostics = silence(report.diagnostics, allowed, complete=sound)
     if report.has_errors or plan is None or loaded is None or facts is None:
-        return Compilation(diagnostics, loaded, facts)
+        return Compilation(diagnostics, loaded, facts, whole=plan is not None)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
     job = _job(loaded, facts, plan, tasks)

@@ -74,6 +74,12 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
+def hourly(amount: float) -> str:
+    """A price of an hour: "$2.10"; with all its digits where it has more than cents, "$0.225"."""
+    cents = f"{amount:.2f}"
+    return f"${cents}" if float(cents) == amount else f"${amount:g}"
+
+
 def usd(amount: float | None) -> str:
     """An amount of money, or that none is known."""
     return "unknown" if amount is None else f"${amount:,.2f}"

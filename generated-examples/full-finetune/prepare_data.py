@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -161,8 +162,11 @@ def check_dropped(stage: Stage, report: dict) -> None:
     """Stop where too many of the rows to train on are lost: the rest would be other data than the recipe names."""
     if report["dropped_rows"] > MAX_DROPPED:
         lost = f"{report['dropped_rows']:.1%} of the rows are longer than {stage.max_length} tokens"
-        ways = 'Raise `max_length` under [data] of the recipe, or cut them: `overflow = "truncate"` and build again'
-        raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways}, or accept it with MAX_DROPPED")
+        ways = "Raise `max_length` under [data] (the context of the model: 131,072 tokens) and build again."
+        ways += ' Or cut longer rows with `overflow = "truncate"`.'
+        ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
+        accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
+        raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways} {accepted}")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -190,24 +194,49 @@ def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
     lost = f"{stage.name}: {empty} of {len(rows)} rows have an empty answer, or ask nothing; the first is {first}"
     print(f"{lost}. They are left out.")
     if empty > MAX_DROPPED * len(rows):
-        raise SystemExit(f"{lost}. That is more than {MAX_DROPPED:.0%}: mend or remove them, or raise MAX_DROPPED")
+        accepted = f"or raise MAX_DROPPED in {Path(__file__).name}"
+        raise SystemExit(f"{lost}. That is more than {MAX_DROPPED:.0%}: correct or remove them, {accepted}")
 
 
 def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:
     """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
+    features = Features({**PLACE, **FEATURES[stage.format], **REFUSED})
     rows = raw.map(
-        lambda row: converted_row(row, stage),
+        lambda row: read_row(row, features, stage),
         remove_columns=["row"],
-        features=Features({**PLACE, **FEATURES[stage.format]}),
+        features=features,
         num_proc=processes(len(raw)),
     )
+    rows = without_refused(rows)
     found = rows.map(
         lambda batch: looked_at(batch, tokenizer),
         batched=True,
         remove_columns=rows.column_names,
         num_proc=processes(len(rows)),
     )
+    found = without_refused(found)
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
+
+
+def read_row(raw: dict, features: Features, stage: Stage) -> dict:
+    """The row as the trainer reads it, or why it is refused: an exception would tell of one row alone."""
+    try:
+        return {**converted_row(raw, stage), "refused": ""}
+    except UnreadableRow as error:
+        return {**dict.fromkeys(features), "place": raw["place"], "refused": str(error)}
+
+
+def without_refused(rows: Dataset) -> Dataset:
+    """The rows, if none of them was refused; else each reason is told, with its first row."""
+    reasons: dict[str, list[str]] = {}
+    for said in dict.fromkeys(filter(None, rows["refused"][:])):
+        _, reason, *_ = said.split(": ")
+        reasons.setdefault(VALUES.sub("…", reason), []).append(said)
+    if reasons:
+        told = [first + f" ({len(others):,} more rows like it)" * bool(others) for first, *others in reasons.values()]
+        more = [f"There are {len(told) - 10:,} more reasons."] * (len(told) > 10)
+        raise UnreadableRow("\n".join([*told[:10], *more]))
+    return rows.remove_columns("refused")
 
 
 def converted_row(raw: dict, stage: Stage) -> dict:
@@ -286,6 +315,8 @@ def json_lines(file: Path, shown: str) -> Iterator[dict]:
 
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
+REFUSED = {"refused": Value("string")}  # why a row cannot be read; "" where it can
+VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.]*")  # what a row holds, in what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
 NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
@@ -313,7 +344,7 @@ def named_files(pattern: str, root: Path) -> list[Path]:
 def messages_of(row: dict, column: str) -> list[dict]:
     """The messages of a column."""
     if not isinstance(row.get(column), list):
-        raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
+        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no list of messages")
     if not row[column]:
         raise ValueError(f"`{column}` is an empty list")
     return [message_of(turn) for turn in row[column]]
@@ -322,27 +353,27 @@ def messages_of(row: dict, column: str) -> list[dict]:
 def message_of(turn: dict) -> dict:
     """Who speaks, and what is said."""
     if not isinstance(turn, dict):
-        raise ValueError(f"this is no message: {turn!r}")
+        raise ValueError(f"this is no message: {turn!r:.100}")
     role, content = turn.get("role"), turn.get("content")
     if role not in ("system", "user", "assistant"):
-        raise ValueError(f"this message is not from system, user or assistant: {turn}")
+        raise ValueError(f"this message is not from system, user or assistant: {turn!s:.100}")
     if lost := [name for name, value in turn.items() if name not in FIELDS and value not in NOTHING]:
-        raise ValueError(unread(lost, f"this message: {turn}"))
+        raise ValueError(unread(lost, f"this message: {turn!s:.100}"))
     if not isinstance(content, str):
-        raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn}")
+        raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn!s:.100}")
     return {"role": role, "content": content}
 
 
-def answered(messages: list[dict]) -> list[dict]:
-    """A conversation in which the assistant speaks: nothing would be learned from another."""
-    if all(message["role"] != "assistant" for message in messages):
-        raise ValueError(f"the assistant says nothing in this conversation, so nothing is learned: {messages!s:.500}")
-    return messages
+def conversation_of(row: dict, column: str) -> list[dict]:
+    """The messages of a conversation. Where the assistant says nothing, its answer is empty: such rows are left out."""
+    messages = [] if row.get(column) == [] else messages_of(row, column)
+    answered = any(message["role"] == "assistant" for message in messages)
+    return messages if answered else [*messages, {"role": "assistant", "content": ""}]
 
 
 def from_chat(row: dict) -> dict:
     """A conversation: every answer of the assistant is learned."""
-    return {"messages": answered(messages_of(row, "messages"))}
+    return {"messages": conversation_of(row, "messages")}
 
 
 CONVERTERS = {"chat": from_chat}
@@ -359,12 +390,24 @@ def looked_at(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> dic
     """What later steps ask of rows, and the tokens of those that teach something."""
     rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
     found = [marks(row) for row in rows]
-    teaching = [row for row, mark in zip(rows, found, strict=True) if mark["teaches"]]
-    check_texts(teaching, tokenizer)
-    counted = iter(count_tokens(teaching, tokenizer) if teaching else ())
+    counted = iter(lengths_of([row for row, mark in zip(rows, found, strict=True) if mark["teaches"]], tokenizer))
     for mark in found:
-        mark["length"] = next(counted) if mark["teaches"] else 0
+        length = next(counted) if mark["teaches"] else 0
+        refused = isinstance(length, str)
+        mark |= {"length": 0, "refused": length} if refused else {"length": length, "refused": ""}
     return {name: [mark[name] for mark in found] for name in found[0]}
+
+
+def lengths_of(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> list[int | str]:
+    """The tokens of each row, or why it is refused: rows are parted until one that is stands alone."""
+    try:
+        check_texts(rows, tokenizer)
+        return count_tokens(rows, tokenizer) if rows else []
+    except UnreadableRow as error:
+        if len(rows) == 1:
+            return [str(error)]
+        middle = len(rows) // 2
+        return lengths_of(rows[:middle], tokenizer) + lengths_of(rows[middle:], tokenizer)
 
 
 def check_texts(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
@@ -498,6 +541,8 @@ def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     report["counted"] = len(rows)
     report["too_long"] = len(rows) - len(fitting)
     report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    longest = sorted(rows["length"][:], reverse=True)
+    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(rows) - 1))] if longest else 0  # at most MAX_DROPPED are longer
     rows = rows.select(fitting)
     report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
     return rows
@@ -518,12 +563,12 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     try:
         text = tokenizer.apply_chat_template(messages, tokenize=False)
     except Exception as error:  # a template raises what it likes
-        raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.500}: {error}") from error
+        raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.100}: {error}") from error
     said = [spoken(message) for message in messages]
     everything = "\0".join(said)
     lost = [part for part in said if part and lacks(text, part, everything.count(part))]
     if lost:
-        where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.500}"
+        where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.100}"
         raise UnreadableRow(f"{where}. Correct or remove the row, or set data.template")
     return text
 

@@ -106,8 +106,8 @@ def _nodes(job: Job) -> list[str]:
         return []
     download = sum(stage.plan.needs.storage.hub_cache_bytes for stage in job.stages)
     downloads = f"downloads {gib(download)} and " * (download >= 0.05 * GIB)
-    shared = f"where the {job.nodes} nodes do not share it, each {downloads}tokenizes the rows itself"
-    return [f"HF_HOME set to a folder of all nodes: {shared}"]
+    apart = f"otherwise each of them {downloads}tokenizes the rows itself"
+    return [f"HF_HOME set to a folder that the {job.nodes} nodes share; {apart}"]
 
 
 def _tracking(job: Job) -> list[str]:

@@ -323,13 +323,21 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
 def _losing(stages: list[StageJob]) -> dict[str, Any]:
     """What is said where too many rows are over max_length."""
     drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(cuts_answers, stages))
-    truncate = ', or cut them: `overflow = "truncate"`' * (drops and all(stage.method.truncates for stage in stages))
-    ways = f"Raise `max_length` under [data] of the recipe{truncate} and build again"
     return {
         "loses_rows": drops or cuts,
         "max_dropped": stages[0].traced("dropped_rows_limit"),
-        "ways_to_keep": stages[0].job.because(ways, "overflow"),
+        "may_truncate": stages[0].job.because(drops and all(stage.method.truncates for stage in stages), "overflow"),
+        "ways_to_keep": stages[0].job.because(_ways_to_keep(stages), "max_length", "max_position"),
     }
+
+
+def _ways_to_keep(stages: Sequence[StageJob]) -> str:
+    """What a user can do about rows over max_length; it cannot be raised above the model's context."""
+    context = stages[0].value("max_position")
+    if context and all(stage.value("max_length") >= context for stage in stages):
+        return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
+    limit = f" (the context of the model: {context:,} tokens)" * bool(context)
+    return f"Raise `max_length` under [data]{limit} and build again."
 
 
 def _overflow(stages: list[StageJob], used: bool) -> Traced:

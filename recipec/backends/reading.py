@@ -12,7 +12,7 @@ from msgspec import Struct
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import EITHER, FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.backends.job import Job, StageJob
-from recipec.dataset import MAX_DEPTH, OF_RESULTS, DataShape, written_in
+from recipec.dataset import MAX_DEPTH, OF_RESULTS, SPEAKERS, TOOL_SPEAKERS, DataShape, written_in
 from recipec.facts.converting import KEEP, WITHOUT
 from recipec.facts.unread import ignored
 from recipec.render.call import assigned
@@ -27,9 +27,6 @@ _READERS = {
     ".parquet": "parquet_rows",
     ".txt": "text_file",
 }
-# Who speaks in messages of `from` and `value`, in the words of their template.
-_SPEAKERS = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
-_TOOL_SPEAKERS: dict[str, str] = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
 
 
 def reading(job: Job) -> dict[str, Any]:
@@ -321,7 +318,7 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
 
 def _speakers(roles: Sequence[str], ways: Sequence[Way], tools: bool) -> dict[str, Any]:
     """Who speaks, in the words of the rows -> in those of the chat template; of each field that says who, if two do."""
-    found = _SPEAKERS | (_TOOL_SPEAKERS if tools else {})
+    found = SPEAKERS | (TOOL_SPEAKERS if tools else {})
     written = {written_in(way.shape.content)[0] for way in ways if way.shape.content not in (TEXTS, IDS)}
     return found if len(written) == 1 else {"role": {role: role for role in roles}, "from": found}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -69,6 +69,7 @@ class _Job(Struct, frozen=True):
     lock_inputs: LockInputs
     conflict: OnConflict
     force: bool
+    restore: Collection[str]
     writes: bool
 
 
@@ -80,16 +81,20 @@ def write_bundle(
     *,
     conflict: str = OnConflict.MARKERS,
     force: bool = False,
+    restore: Collection[str] = (),
     dry_run: bool = False,
     check: bool = False,
 ) -> WriteResult:
-    """Bring `out` to `files`, keeping the user's edits unless `force`; `dry_run` and `check` write nothing.
+    """Bring `out` to `files`, keeping the user's edits unless `force`, and of the files in `restore` in no case.
+
+    `dry_run` and `check` write nothing.
 
     With `check` the exit code is 1 when a build would write anything.
     """
     check_paths([file.path for file in files])
     writes = not (dry_run or check)
-    job = _Job(Path(os.path.abspath(out)), str(out), files, plan_json, lock_inputs, OnConflict(conflict), force, writes)
+    where, how = (Path(os.path.abspath(out)), str(out)), (OnConflict(conflict), force, restore, writes)
+    job = _Job(*where, files, plan_json, lock_inputs, *how)
     try:
         with exclusive(job.out, creates=writes):
             result = _run(job)
@@ -124,7 +129,7 @@ def _compare_and_write(job: _Job) -> WriteResult:
         return _refused(linked)
     if last.name not in ("", job.lock_inputs.name) and not job.force:
         return _refused(of_another_recipe(job.shown, last.name, job.lock_inputs.name))
-    changes = tuple(compare(job.out, job.files, last, job.conflict, job.force))
+    changes = tuple(compare(job.out, job.files, last, job.conflict, job.force, job.restore))
     in_the_way = {change.path for change in changes if change.action is Action.REFUSE}
     if built is None:
         in_the_way |= set(strangers(job.out, {file.path: file.text for file in job.files}))
@@ -132,7 +137,7 @@ def _compare_and_write(job: _Job) -> WriteResult:
         return replace(_refused(foreign(job.shown, in_the_way)), changes=changes)
     conflicts = [change for change in changes if change.action is Action.CONFLICT]
     if _holds_up(job, conflicts):
-        help = "resolve them and build again, or discard your edits with --force"
+        help = "resolve them and build again; --restore FILE discards your edits of a file, --force those of all files"
         return WriteResult(changes, (_conflict(conflicts, "nothing was written", help),), FOUND)
     return _write(job, last, changes, conflicts)
 

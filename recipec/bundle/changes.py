@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
@@ -65,10 +65,15 @@ def compare(
     last: LastBuild,
     on_conflict: OnConflict = OnConflict.MARKERS,
     force: bool = False,
+    restore: Collection[str] = (),
 ) -> list[FileChange]:
-    """All changes that bring `out` from the last build to `files`; `force` gives up the user's edits and deletions."""
+    """All changes that bring `out` from the last build to `files`.
+
+    `force` gives up the user's edits and deletions of all files, `restore` those of the files that it names.
+    """
     emitted = {file.path: file for file in files}
-    changes = [change for file in emitted.values() for change in _file_changes(out, file, last, on_conflict, force)]
+    given_up = [(file, force or file.path in restore) for file in emitted.values()]
+    changes = [change for file, up in given_up for change in _file_changes(out, file, last, on_conflict, up)]
     orphans = [_orphan(out, path, text) for path, text in last.texts.items() if path not in emitted]
     return changes + [change for change in orphans if change]
 
@@ -97,7 +102,7 @@ def _has_room(out: Path, target: Path) -> bool:
 def _missing(file: Rendered, last: LastBuild, force: bool) -> FileChange:
     if file.path not in last.texts or force:
         return _write(file, Action.CREATE, None)
-    note = "" if file.path in last.deleted else "deleted by you; restore it with --force"
+    note = "" if file.path in last.deleted else f"deleted by you; restore it with --restore {file.path}"
     return FileChange(file.path, Action.STAYS_DELETED, note)
 
 

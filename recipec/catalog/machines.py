@@ -29,7 +29,7 @@ class Machine(Struct, frozen=True):
     def basis(self, name: str) -> str:
         """Where the figure `name` is from, in a few words."""
         if name in self.inferred or not self.machines:
-            return f"of like machines, {self.checked}"
+            return f"of similar machines, {self.checked}"
         return f"a low figure of {self.machines} machine types, {self.checked}"
 
 

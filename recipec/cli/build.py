@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,13 @@ from recipec.units import counted, value_text
 @click.option("-o", "--out", required=True, type=AnyPath(), metavar="OUT", help="Output folder of the bundle.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if OUT is out of date (for CI).")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, without writing.")
-@click.option("--force", is_flag=True, help="Overwrite your edits and restore deleted files.")
+@click.option("--force", is_flag=True, help="Discard all your edits in OUT, and write deleted files again.")
+@click.option(
+    "--restore",
+    multiple=True,
+    metavar="FILE",
+    help="Write this file of OUT as it is built: discards your edits of it, or writes it again. Repeatable.",
+)
 @click.option(
     "--conflict",
     type=click.Choice([choice.value for choice in OnConflict]),
@@ -35,7 +44,16 @@ from recipec.units import counted, value_text
     help="If you and the new build changed the same lines: write conflict markers, keep your version, or stop.",
 )
 @formats("human", "concise", "json")
-def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, conflict: str, format: str) -> int:
+def command(
+    recipe: Path,
+    out: Path,
+    check: bool,
+    dry_run: bool,
+    force: bool,
+    restore: tuple[str, ...],
+    conflict: str,
+    format: str,
+) -> int:
     """Write the bundle of a recipe to OUT. Your edits of an earlier bundle are merged."""
     compilation = compiled(recipe, format)
     assert compilation.lock is not None
@@ -47,6 +65,7 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         compilation.lock,
         conflict=conflict,
         force=force,
+        restore=_files_of(out, restore, [file.path for file in compilation.files]),
         dry_run=dry_run,
         check=check,
     )
@@ -61,6 +80,18 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         click.echo(build_text(document, brief=format == "concise"), nl=False)
     tell(result.diagnostics, format)
     return result.exit_code
+
+
+def _files_of(out: Path, named: tuple[str, ...], files: Sequence[str]) -> set[str]:
+    """The files of the bundle that --restore names: as they are called in OUT, or with OUT before them."""
+    found = {Path(os.path.normpath(name)) for name in named}
+    found = {path.relative_to(out) if path.is_relative_to(out) else path for path in found}
+    for path in sorted(found):
+        if path.as_posix() not in files:
+            near = get_close_matches(path.as_posix(), files, 1)
+            help = f"did you mean {near[0]}?" if near else f"its files: {', '.join(files)}"
+            raise Failure(f"the bundle has no file `{path.as_posix()}`", help, exit_code=UNUSABLE)
+    return {path.as_posix() for path in found}
 
 
 SCHEMA_VERSION = 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from recipec.cli.compiling import exit_code, tell
+from recipec.cli.compiling import exit_code, tell_all
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import formats, print_json
 from recipec.compiler import Compilation, compile_recipe
@@ -47,7 +47,7 @@ def check_document(checked: list[Checked]) -> dict[str, Any]:
 
 def _print(checked: list[Checked], format: str) -> None:
     for recipe, compilation in checked:
-        tell(compilation.diagnostics, format)
+        tell_all(compilation, format)
         if not exit_code(compilation.diagnostics):
             click.echo(f"{printable(str(recipe))}: {_stages(compilation)}")
 
@@ -55,4 +55,15 @@ def _print(checked: list[Checked], format: str) -> None:
 def _stages(compilation: Compilation) -> str:
     assert compilation.plan is not None
     stages = [f"{stage.stage.label} ({stage.layout.strategy})" for stage in compilation.plan.stages]
-    return f"fine, {' then '.join(stages)}"
+    return f"fine, {' then '.join(stages)}{_rows_read(compilation)}"
+
+
+def _rows_read(compilation: Compilation) -> str:
+    """How many rows of each section were read, where there are others: prepare_data.py may find faults in those."""
+    data = compilation.facts.data if compilation.facts else {}
+    parts = [
+        f"the first {facts.sampled:,} of {'' if facts.counted else 'about '}{facts.rows:,} rows of data.{section}"
+        for section, facts in data.items()
+        if facts.rows is not None and facts.sampled < facts.rows
+    ]
+    return f"; read: {', '.join(parts)}" if parts else ""

@@ -12,12 +12,13 @@ from recipec.compiler import Compilation, compile_recipe
 from recipec.diagnostics.model import Diagnostic, Severity
 
 _NO_RECIPE = "E0001"
+HUMAN = "human"  # the format that people read
 
 
 def compiled(recipe: Path, format: str, *, only_plan: bool = False) -> Compilation:
     """The compilation of a recipe without errors; otherwise the command ends here."""
     compilation = compile_recipe(recipe, only_plan=only_plan)
-    tell(compilation.diagnostics, format)
+    tell_all(compilation, format)
     if code := exit_code(compilation.diagnostics):
         raise click.exceptions.Exit(code)
     return compilation
@@ -29,6 +30,13 @@ def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
     if _NO_RECIPE in errors:
         return UNUSABLE
     return FOUND if errors else FINE
+
+
+def tell_all(compilation: Compilation, format: str) -> None:
+    """Print the diagnostics of a compilation to stderr, and whether later checks have not run yet."""
+    tell(compilation.diagnostics, format)
+    if format == HUMAN and not compilation.whole and exit_code(compilation.diagnostics) == FOUND:
+        click.echo("Later checks have not run: correct these first, since more may follow.", err=True)
 
 
 def tell(diagnostics: Sequence[Diagnostic], format: str) -> None:

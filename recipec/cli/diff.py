@@ -129,7 +129,7 @@ def _decision(row: Document) -> str:
 
 def _all_figures(document: Document) -> str:
     stages = [stage for stage in document["stages"] if stage["a"] != stage["b"]]
-    rows = [("stage", "", "peak of usable memory", "time", "cost")]
+    rows = [("stage", "", "peak of usable memory", "training time", "cost of the whole run")]
     for stage in stages:
         rows += [(stage["name"], mark, *_shown(stage[side])) for mark, side in (("-", "a"), ("+", "b")) if stage[side]]
     return "\n".join(table(rows, numbers=[2, 3, 4])) if stages else ""

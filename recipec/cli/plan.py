@@ -236,7 +236,7 @@ def _whole(memory: Document, on_cpu: bool) -> str:
     if on_cpu:
         return f"{whole} with what else the process takes"
     reserved = f"{gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache"
-    return f"{reserved}, {whole} with what the driver takes; no band is known of these two"
+    return f"{reserved}, {whole} with what the driver takes; the accuracy of these two figures is not known"
 
 
 def _beside(role: str, stage: Document, values: Document) -> str:

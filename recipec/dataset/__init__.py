@@ -4,7 +4,10 @@ from recipec.dataset.contents import (
     ASSISTANT,
     NOTHING,
     OF_RESULTS,
+    SPEAKERS,
+    TOOL_SPEAKERS,
     BadContent,
+    Unanswered,
     carried,
     fields_of,
     flag_of,
@@ -19,7 +22,7 @@ from recipec.dataset.formats import DIGITS, WORDS, BadRows, DataShape, flag_colu
 from recipec.dataset.messages import Message, RowReading
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import ReadAs, Sample, first_rows, read_sample
-from recipec.dataset.suggested import misnamed, suggested_columns
+from recipec.dataset.suggested import misnamed, suggested_columns, transcripts
 
 __all__ = [
     "ASSISTANT",
@@ -28,6 +31,8 @@ __all__ = [
     "MAX_DEPTH",
     "NOTHING",
     "OF_RESULTS",
+    "SPEAKERS",
+    "TOOL_SPEAKERS",
     "WORDS",
     "BadContent",
     "BadRows",
@@ -40,6 +45,7 @@ __all__ = [
     "RowReading",
     "Sample",
     "TwoReadings",
+    "Unanswered",
     "UnknownFormat",
     "Unreadable",
     "carried",
@@ -57,6 +63,7 @@ __all__ = [
     "suggested_columns",
     "thoughts",
     "told",
+    "transcripts",
     "turns_of",
     "walks_everything",
     "written_in",

@@ -10,6 +10,11 @@ from recipec.axes.row_formats import EITHER, FLAGS, FROM_VALUE, IDS, MESSAGES, T
 
 Row = Mapping[str, Any]
 
+# Who speaks in messages of `from` and `value` -> in the words of chat templates. Dumps of ShareGPT
+# name the assistant after the product that answered (public converters of ShareGPT_V3, looked at on 2026-11-27).
+SPEAKERS = {"system": "system", **dict.fromkeys(("human", "user"), "user")}
+SPEAKERS |= dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard", "model"), "assistant")
+TOOL_SPEAKERS = {"function_call": "assistant", "observation": "tool", "tool": "tool"}  # where rows carry tools
 ASSISTANT = ("assistant", "gpt", "function_call")  # who gives the answers
 CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of messages that call tools, or answer for them
 OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it answers, and the tool
@@ -21,6 +26,10 @@ NOTHING: tuple[Any, ...] = (None, "", [], {})  # values of a column or a field t
 
 class BadContent(Exception):
     """A column holds something else than its format says: the message names the column."""
+
+
+class Unanswered(BadContent):
+    """A conversation in which the assistant says nothing: preparation leaves the row out, and counts it."""
 
 
 _WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}
@@ -49,6 +58,8 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     kinds: dict[str, str] = {}
     for role, name in _used(row, format, columns).items():
         held = format.role(role).holds
+        if row[name] == [] and not format.answers:  # a conversation
+            raise Unanswered(f"`{name}` is an empty list")
         kind = _kind(row[name], name)
         if kind not in held:
             raise BadContent(_unlike(name, row[name], kind, held, format))

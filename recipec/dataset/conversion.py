@@ -11,7 +11,7 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, TEXTS
-from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Row, flag_of
+from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Row, Unanswered, flag_of
 from recipec.dataset.formats import DataShape
 from recipec.dataset.json_texts import BadJson, json_of
 from recipec.dataset.messages import Message, RowReading, is_learned, messages_of, without_thoughts
@@ -22,7 +22,7 @@ Converted = dict[str, Any]  # column of the kind -> messages, a text, tokens or 
 
 
 def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = False) -> Converted:
-    """The columns that the trainer reads of a row. Raises BadContent.
+    """The columns that the trainer reads of a row. Raises BadContent, and Unanswered where nothing is learned.
 
     `ends`: of a conversation the last answer alone is scored, after all that was said before it.
     """
@@ -37,7 +37,13 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
     if "tools" in reading.carries:
         made["tools"] = _tools(row, reading)
         _check_offered(made)
+    if KINDS[format.kind].masked and not ends and not any(map(_answers, made[format.required[0].name])):
+        raise Unanswered("the assistant says nothing")
     return made
+
+
+def _answers(message: Message) -> bool:
+    return bool(message["role"] == ASSISTANT[0])
 
 
 def _plain(row: Row, shape: DataShape, format: RowFormat) -> Converted:
@@ -49,15 +55,15 @@ def _plain(row: Row, shape: DataShape, format: RowFormat) -> Converted:
 
 
 def _conversation(row: Row, shape: DataShape, reading: RowReading, ends: bool) -> Converted:
-    """A conversation, in which messages that are learned say so."""
+    """A conversation, in which messages that are learned say so; there may be none."""
     ((role, name),) = shape.columns.items()
+    if row.get(name) == [] and not ends:
+        return {role: []}
     messages = messages_of(row.get(name), name, shape.content, reading)
     if ends:
         if len(messages) < 2 or messages[-1]["role"] != ASSISTANT[0]:
             raise BadContent(f"`{name}` does not end with an answer, which evaluation would score")
         return {"prompt": messages[:-1], "completion": messages[-1:]}
-    if all(message["role"] != ASSISTANT[0] for message in messages):
-        raise BadContent(f"`{name}` has no message of the assistant, so that nothing is learned from it")
     for turn, message in zip(row[name], messages, strict=True):
         if is_learned(turn, message, reading):
             message["learned"] = True
@@ -140,7 +146,7 @@ def _text(row: Row, name: str) -> str:
 def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
     """One system prompt, in a column or in the first message."""
     messages = next(turns for turns in made.values() if isinstance(turns, list))
-    own = [messages[0]["content"]] if messages[0]["role"] == _SYSTEM else []
+    own = [messages[0]["content"]] if messages and messages[0]["role"] == _SYSTEM else []
     found = {*own, *(_text(row, name) for name in _held(row, _SYSTEM, reading))}
     if len(found) > 1:
         shown = " and ".join(f"{text!r:.40}" for text in sorted(found))

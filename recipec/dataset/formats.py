@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
-from recipec.dataset.contents import BadContent, Row, content_of, flag_of
+from recipec.dataset.contents import BadContent, Row, Unanswered, content_of, flag_of
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.suggested import misnamed, suggested_columns
@@ -225,14 +225,19 @@ def _common_columns(placed: Placed, format: RowFormat, renamed: Mapping[str, str
 def _contents(
     placed: Placed, format: RowFormat, columns: Mapping[str, str]
 ) -> tuple[list[tuple[str, str]], list[RowFault]]:
-    """What the columns of each row hold, and the rows that hold something else than their format says."""
-    contents, faults = [], _flag_faults(placed, format, columns)
+    """What the columns of each row hold, and the rows that hold something else than their format says.
+
+    Conversations without a message are passed over, where others have one: preparation leaves them out.
+    """
+    contents, faults, empty = [], _flag_faults(placed, format, columns), []
     for place, row in placed:
         try:
             contents.append((place, content_of(row, format, columns)))
+        except Unanswered as error:
+            empty.append(RowFault(place, str(error)))
         except BadContent as error:
             faults.append(RowFault(place, str(error)))
-    return contents, faults
+    return contents, faults if contents else [*faults, *empty]
 
 
 def _common_content(contents: list[tuple[str, str]], format: RowFormat) -> str:

@@ -13,7 +13,17 @@ from msgspec import Struct
 
 from recipec.axes import CARRIED
 from recipec.axes.row_formats import FROM_VALUE
-from recipec.dataset.contents import ASSISTANT, CALLS, NOTHING, OF_RESULTS, THOUGHT, BadContent, written_in
+from recipec.dataset.contents import (
+    ASSISTANT,
+    CALLS,
+    NOTHING,
+    OF_RESULTS,
+    SPEAKERS,
+    THOUGHT,
+    TOOL_SPEAKERS,
+    BadContent,
+    written_in,
+)
 from recipec.dataset.json_texts import BadJson, json_of, with_numbers
 
 Message = dict[str, Any]  # role, content, and what it carries: reasoning_content, tool_calls, tool_call_id, name
@@ -21,9 +31,7 @@ Message = dict[str, Any]  # role, content, and what it carries: reasoning_conten
 _USER, _TOOL = "user", "tool"
 # Who speaks, in the words of the rows -> in those of chat templates; and who speaks only where rows carry tools.
 _ROLES = {"system": "system", _USER: _USER, ASSISTANT[0]: ASSISTANT[0]}
-_SPEAKERS = {"system": "system", "human": _USER, _USER: _USER, "gpt": ASSISTANT[0], ASSISTANT[0]: ASSISTANT[0]}
 _TOOL_ROLES = {_TOOL: _TOOL}
-_TOOL_SPEAKERS = {CALLS: ASSISTANT[0], "observation": _TOOL, _TOOL: _TOOL}
 _AROUND_CALLS, _OF_CALLS = {"id", "type", "index"}, {"name", "arguments"}
 
 
@@ -68,7 +76,7 @@ def message_of(turn: Mapping[str, Any], name: str, content: str, reading: RowRea
     if speaker not in turn or not (text in turn or turn.get("tool_calls")):
         seen = ", ".join(f"`{field}`" for field in turn) or "none"
         raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`: its fields are {seen}")
-    role = _role(turn[speaker], name, speaker, _known(content, reading))
+    role = _role(turn[speaker], name, speaker, content, reading)
     calls = _calls(turn, name)
     said = turn.get(text)
     if turn[speaker] == CALLS:
@@ -119,15 +127,13 @@ def _aloud(text: str) -> str:
     return answer.lstrip() if end else text
 
 
-def _known(content: str, reading: RowReading) -> dict[str, str]:
-    """Who may speak, in the words of the rows -> in those of chat templates."""
-    usual, more = (_SPEAKERS, _TOOL_SPEAKERS) if content == FROM_VALUE else (_ROLES, _TOOL_ROLES)
-    return usual | more if "tools" in reading.carries else usual
-
-
-def _role(said: Any, name: str, speaker: str, known: Mapping[str, str]) -> str:
+def _role(said: Any, name: str, speaker: str, content: str, reading: RowReading) -> str:
+    """Who speaks, in the words of chat templates; all who may, if rows carry tools, are told of where another does."""
+    usual, more = (SPEAKERS, TOOL_SPEAKERS) if content == FROM_VALUE else (_ROLES, _TOOL_ROLES)
+    known = usual | more if "tools" in reading.carries else usual
     if not isinstance(said, str) or said not in known:
-        raise BadContent(f"`{name}` has a message with the {speaker} {said!r:.40}, not one of {', '.join(known)}")
+        all_read = ", ".join(usual | more)
+        raise BadContent(f"`{name}` has a message with the {speaker} {said!r:.40}, not one of {all_read}")
     return known[said]
 
 

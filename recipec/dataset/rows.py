@@ -113,7 +113,7 @@ def _is_of_the_cut(error: json.JSONDecodeError) -> bool:
 
 
 def csv_rows(text: str, shown: str) -> Numbered:
-    """Yield the records below the header; the number is that of a record's last line."""
+    """Yield the records below the header; the number is that of a record's first line."""
     csv.field_size_limit(MAX_FIELD_CHARACTERS)
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
@@ -126,7 +126,7 @@ def csv_rows(text: str, shown: str) -> Numbered:
         for row in reader:
             if None in row:
                 raise Unreadable(f"{shown}:{reader.line_num}", "this line has more fields than the header")
-            yield reader.line_num, dict(row)
+            yield reader.line_num - sum(text.count("\n") for text in row.values() if text), dict(row)
     except csv.Error as error:
         raise Unreadable(f"{shown}:{reader.line_num}", f"it is not CSV: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import product
@@ -12,11 +13,16 @@ from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, SPEAK_FOR, TEXTS
 from recipec.dataset.contents import Row, turns_of
 from recipec.dataset.readings import names_of
 
+# How transcripts begin their turns: "\n\nHuman: " in hh-rlhf, "USER: " in Glaive's, "### User:" in others.
+_USER_SPEAKS = re.compile(r"(?:^|\n)(?:### )?(?:human|user)\s*:", re.IGNORECASE)
+_ASSISTANT_SPEAKS = re.compile(r"\n(?:### )?(?:assistant|gpt|bot)\s*:", re.IGNORECASE)
+
 
 def suggested_columns(rows: Iterable[Row], formats: Iterable[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
     """Yield the line for the first of the formats of which all columns are found, in the words of a hint.
 
-    Where no names speak for a format, one that needs as many columns as there are takes them in their order.
+    Where no names speak for a format, one that needs a single column takes the only one that there is: which of two
+    texts is the question cannot be told from them.
     """
     first, *_ = rows = [*rows]
     common = [name for name in first if all(name in row for row in rows)]
@@ -28,6 +34,15 @@ def suggested_columns(rows: Iterable[Row], formats: Iterable[RowFormat], renamed
             pairs = ", ".join(f"{role} = {_key(name)}" for role, name in found.items())
             yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`"
             return
+
+
+def transcripts(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield, for each column that holds a whole conversation as one text, how such rows are to be written."""
+    first = next(iter(rows), {})
+    for name, value in first.items():
+        if isinstance(value, str) and _USER_SPEAKS.search(value) and _ASSISTANT_SPEAKS.search(value):
+            turns = '[{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]'
+            yield f"`{name}` holds a conversation as one text, which is not parsed: write it as a list, {turns}"
 
 
 def misnamed(rows: Iterable[Row], renamed: Mapping[str, str]) -> Iterator[str]:
@@ -48,7 +63,7 @@ def _assigned(
     known = {role.name: _known(row, role, kept) for role in format.required}
     free = [name for name in columns if name not in known.values()]
     lacking = [role for role in format.required if not known[role.name]]
-    if not by_name and not len(free) == len(lacking) == len(columns):
+    if not by_name and not len(free) == len(lacking) == len(columns) == 1:
         return {}
     # of many columns the first few that may be a role: as many as there are roles are never all another's
     fitting = [[name for name in free if _may_be(row, name, role, by_name)][: len(lacking)] for role in lacking]

@@ -87,6 +87,7 @@ CODES: dict[str, str] = {
     "W0537": "answers that repeat their prompt",
     "W0538": "reward file imports what is not installed",
     "W0540": "new domain without its raw text",
+    "W0542": "rows without an answer",
     "W0545": "a key of memory decides what is trained",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from recipec.units import hourly
+
 
 class Cost(Struct, frozen=True):
     """Time of a run and its price; None where no price is known."""
@@ -19,7 +21,7 @@ def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: s
     used = f"{_amount(round(seconds) / 3600 * gpus, device)} of the whole run"  # as the time itself is rounded
     if usd_per_gpu_hour is None:
         return Cost(seconds, None, f"{used}; {basis}")
-    return Cost(seconds, hours * usd_per_gpu_hour, f"{used} at ${usd_per_gpu_hour:g} an hour ({basis})")
+    return Cost(seconds, hours * usd_per_gpu_hour, f"{used} at {hourly(usd_per_gpu_hour)} an hour ({basis})")
 
 
 def _amount(hours: float, device: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from recipec.axes import KINDS, ROW_FORMATS, methods_of
-from recipec.dataset import BadContent, Converted, DataShape, RowFault, RowReading, converted
+from recipec.dataset import BadContent, Converted, DataShape, RowFault, RowReading, Unanswered, converted
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource
@@ -31,9 +31,11 @@ def with_converted(
     found, own = [], Report()
     for source in sources:
         made, faults = _converted(loaded, source, source.shape)
+        if source.rows and not (made or faults):
+            faults = [RowFault(place, "the assistant says nothing in it") for place in source.places]
         if faults:
             own.add(unusable(section, source.place, faults, [source]))
-        found.append(replace(source, made=tuple(made)))
+        found.append(_answered(source, made))
     for finding in own.diagnostics:
         report.add(finding)
     return None if own.has_errors else found
@@ -47,15 +49,27 @@ def faults_of(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, lea
     return _converted(loaded, source, shape, learned)[1]
 
 
+def _answered(source: SampledSource, made: Mapping[int, Converted]) -> SampledSource:
+    """The source with what becomes of its rows, without those that preparation leaves out."""
+    if source.sample is None or len(made) == len(source.rows):
+        return replace(source, made=tuple(made.values()))
+    rows, places = source.rows, source.places
+    sample = replace(source.sample, rows=tuple(rows[n] for n in made), places=tuple(places[n] for n in made))
+    left = tuple(place for number, place in enumerate(places) if number not in made)
+    return replace(source, sample=sample, made=tuple(made.values()), unanswered=left)
+
+
 def _converted(
     loaded: LoadedRecipe, source: SampledSource, shape: DataShape, learned: str = ""
-) -> tuple[list[Converted], list[RowFault]]:
-    """What becomes of the rows that are taken, and why the others are refused."""
-    reading, made, faults = reading_of(loaded, shape.carries), [], []
+) -> tuple[dict[int, Converted], list[RowFault]]:
+    """What becomes of rows, by number, and why others are refused; unanswered ones are in neither."""
+    reading, made, faults = reading_of(loaded, shape.carries), {}, []
     ends = bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
-    for place, row in zip(source.places, source.rows, strict=True):
+    for number, (place, row) in enumerate(zip(source.places, source.rows, strict=True)):
         try:
-            made.append(converted(row, shape, reading, ends=ends))
+            made[number] = converted(row, shape, reading, ends=ends)
+        except Unanswered:
+            continue
         except BadContent as error:
             faults.append(RowFault(place, str(error)))
     return made, faults

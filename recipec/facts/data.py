@@ -19,10 +19,11 @@ from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.shapes import shape_of_all, shaped
-from recipec.facts.sizes import answered, sizes
+from recipec.facts.sizes import answered, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
 from recipec.facts.turn_order import against_turns
+from recipec.facts.unanswered import unanswered
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -49,6 +50,9 @@ class DataFacts(Struct, frozen=True):
     seen: bool  # whether rows of every source were looked at
     whole: bool  # whether every row was
     decisions: Mapping[str, Decision]
+    sampled: int = 0  # rows that were read
+    rows: int | None = None  # those of all sources; None where one is not read at compile time
+    counted: bool = False  # whether that number is exact
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # eval, test -> the files that are for this section
 
     @property
@@ -69,11 +73,13 @@ def data_facts(
     handed: Handed,
     report: Report,
     elsewhere: Collection[str] = (),
+    context: int | None = None,
 ) -> DataFacts | None:
     """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
 
     `template` is what is known of the chat template of the training; `handed` tells which columns reward functions are
-    handed; `elsewhere` has the columns of the same rows that another stage reads, or reports.
+    handed; `elsewhere` has the columns of the same rows that another stage reads, or reports; `context` is how many
+    tokens the model can attend to.
     """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
@@ -86,7 +92,7 @@ def data_facts(
         return None
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence, origin="data")
-    facts = [*sizes(loaded, section, sources, template), replace(format, key="data.format")]
+    facts = [*sizes(loaded, section, sources, template, context), replace(format, key="data.format")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
     findings = (
@@ -94,6 +100,7 @@ def data_facts(
         against_order(loaded, section, sources),
         against_turns(loaded, section, sources, template),
         cautions(loaded, section, sources, template),
+        unanswered(loaded, section, sources),
     )
     for finding in chain(*findings):
         report.add(finding)
@@ -109,7 +116,10 @@ def data_facts(
     fields = tuple(
         dict.fromkeys(name for row in rows for value in row.values() for turn in turns_of(value) for name in turn)
     )
-    return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions)
+    samples = [source.sample for source in sources if source.sample]
+    read = sum(len(source.rows) + len(source.unanswered) for source in sources)
+    total = rows_there(sources), all(sample.counted for sample in samples)
+    return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions, read, *total)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:

@@ -33,8 +33,8 @@ from recipec.facts.price import own_prices, price_fact
 from recipec.facts.reward_imports import against_stack
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
-from recipec.facts.template import template_of, template_text
-from recipec.facts.tool_templates import against_template
+from recipec.facts.template import against_template, template_of, template_text
+from recipec.facts.tool_templates import against_tool_template
 from recipec.facts.turn_end import turn_end_facts
 from recipec.facts.unread import against_unread
 from recipec.layout import Machines
@@ -90,11 +90,12 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     gpu = measured_gpu(loaded, named, report) if named else None
     own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
     acting = look_up_acting(loaded, rewards, report)
-    data = _data(loaded, template_of(loaded, model), (rewards, acting), report, details)
+    context = model.architecture.max_position if model else None
+    data = _data(loaded, template_of(loaded, model), context, (rewards, acting), report, details)
     adapter = look_up_adapter(loaded, model, report)
     tokens = look_up_tokens(loaded, report)
     prices = own_prices(loaded, report)
-    of_tools = against_template(loaded, acting, model, own)
+    of_tools = against_tool_template(loaded, acting, model, own)
     for finding in (*against_stack(rewards, acting), *of_tools, *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
     sound = gpu is not None and not report.has_errors
@@ -149,7 +150,11 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     model = None if loaded.recipe.model.name == AUTO else look_up_model(loaded, report)
     others = look_up_others(loaded, report)
     findings = unknown_wishes(loaded) if model is None else against_model(loaded, model.architecture)
-    for finding in (*findings, *(against_others(loaded, model, others) if model else ())):
+    for finding in (
+        *findings,
+        *(against_template(loaded, model) if model else ()),
+        *(against_others(loaded, model, others) if model else ()),
+    ):
         report.add(finding)
     return model, others
 
@@ -158,7 +163,12 @@ _UNREAD = "W0516"  # not said where a reward asks for a column that no row has: 
 
 
 def _data(
-    loaded: LoadedRecipe, template: Template | None, own: tuple[Rewards, Acting], report: Report, details: Report
+    loaded: LoadedRecipe,
+    template: Template | None,
+    context: int | None,
+    own: tuple[Rewards, Acting],
+    report: Report,
+    details: Report,
 ) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
     for finding in (*named_twice(loaded), *learned_and_held_out(loaded)):
@@ -177,7 +187,7 @@ def _data(
             looked[name] = None
             continue
         elsewhere = () if pairs is None else (*pairs.shape.columns.values(), *pairs.unread)
-        looked[name] = data_facts(loaded, name, template, handed, report, elsewhere)
+        looked[name] = data_facts(loaded, name, template, handed, report, elsewhere, context)
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():

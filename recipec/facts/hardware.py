@@ -25,12 +25,24 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     if hardware.gpu == "cpu":
         return _cpu((hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB) / (hardware.gpus_per_node or 1))
     found = gpu(hardware.gpu)
-    if found is None:
+    if found is None and (others := _no_gpu(hardware.gpu or "")):
+        label = Label(loaded.place("hardware", "gpu", part="value"), "no GPU")
+        help = ("name a GPU: `recipec list gpus` has those of the catalog", 'or the CPU: `gpu = "cpu"`')
+        report.add(Diagnostic("E0302", f"{others} are not supported", (label,), help))
+    elif found is None:
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
         report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), _known_gpus(hardware.gpu)))
     elif others := others_meant(hardware.gpu, found):
         report.add(short_name(loaded, ("hardware", "gpu"), found.name, others))
     return found
+
+
+_OTHERS = {"tpu": "TPUs", "trn": "Trainium chips", "trainium": "Trainium chips", "gaudi": "Gaudi accelerators"}
+
+
+def _no_gpu(name: str) -> str:
+    """What a name stands for that is an accelerator and no GPU; "" for another name."""
+    return next((others for start, others in _OTHERS.items() if name.lower().startswith(start)), "")
 
 
 def _known_gpus(name: str) -> tuple[str, ...]:

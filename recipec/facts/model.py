@@ -20,6 +20,7 @@ from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
+from recipec.facts.quantized import quantized
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.recipe.locate import dotted
@@ -47,6 +48,9 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         return None
     if found is None and (why := why_not(section.name)):
         report.add(_not_built(loaded, (*table, "name"), section.name, why))
+        return None
+    if found is None and (copy := quantized(loaded, (*table, "name"), section.name)):
+        report.add(copy)
         return None
     if found is None and section.like is not None:
         path = (*table, "like")
@@ -97,6 +101,8 @@ def made_by_a_run(loaded: LoadedRecipe, name: str) -> tuple[str, ...]:
 
 def _no_hub_id(loaded: LoadedRecipe, name: str) -> str:
     """Why a name is none of a model on the Hub; "" where it may be one."""
+    if name.startswith("~"):
+        return "`~` stands for a home folder in a shell alone"
     if name.count("/") > 1:
         return "an id of the Hub is `name` or `owner/name`"
     return "a folder beside the recipe has this name" if os.path.isdir(loaded.folder / name) else ""
@@ -106,6 +112,8 @@ def _folder_meant(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: s
     label = Label(loaded.place(*path, part="value"), why)
     _, is_url, id = name.partition("huggingface.co/")
     help = f'write `"{id}"`' if is_url else f'write `"./{name}"` for a folder, as seen from the recipe'
+    if name.startswith("~"):
+        help = f'write the whole path of the folder, here `"{os.path.expanduser(name)}"`'
     more = () if is_url else made_by_a_run(loaded, name)
     return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (help, *more))
 

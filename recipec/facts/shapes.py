@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from recipec.dataset import (
     misnamed,
     recognise,
     suggested_columns,
+    transcripts,
 )
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
@@ -161,12 +163,34 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     place = sources[0].place if expected.alone else expected.loaded.place("data", section)
     if isinstance(error, BadRows):
         faults = [*error.faults, *_other_faults(expected.loaded, sources, error)]
-        return unusable(section, place, faults, sources)
-    help = (*error.help, *_own_format(expected, sources[0]))
+        found = unusable(section, place, faults, sources)
+        return replace(found, help=(*found.help, *transcripts(rows_of(sources))))
+    help = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    help = help or tuple(_what_they_are(expected, sources)) or tuple(_which_column(expected, sources[0].rows[0]))
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
+
+
+def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:
+    """The format that the rows have, where it is another one than the recipe names or the section takes."""
+    try:
+        found = recognise(tuple(rows_of(sources)), None, {}, places_of(sources)).format
+    except UnknownFormat:
+        return
+    if found not in expected.taken:
+        yield f"these are {found} rows, which the stages that read data.{expected.section} do not take"
+    elif expected.asked:
+        yield f'these are {found} rows: write `format = "{found}"`, or leave `format` out'
+
+
+def _which_column(expected: _Expected, row: Row) -> Iterator[str]:
+    """The line to fill in, for a format that needs as many columns as there are."""
+    formats = [ROW_FORMATS[name] for name in expected.taken if 1 < len(row) == len(ROW_FORMATS[name].required)]
+    for format in formats[:1]:
+        roles = ", ".join(f'{role.name} = "…"' for role in format.required)
+        yield f"say which column holds what: `columns = {{ {roles} }}`, where they are {format.name} rows"
 
 
 def _other_faults(loaded: LoadedRecipe, sources: list[SampledSource], error: BadRows) -> Iterator[RowFault]:
@@ -189,7 +213,12 @@ def _own_format(expected: _Expected, source: SampledSource) -> Iterator[str]:
 
 
 def _written(source: SampledSource) -> str:
-    return f'path = "{source.name}"' if source.given.path else f'hub = "{source.name}"'
+    given = {
+        name: getattr(source.given, name) for name in ("path", "hub", "subset", "split", "revision", "take", "weight")
+    }
+    if source.given.hub and not source.given.split:
+        given["split"] = "train"
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in given.items() if value is not None)
 
 
 def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataShape | None:
@@ -197,10 +226,14 @@ def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataS
     asked, taken = expected.asked, expected.taken
     if asked is None and len(taken) != 1:
         label = Label(source.place, "not read at compile time")
-        help = f"set the format of the rows: format = {either(taken)} (and `columns` where the names differ)"
-        if expected.alone:
-            help = f"say what this source holds: {{ {_written(source)}, format = {either(taken)} }}"
-        report.add(Diagnostic("E0305", f"the format of data.{source.part} is not stated", (label,), (help,)))
+        line = f'{{ {_written(source)}, format = "{taken[0]}" }}'
+        help = (
+            f"say what this source holds, for example: {line}",
+            f"its format is {either(taken)}; add `columns` where the names of the columns differ",
+        )
+        notes = ("of a data set of the Hub, the split `train` is read where the recipe names no `split`",)
+        title = f"the format of data.{source.part} is not stated"
+        report.add(Diagnostic("E0305", title, (label,), help, notes if source.given.hub else ()))
         return None
     where = expected.loaded.where("data", "format" if asked and not _says(source) else source.part)
     evidence = f"set in {where}" if asked else f"the rows that data.{source.part} is for"

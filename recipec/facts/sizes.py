@@ -41,9 +41,16 @@ class _Head(Struct, frozen=True):
 
 
 def sizes(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+    loaded: LoadedRecipe,
+    section: str,
+    sources: Sequence[SampledSource],
+    template: Template | None,
+    context: int | None,
 ) -> list[Decision]:
-    """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
+    """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations.
+
+    `context`: the tokens that the model can attend to, where the model is known.
+    """
     data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template)
     mean, longest, how_long = _lengths(loaded, sources, head)
     own_rows = [source.given.examples for source in sources if source.given.examples]
@@ -63,7 +70,7 @@ def sizes(
         known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
         _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths)),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
-        *_too_long(loaded, sources, head),
+        *_too_long(loaded, sources, head, context),
         *_answers(sources, data.loss_on == LAST_ANSWER),
     ]
 
@@ -83,20 +90,29 @@ def _stated(
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
-    """The rows of all sources; None where one is not read at compile time, or where the recipe states the rows."""
+    """The rows of all sources, rounded; None where one is not read at compile time, or the recipe states the rows."""
     seen = all(source.sample for source in sources) and not states_rows(loaded)
     return rounded(sum(map(_count, sources))) if seen else None
 
 
-def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> Iterator[Decision]:
-    """The share of the sampled rows that a stated max_length is too short for."""
-    most = loaded.recipe.data.max_length
+def rows_there(sources: Sequence[SampledSource]) -> int | None:
+    """The rows of all sources, as counted or estimated; None where one is not read at compile time."""
+    return round(sum(map(_count, sources))) if all(source.sample for source in sources) else None
+
+
+def _too_long(
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, context: int | None
+) -> Iterator[Decision]:
+    """The share of the sampled rows that a stated max_length, or else the model's context, is too short for."""
+    wish = loaded.recipe.data.max_length
+    most = wish or context
     if most is None or states_rows(loaded) or not any(source.rows for source in sources):
         return
     lengths = _sampled(sources, head)
     share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
     how = f"of {counted(len(lengths), 'sampled row')}, at {BYTES_PER_TOKEN:g} bytes a token"
-    yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
+    if wish or share:
+        yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
 
 
 def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:

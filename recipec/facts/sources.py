@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.dataset import (
+    ENDINGS,
     Converted,
     DataShape,
     ReadAs,
@@ -41,6 +46,7 @@ class SampledSource(Struct, frozen=True):
     sample: Sample | None  # None where it is not read at compile time
     shape: DataShape | None = None  # of its rows, once that is told
     made: tuple[Converted, ...] = ()  # what becomes of each sampled row, once that is told
+    unanswered: tuple[str, ...] = ()  # places of sampled rows that preparation leaves out, which are in no other field
 
     @property
     def weight(self) -> float:
@@ -146,9 +152,30 @@ def _of_everything(path: str, place: Place) -> Diagnostic:
 def _of_hub(source: DataSource, place: Place) -> Diagnostic:
     label = Label(place, "recipec reads no data set of the Hub")
     help = (
-        "name the columns that training is to leave out in `data.ignore` ([] for none): prepare_data.py refuses others",
+        'name the columns that training is to leave out, as in `ignore = ["id"]` under [data]',
+        "if no column is to be left out, write `ignore = []`: prepare_data.py refuses columns that nothing reads",
     )
     return Diagnostic("W0518", f"the rows of `{source.hub}` are not checked", (label,), help, (_NOTE,))
+
+
+_MOST_LISTED = 10_000  # files of a folder that are compared
+
+
+def _named_alike(path: str, folder: Path) -> list[str]:
+    """The data file in the folder of a missing one whose name is nearest, as the recipe would write it."""
+    parent = Path(path).parent
+    try:
+        found = [file.name for file in islice((folder / parent).iterdir(), _MOST_LISTED) if file.suffix in ENDINGS]
+    except (OSError, ValueError):
+        return []
+    return [(parent / name).as_posix() for name in get_close_matches(Path(path).name, sorted(found), 1)]
+
+
+def _of_home(path: str, place: Place) -> Diagnostic:
+    """A path that a shell would expand; a bundle may run where the home folder is another one."""
+    label = Label(place, "`~` stands for a home folder in a shell alone")
+    help = (f'write the whole path, here "{os.path.expanduser(path)}", or one from the recipe\'s folder',)
+    return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
 
 
 def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
@@ -159,12 +186,16 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
         help = ('copy the files to a folder, or put them on the Hugging Face Hub: { hub = "owner/name" }',)
         help = (f'for this data set of the Hub, write {{ hub = "{named[1]}" }}',) if named else help
         return Diagnostic("E0303", f"data file `{path}` is not on this machine", (label,), help)
+    if path.startswith("~"):
+        return _of_home(path, place)
     if endings is None:
-        label = Label(place, f"no such file in {loaded.folder}")
+        where = "" if Path(path).is_absolute() else f" in {loaded.folder}"
+        label = Label(place, f"no file matches{where}" if set(path) & set("*?[") else f"no such file{where}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
-        hub = (f'for a data set of the Hub, write {{ hub = "{path}" }}',) if may_be_on_hub(path) else ()
-        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
+        hub = [f'for a data set of the Hub, write {{ hub = "{path}" }}'] if may_be_on_hub(path) else []
+        help = [f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder)] or hub
+        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), tuple(help))
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
     help = [f"name its files: {' or '.join(globs)}"] if globs else []
     held = f"holds {' and '.join(endings)} files" if endings else "holds no data files"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from recipec.axes.tasks import AUTO
+from recipec.catalog.mirrors import mirrored
 from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.model import has_template
 from recipec.facts.own_files import own_text
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
@@ -38,3 +41,21 @@ def template_of(loaded: LoadedRecipe, model: Model | None) -> Template | None:
     """What is known of the chat template of the training; None where it is not the model's own, or nothing is."""
     own = loaded.recipe.data.template in (None, AUTO, "model")
     return model.template if own and model is not None else None
+
+
+def against_template(loaded: LoadedRecipe, model: Model) -> Iterator[Diagnostic]:
+    """Yield E0401 where the recipe asks for the model's own chat template, and the model is known to have none.
+
+    A model that is `like` another, or a copy of it, may have a template that the other lacks.
+    """
+    asked, guessed = loaded.recipe.data.template == "model", loaded.recipe.model.like or mirrored(model.name)
+    if asked and not guessed and not has_template(model):
+        labels = (
+            Label(loaded.place(*_KEY), "the chat template of the model"),
+            Label(loaded.place("model", "name"), "a base model, which has none"),
+        )
+        help = (
+            'remove `template`, or write `template = "plain"`: turns then end with the end token of the model',
+            'or name a file that holds a template: `template = "./chat.jinja"`',
+        )
+        yield Diagnostic("E0401", f"{model.name} has no chat template", labels, help)

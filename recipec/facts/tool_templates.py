@@ -19,7 +19,7 @@ _WHY = (
 )
 
 
-def against_template(
+def against_tool_template(
     loaded: LoadedRecipe, acting: Acting, model: Model | None, own: str | None
 ) -> Iterator[Diagnostic]:
     """Yield what is wrong where tools are named and the chat template has no calls that TRL reads (E0313).

@@ -128,7 +128,7 @@ def _parent(name: str, source: Source, asked_at: Place, report: Report) -> Paren
         return None
     if name in shipped:
         return Parent(shipped[name], f"shipped/{name}.toml", asked_at, shipped=True)
-    report.add(_no_shipped_recipe(name, asked_at, list(shipped)))
+    report.add(_no_shipped_recipe(name, asked_at, list(shipped), source.folder))
     return None
 
 
@@ -139,10 +139,11 @@ def _either(name: str, asked_at: Place) -> Diagnostic:
     return Diagnostic("E0007", f"`{name}` may be two recipes", (label,), help)
 
 
-def _no_shipped_recipe(name: str, asked_at: Place, known: list[str]) -> Diagnostic:
+def _no_shipped_recipe(name: str, asked_at: Place, known: list[str], folder: Path) -> Diagnostic:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=1)
+    here = f"{name}.toml"
+    near = [here] if (folder / here).is_file() else get_close_matches(name, known, n=1)
     help = (
         f"did you mean `{near[0]}`?"
         if near
@@ -268,7 +269,7 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     """Return `data` with the relative paths that were written in folder `origin` rewritten for folder `target`."""
 
     def move(path: str) -> str:
-        return path if os.path.isabs(path) else relative_to(target, origin / path)
+        return path if os.path.isabs(path) or path.startswith("~") else relative_to(target, origin / path)
 
     def move_if_path(text: str) -> str:
         if not is_path(text):

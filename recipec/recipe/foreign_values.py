@@ -114,6 +114,8 @@ def by_value(key: str, value: object) -> str:
         return f'set `train.precision = "{word}"`'
     if word in _HELD_OUT and isinstance(value, float):
         return f"set `data.eval_fraction = {value:g}`"
+    if word in ("gpus", "num_gpus") and isinstance(value, str) and not value.isdecimal():
+        return f'set `hardware.gpu = "{value:.40}"`'
     if word == "special_tokens" and isinstance(value, dict):
         return "; ".join(f"`{name}`: {_token(name, text)}" for name, text in value.items())
     return adaptation_instead(key, value) or _with_value(KEYS.get(word, ""), value)
@@ -143,6 +145,22 @@ def of_another_kind(key: str, value: object) -> tuple[str, ...]:
     if family and isinstance(value, bool):
         return (f'set `train.adaptation = "{family}"`' if value else "remove it",)
     return instead_of(key, str(value).lower())
+
+
+# Key -> what is meant by a number below its range, and by one above it.
+_BEYOND = {
+    "train.max_steps": ("remove it: `epochs` then decides how long training takes", ""),
+    "hardware.gpus_per_node": (
+        "",
+        "GPUs of several nodes: set `nodes` to their number, and `gpus_per_node` to that of one",
+    ),
+}
+
+
+def beyond_range(key: str, value: float) -> tuple[str, ...]:
+    """What to write for a number outside the range of its key, where it is known what is meant."""
+    below, above = _BEYOND.get(key, ("", ""))
+    return tuple(help for help in (below if value < 1 else above,) if help)
 
 
 def instead_of(key: str, value: str) -> tuple[str, ...]:

@@ -123,12 +123,13 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     document, sources = read_whole(path, report)
     if document is None:
         return None
-    document, own = with_prompts_of_pairs(document), Report()
+    document, own, lost = with_prompts_of_pairs(document), Report(), report.has_errors
     recipe, written = validate(document, own)
     contradictions(written, own)
     parts = {} if own.has_errors else {name: _checked(part, own) for name, part in of_one_task(document).items()}
     for finding in as_preset(written, own.diagnostics):
-        report.add(finding)
+        if not (lost and _may_be_inherited(written, finding)):
+            report.add(finding)
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     if recipe is not None and not report.has_errors:
@@ -150,6 +151,11 @@ def _checked(document: Document, report: Report) -> tuple[Recipe | None, Documen
     recipe, written = validate(document, report)
     contradictions(written, report)
     return recipe, document
+
+
+def _may_be_inherited(written: Written, finding: Diagnostic) -> bool:
+    """Whether a key is missing that a recipe may have which is extended and could not be read."""
+    return written.has("recipe", "extends") and finding.title.startswith(_MISSING)
 
 
 def _unfit_name(name: str, character: str) -> Diagnostic:

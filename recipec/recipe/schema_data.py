@@ -215,7 +215,7 @@ class Data(_Learned):
         {"prompt": "question"},
         absent="the usual names of the format, and their aliases",
     )
-    ignore: Annotated[list[ColumnName], Field(min_length=1, max_length=256)] | None = key(
+    ignore: Annotated[list[ColumnName], Field(max_length=256)] | None = key(
         "Ignored columns",
         "Columns of the rows, and fields of their messages, that training should leave out.",
         ["id", "source"],

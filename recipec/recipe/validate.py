@@ -15,11 +15,12 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
 from recipec.recipe.foreign import KEYS, keys_in, not_built
-from recipec.recipe.foreign_values import by_value, instead_of, of_another_kind
+from recipec.recipe.foreign_values import beyond_range, by_value, instead_of, of_another_kind
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
 from recipec.recipe.schema_keys import allowed_values, keys_of, sections_with_key
 from recipec.recipe.shares import as_share
+from recipec.recipe.slips import slip
 from recipec.recipe.trainer_arguments import written_as_argument
 
 MOST_PROBLEMS = 50  # that are reported one by one: each is compared with all keys of its table
@@ -284,7 +285,8 @@ def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagn
 def _wrong_type(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     forms = [_form(problem, kind, context) for kind, context in problem.faults]
     expected = " or ".join(dict.fromkeys(form for form in forms if form))
-    help = _quotes(problem), *of_another_kind(dotted(problem.path), problem.value)
+    kinds = {kind for kind, _ in problem.faults}
+    help = slip(problem.value, kinds), *of_another_kind(dotted(problem.path), problem.value)
     return _plain("E0202", f"{problem.name} is {shown(problem.value)}", place, f"expected {expected}", *help)
 
 
@@ -296,23 +298,11 @@ def _form(problem: Problem, kind: str, context: Context) -> str:
     return _EXPECTED.get(kind, "")
 
 
-def _quotes(problem: Problem) -> str:
-    """Help with the two frequent slips: a number or a truth value in quotes."""
-    text = problem.value
-    kinds = {kind for kind, _ in problem.faults}
-    if not isinstance(text, str):
-        return ""
-    if kinds & {"int_type", "float_type"} and re.fullmatch(r"[-+]?[0-9][0-9_.]*(e-?[0-9]+)?", text):
-        return f"write it without quotes: {text}"
-    if "bool_type" in kinds and text.lower() in ("true", "false"):
-        return f"write it without quotes: {text.lower()}"
-    return ""
-
-
 def _out_of_range(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     bounds = [f"{words} {number(faults[kind][bound])}" for kind, (bound, words) in _LIMITS.items() if kind in faults]
     title = f"{problem.name} is {shown(problem.value, bare=True)}"
-    return _plain("E0205", title, place, f"must be {' and '.join(bounds)}")
+    help = beyond_range(dotted(problem.path), problem.value)
+    return _plain("E0205", title, place, f"must be {' and '.join(bounds)}", *help)
 
 
 def _not_finite(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:

@@ -65,8 +65,8 @@ def save_every(
     often = f"after every {multiple} evaluations, {counted(times, 'time')} in all" if times > 1 else "at the last step"
     every_time = evaluations * checkpoint_seconds / max(training_seconds, 1e-9)
     why = f"writing one takes {each}, {written:.0%} of the training in all; with each evaluation it would be"
-    lost = "; the result is then what the last step leaves, also where an earlier evaluation was better, and a run "
-    lost += "that stops before it begins again"
+    lost = "; the result is then the model of the last step, even if an earlier evaluation was better, and a run that "
+    lost += "stops early has no checkpoint to resume from"
     return Choice(share, f"{often}: {why} {every_time:.0%}{lost * (times == 1)}")
 
 

@@ -41,7 +41,7 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
         return Choice(wanted, why)
     limit = f"the model's context ends at {max_position:,} tokens"
     if wanted > max_position:
-        wanted, why = max_position, f"{why}; {limit}"
+        return Choice(max_position, f"{why}, but {limit}", accepts=(16, max_position))
     return Choice(wanted, why, accepts=(16, max_position), above=limit)
 
 

@@ -137,11 +137,11 @@ OF_BOOKS = (
         "NOT-011",
         "Training on rows that are never on the disk, asynchronous checkpoints, SQL sources, removal of personal data",
         "docs/rule-books/001.md, Data pipeline architecture; Anti-pattern 4",
-        "prepared rows are checked, split and counted before training, and mapped from the disk; the Trainer writes "
+        "training reads prepared rows, which are checked, split and counted on the disk first; the Trainer writes "
         "checkpoints synchronously",
-        "of a data set that does not fit the disk, `take` of a source streams the first rows: "
-        '`{ hub = "HuggingFaceFW/fineweb-edu", take = 1_000_000 }`; export the rows of a database to JSONL, without '
-        "personal data",
+        "if a data set of the Hub is larger than the disk, stream its first rows: "
+        '`train = { hub = "HuggingFaceFW/fineweb-edu", take = 1_000_000 }`; export the rows of a database to JSONL, '
+        "without personal data",
         words=(
             "streaming",
             "async_checkpoint",

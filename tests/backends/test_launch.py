@@ -268,6 +268,19 @@ def test_a_run_without_its_gpus_ends_before_the_data_are_prepared(
     assert "This run is planned for " in done.stderr and "PyTorch sees no GPU." in done.stderr
 
 
+@pytest.mark.parametrize(("recipe", "place"), [(BASES["lora-single"], {}), (TWO_NODES_THEN_ONE, NODE_0)])
+def test_nothing_starts_with_conflict_markers_in_a_script(
+    tmp_path: Path, recipe: Tables, place: dict[str, str]
+) -> None:
+    assert launched(tmp_path, recipe, **place).stdout
+    (tmp_path / "bundle" / "train.py").write_text(
+        "x = (\n<<<<<<< your edit\n    1,\n=======\n    2,\n>>>>>>> new build\n)\n"
+    )
+    done = launched(tmp_path, recipe, **place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "conflict markers" in done.stderr and "train.py" in done.stderr
+
+
 def test_a_run_on_the_cpu_looks_for_no_gpu(tmp_path: Path) -> None:
     done = launched(tmp_path, with_key(BASES["lora-single"], "hardware", {"gpu": "cpu", "host_memory_gib": 64}))
     assert trained(done) and "is_available" not in done.stdout and " -c " not in done.stdout

@@ -56,6 +56,17 @@ def test_a_chosen_model_is_told_with_the_models_that_come_next(run, folder):
     assert because in run("why", "out", "model").stdout
 
 
+def test_check_says_how_many_rows_were_read_and_what_has_not_run(run, folder):
+    row = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Good day."}]}
+    (folder / "many.jsonl").write_text((json.dumps(row) + "\n") * 3_000)
+    recipe = re.sub(r'train = "[^"]*"', 'train = "many.jsonl"', RECIPE)
+    (folder / "many.toml").write_text(recipe)
+    assert run("check", "many.toml").stdout.endswith("; read: the first 200 of 3,000 rows of data.train\n")
+    assert "Later checks" not in run("check", "many.toml").stderr
+    (folder / "many.toml").write_text(recipe.replace("many.jsonl", "none.jsonl"))
+    assert run("check", "many.toml").stderr.endswith("correct these first, since more may follow.\n")
+
+
 def test_two_stages_have_a_total(run, folder):
     pairs = [{"prompt": "Hi", "chosen": "Good day.", "rejected": "No."}] * 40
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
@@ -171,6 +182,21 @@ def test_conflicts(run, out):
     assert (again.exit_code, "Nothing was written." in again.stdout) == (1, True)
     forced = run("build", "faster.toml", "-o", "out", "--force")
     assert (forced.exit_code, "learning_rate=4e-4" in train.read_text()) == (0, True)
+
+
+def test_one_file_is_restored_and_other_edits_stay(run, out):
+    train, gone = out / "train.py", out / "prepare_data.py"
+    built, edited = gone.read_text(), train.read_text() + "\n# mine\n"
+    train.write_text(edited)
+    gone.unlink()
+    told = run("build", "recipe.toml", "-o", "out")
+    assert "restore it with --restore prepare_data.py" in told.stdout
+    restored = run("build", "recipe.toml", "-o", "out", "--restore", "out/prepare_data.py")
+    assert (restored.exit_code, gone.read_text(), train.read_text()) == (0, built, edited)
+    assert run("build", "recipe.toml", "-o", "out", "--restore", "train.py").exit_code == 0
+    assert "# mine" not in train.read_text()
+    strange = run("build", "recipe.toml", "-o", "out", "--restore", "trian.py")
+    assert (strange.exit_code, "did you mean train.py?" in strange.stderr) == (2, True)
 
 
 def test_files_of_others_are_not_touched(run, folder):

@@ -336,11 +336,17 @@ def test_the_whole_text_beside_a_question_and_its_answer_is_no_second_reading() 
             'prompt = "user_question", completion = "bot_reply"',
         ),
         ({"dialogue": [{"role": "user", "content": "Q"}]}, {}, 'messages = "dialogue"'),
-        ({"frage": "Q", "antwort": "A"}, {}, 'instruction = "frage", output = "antwort"'),
+        ({"inhalt": "A document."}, {}, 'text = "inhalt"'),
         ({"ask": "Q", "reply": "A"}, {"completion": "rply"}, "did you mean `reply`?"),
     ],
 )
 def test_columns_of_other_names_are_told_with_the_line_that_names_them(row, columns, told) -> None:
     with pytest.raises(UnknownFormat) as error:
-        recognise((row,), ("chat", "instruction", "prompt-completion"), columns, ["a.jsonl:1"])
+        recognise((row,), ("chat", "instruction", "prompt-completion", "text"), columns, ["a.jsonl:1"])
     assert told in " ".join(error.value.help)
+
+
+def test_no_pair_is_guessed_from_two_texts_whose_names_say_nothing() -> None:
+    with pytest.raises(UnknownFormat) as error:
+        recognise(({"frage": "Q", "antwort": "A"},), ("chat", "instruction", "prompt-completion"), {}, ["a.jsonl:1"])
+    assert error.value.help == ()

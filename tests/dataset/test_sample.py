@@ -30,7 +30,7 @@ READ: dict[str, tuple[str, bytes, tuple[int, ...], int | None]] = {
     "lines in a file named json": ("a.json", f"\n{ROW}\n{ROW}\n".encode(), (2, 3), 2),
     "marks of files put together": ("a.jsonl", b"\xef\xbb\xbf" + f"{ROW}\n\ufeff{ROW}\n".encode(), (1, 2), 2),
     "csv": ("a.csv", b"prompt,completion\na,b\nc,d\n", (2, 3), 2),
-    "csv over two lines": ("a.csv", b'prompt,completion\n"a\nb",c\nd,e\n', (3, 4), 2),
+    "csv over two lines": ("a.csv", b'prompt,completion\n"a\nb",c\n\nd,e\n', (2, 5), 2),
     "csv long field": ("a.csv", b"prompt,completion\n" + b"x" * 200_000 + b",b\n", (2,), 1),
     "csv of an old Mac": ("a.csv", b"prompt,completion\ra,b\r", (2,), 1),
     "csv with a byte order mark": ("a.csv", b"\xef\xbb\xbfprompt,completion\na,b\n", (2,), 1),

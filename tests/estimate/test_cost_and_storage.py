@@ -20,7 +20,7 @@ FULL, LORA = Workload(), Workload(lora=LoraShape(16))
 def test_a_run_costs_its_gpu_hours():
     cost = run_cost(7200, 4, 1.5, "set in recipe.toml:3")
     assert cost.usd == pytest.approx(12)
-    assert cost.because == "8.0 GPU hours of the whole run at $1.5 an hour (set in recipe.toml:3)"
+    assert cost.because == "8.0 GPU hours of the whole run at $1.50 an hour (set in recipe.toml:3)"
 
 
 def test_no_price_is_said_and_not_guessed():

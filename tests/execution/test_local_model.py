@@ -44,6 +44,20 @@ def test_a_local_model_that_is_not_there_is_said(
     assert stopped.value.code == said
 
 
+def test_a_local_model_without_a_tokenizer_is_said_in_one_line(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted = load(bundle / "prepare_data.py", monkeypatch)
+    folder = tmp_path / "demo-model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    monkeypatch.setattr(sys, "argv", ["prepare_data.py"])
+    with pytest.raises(SystemExit) as stopped:
+        emitted.main()
+    fix = "Copy the tokenizer files of the model into this folder."
+    assert stopped.value.code == f"{folder} holds no tokenizer. {fix}"
+
+
 def test_a_local_teacher_is_looked_for_too(tmp_path: Path) -> None:
     from transformers import AutoConfig
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
@@ -450,6 +452,54 @@ def test_a_bad_row_behind_the_sample_is_refused_by_its_number(
     module = emitted(tmp_path, with_key(BASES[base], f"data.{section}", "own.jsonl"), monkeypatch)
     with pytest.raises(SystemExit, match=f"^own.jsonl, line 301: {said}.*Correct the row, or remove it$"):
         module.main()
+
+
+def test_all_refused_rows_of_a_file_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reason with its first row and the number of the others; what a row holds is cut."""
+    odd = [{"messages": turns(("tool", f"{n} " * 500))} for n in range(3)]
+    write(tmp_path / "own.jsonl", [*chats(300), *odd, {"messages": None}, odd[0], {"messages": 5}])
+    module = emitted(tmp_path, with_key(BASES["lora-single"], "data.train", "own.jsonl"), monkeypatch)
+    with pytest.raises(SystemExit) as stopped:
+        module.main()
+    first, second, *others = str(stopped.value).splitlines()
+    assert first.startswith("own.jsonl, line 301: this message is not from system, user or assistant")
+    assert first.endswith("(3 more rows like it)")
+    assert second.startswith("own.jsonl, line 304: `messages` holds None, which is no list")
+    assert len(others) == 1 and "line 306" in others[0]
+    assert all(len(line) < 300 for line in (first, second))
+
+
+_AS_SCRIPT = """
+import runpy, sys
+import transformers
+from test_prepare_data import Words
+transformers.AutoTokenizer.from_pretrained = lambda *_, **__: Words()
+sys.argv = ["prepare_data.py", "--data-root", "."]
+runpy.run_path("prepare_data.py", run_name="__main__")
+"""
+
+
+def test_a_bad_row_in_one_of_several_processes_is_one_line(tmp_path: Path) -> None:
+    """A class of the script that runs is another one in each process, which the script could not catch."""
+    write(tmp_path / "own.jsonl", [*pairs(10_000), {"prompt": "Why?", "chosen": None, "rejected": "No."}])
+    recipe = with_key(BASES["dpo-full"], "data.preferences", "own.jsonl")
+    (tmp_path / "prepare_data.py").write_text(texts(good(tmp_path, recipe))["prepare_data.py"])
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths, "HF_HOME": str(tmp_path / "hub")}
+    done = subprocess.run(
+        [sys.executable, "-c", _AS_SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("own.jsonl, line 10001: `chosen` holds None")
+
+
+@pytest.mark.parametrize("speaker", ["chatgpt", "bing", "bard", "model"])
+def test_the_names_of_assistants_in_dumps_of_sharegpt_are_read(tmp_path: Path, speaker: str) -> None:
+    row = {"conversations": [{"from": "human", "value": "Why?"}, {"from": speaker, "value": "So."}]}
+    write(tmp_path / "own.jsonl", [row | {"n": n} for n in range(40)])
+    made = with_key(with_key(BASES["lora-single"], "data.train", "own.jsonl"), "data.ignore", ["n"])
+    assert f'"{speaker}": "assistant"' in texts(good(tmp_path, made))["prepare_data.py"]
 
 
 def test_an_unknown_speaker_behind_the_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

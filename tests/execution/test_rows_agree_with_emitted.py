@@ -20,7 +20,17 @@ from test_carried import CALL, TOOL, asked, recipe, said
 from test_prepare_data import write
 
 from recipec.axes import CARRIED, ROW_FORMATS
-from recipec.dataset import NOTHING, BadContent, RowReading, UnknownFormat, carried, converted, fields_of, recognise
+from recipec.dataset import (
+    NOTHING,
+    BadContent,
+    RowReading,
+    Unanswered,
+    UnknownFormat,
+    carried,
+    converted,
+    fields_of,
+    recognise,
+)
 
 pytestmark = pytest.mark.executes
 
@@ -113,6 +123,8 @@ def refused_at_build(way: str, row: dict[str, Any]) -> bool | None:
     lost += [name for column in shape.columns.values() for name in fields_of(row.get(column)) if name not in fields]
     try:
         converted(row, shape, RowReading(carries, frozenset(ignored), data.get("reasoning") == "strip"))
+    except Unanswered:  # left out, and not refused
+        return bool(lost)
     except BadContent:
         return True
     return bool(lost) or not handed <= row.keys()

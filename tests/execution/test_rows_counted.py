@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, compiled, with_key
+from compiling import BASES, compiled, good, texts, with_key
 from test_carried import asked, recipe, said, tokenizer_of
 from test_prepare_data import chats, emitted, pairs, prepared, write
 
@@ -106,10 +106,42 @@ def test_too_many_rows_over_max_length_are_refused_in_preparation(
     write(tmp_path / "own.jsonl", [long_asked("lora-single", n, 70 if n < 7 else 3) for n in range(40)])
     made = with_key(with_key(BASES["lora-single"], "data.train", "own.jsonl"), "data.max_length", 64)
     script = emitted(tmp_path, with_key(made, "data.tokens_per_example", 32), monkeypatch)
-    keys = r"Raise `max_length` under \[data\] of the recipe, or cut them: `overflow = \"truncate\"`"
+    keys = r"Raise `max_length` under \[data\] .* 40,960 tokens\) and build again. Or cut longer rows with "
+    keys += r"`overflow = \"truncate\"`. "
+    keys += "With 73 tokens no more than 5% would be lost. To accept the loss, raise MAX_DROPPED in prepare_data.py"
     with pytest.raises(SystemExit, match=rf"sft: 1.\..% of the rows are longer than 64 tokens, more than 5%. {keys}"):
         script.main()
     assert not (tmp_path / "data" / "prepared.json").exists()
+
+
+def test_max_length_is_not_raised_above_the_context(tmp_path: Path) -> None:
+    made = with_key(BASES["lora-single"], "model.name", "allenai/OLMo-2-1124-7B-Instruct")
+    script = texts(good(tmp_path, with_key(made, "data.max_length", 4096)))["prepare_data.py"]
+    assert "Split or remove these rows: the context of the model ends at 4,096 tokens." in script
+    assert "Raise `max_length`" not in script
+
+
+@pytest.mark.parametrize("weight", [{}, {"weight": 1}], ids=["whole", "each answer a row"])
+def test_conversations_that_nobody_answers_are_left_out_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: dict[str, int]
+) -> None:
+    """As real dumps of ShareGPT have them: an empty list, and a question alone."""
+    rows = [asked(f"Question {n}", said(f"A {n}", **weight)) for n in range(60)]
+    rows[3]["messages"], rows[9]["messages"] = [], rows[9]["messages"][:1]
+    write(tmp_path / "chat.jsonl", rows)
+    made = with_key(recipe(), "data.carry", ["weight"]) if weight else recipe()
+    script = emitted(tmp_path, made, monkeypatch)
+    tokenizer = tokenizer_of([row for row in rows if row["messages"]])
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    counted = report_of(tmp_path, "sft")
+    assert (counted["read"], counted["empty"]) == (60, 2)
+    assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 58
+    write(tmp_path / "chat.jsonl", [*rows, {"messages": []}, {"messages": rows[9]["messages"]}])
+    with pytest.raises(
+        SystemExit, match=r"4 of 62 rows have an empty answer.*more than 5%.*MAX_DROPPED in prepare_data"
+    ):
+        script.main()
 
 
 def test_a_question_that_leaves_room_for_a_part_of_the_answer_stays(

@@ -331,7 +331,6 @@ LISTED = [
 ODD = {  # what a recipe learns, fine rows of it, and a row that none of its readers may take
     "a user behind an answer": ("dpo-full", LISTED, {**LISTED[0], "chosen": [said("A"), TURN]}),
     "an empty answer": ("dpo-full", LISTED, {**LISTED[0], "chosen": []}),
-    "an empty conversation": ("lora-single", chats(20), {"messages": []}),
     "letters that look alike": ("lora-single", chats(20), {"m\u0435ssages": chats(1)[0]["messages"]}),
     "a role in capitals": ("lora-single", chats(20), {"messages": [{**TURN, "role": "User"}, said("So.")]}),
     "a role of ShareGPT": ("lora-single", chats(20), {"messages": [{**TURN, "role": "human"}, said("So.")]}),

@@ -19,7 +19,7 @@ from recipec.recipe.clashes import KL_CONTROL, either, own_keys
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
-from recipec.units import counted, duration
+from recipec.units import counted, duration, hourly
 
 Fewer = Callable[[], Plan | None]
 Decisions = Mapping[str, Decision]
@@ -70,14 +70,28 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Repo
         lost = {
             "tools and calls": "tools" in carries,
             "thoughts": "reasoning" in carries and thoughts in ("keep", "template"),
-            "a mode without thinking": thoughts == "off",
         }
+        if template in OWN_TEMPLATES and thoughts == "off":
+            report.add(_no_mode(loaded, template))
         named = [name for name, has in lost.items() if has]
         if template in OWN_TEMPLATES and named:
             label = Label(loaded.place("data", section), f"rows with {' and '.join(named)}")
             help = ('name a template that writes them: `template = "./your.jinja"` under [data], or take a chat model',)
             title = f"the chat template `{template}` does not write {' and '.join(named)}"
             report.add(Diagnostic("E0401", title, (label,), help))
+
+
+def _no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
+    """A template without thoughts has no mode in which they are left out."""
+    label = Label(
+        loaded.place("data", "reasoning"), "answers without thoughts, in the template's mode without thinking"
+    )
+    help = (
+        "remove `reasoning`: this template writes no thoughts at all",
+        'to take thoughts out of the rows: `reasoning = "strip"`',
+    )
+    title = f"the chat template `{template}` does not write a mode without thinking"
+    return Diagnostic("E0401", title, (label,), help)
 
 
 def _never_stops(model: Model, stage: StagePlan, data: DataFacts) -> bool:
@@ -228,7 +242,9 @@ def _lifted_by_a_price(loaded: LoadedRecipe, plan: Plan, most_usd: float, report
     own, limit = loaded.place("budget", stated), loaded.place("policy", "max_usd")
     if own.file == limit.file:
         return
-    costs = f"${usual.usd_per_hour * plan.gpu_hours:,.2f} at the catalog's price of ${usual.usd_per_hour:g} an hour"
+    costs = (
+        f"${usual.usd_per_hour * plan.gpu_hours:,.2f} at the catalog's price of {hourly(usual.usd_per_hour)} an hour"
+    )
     labels = (Label(own, f"not the price of the policy: {costs}"), Label(limit, "the limit"))
     help = (f"change the recipe to meet the limit, or let the policy's file state `budget.{stated}`",)
     report.add(Diagnostic("E0404", f"the plan breaks `policy.max_usd`: it costs {costs}", labels, help))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import ceil, log
+from math import ceil, inf, log
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
@@ -73,18 +73,33 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 
 
 def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    """Report W0535 where a stated max_length would lose more of the sampled rows than training accepts."""
+    """Report W0535 where max_length or the context loses more of the sampled rows than training accepts."""
     share, decisions = stage.decisions.get("rows_too_long"), stage.decisions
     limit = decisions["dropped_rows_limit"].value
     if share is None or share.value <= limit or decisions["overflow"].value != "drop":
         return
-    length, p99 = decisions["max_length"].value, decisions["tokens_p99"].value
-    place = loaded.place("data", "max_length")
+    length, context = decisions["max_length"].value, decisions["max_position"].value
+    stated = loaded.is_set("data", "max_length")
+    place = loaded.place("data", "max_length" if stated else section_of(loaded, stage))
     label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.label} are longer")
-    help = (f"raise `data.max_length`: 99% of the rows have at most about {p99:,} tokens",) if p99 else ()
     notes = (f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",)
     title = f"`data.max_length = {length}` is too short for many rows"
-    report.add(Diagnostic("W0535", title, (label,), help, notes))
+    if not stated:
+        title = f"many rows are longer than the model's context of {context:,} tokens"
+    report.add(Diagnostic("W0535", title, (label,), tuple(_for_long_rows(stage)), notes))
+
+
+def _for_long_rows(stage: StagePlan) -> Iterator[str]:
+    """What keeps rows over max_length, which cannot be raised above the model's context."""
+    value = {id: decision.value for id, decision in stage.decisions.items()}
+    context, p99 = value["max_position"] or inf, value["tokens_p99"]
+    if value["max_length"] < context and p99:
+        most = f", and the model's context ends at {context:,}" * (p99 > context)
+        yield f"raise `data.max_length`: 99% of the rows have at most about {p99:,} tokens{most}"
+    if value["max_length"] >= context or (p99 and p99 > context):
+        yield "split long rows, or begin with a model of a longer context (`recipec list models`)"
+        if METHODS[stage.stage.name].truncates:
+            yield 'to train on the beginning of such rows: `overflow = "truncate"` under [data]'
 
 
 def _trained(stage: StagePlan) -> str:

@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,12 +129,14 @@ def look_ahead(raw: list[Dataset], stage: Stage) -> None:
 
 def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:
     """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
+    features = Features({**PLACE, **FEATURES[stage.format], **REFUSED})
     rows = raw.map(
-        lambda row: converted_row(row, stage),
+        lambda row: read_row(row, features, stage),
         remove_columns=["row"],
-        features=Features({**PLACE, **FEATURES[stage.format]}),
+        features=features,
         num_proc=processes(len(raw)),
     )
+    rows = without_refused(rows)
     found = rows.map(
         lambda batch: looked_at(batch, tokenizer),
         batched=True,
@@ -141,6 +144,27 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
         num_proc=processes(len(rows)),
     )
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
+
+
+def read_row(raw: dict, features: Features, stage: Stage) -> dict:
+    """The row as the trainer reads it, or why it is refused: an exception would tell of one row alone."""
+    try:
+        return {**converted_row(raw, stage), "refused": ""}
+    except UnreadableRow as error:
+        return {**dict.fromkeys(features), "place": raw["place"], "refused": str(error)}
+
+
+def without_refused(rows: Dataset) -> Dataset:
+    """The rows, if none of them was refused; else each reason is told, with its first row."""
+    reasons: dict[str, list[str]] = {}
+    for said in dict.fromkeys(filter(None, rows["refused"][:])):
+        _, reason, *_ = said.split(": ")
+        reasons.setdefault(VALUES.sub("…", reason), []).append(said)
+    if reasons:
+        told = [first + f" ({len(others):,} more rows like it)" * bool(others) for first, *others in reasons.values()]
+        more = [f"There are {len(told) - 10:,} more reasons."] * (len(told) > 10)
+        raise UnreadableRow("\n".join([*told[:10], *more]))
+    return rows.remove_columns("refused")
 
 
 def converted_row(raw: dict, stage: Stage) -> dict:
@@ -260,6 +284,8 @@ def without_nulls(value: object) -> object:
 
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
+REFUSED = {"refused": Value("string")}  # why a row cannot be read; "" where it can
+VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.]*")  # what a row holds, in what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
 NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
@@ -273,7 +299,7 @@ def once(pairs: list[tuple[str, object]]) -> dict:
 
 def text_of(row: dict, column: str) -> str:
     if not isinstance(row.get(column), str):
-        raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no text")
+        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no text")
     return row[column]
 
 
