@@ -103,7 +103,7 @@ def _gathered(architecture: Architecture, lora: LoraShape | None, layer: int) ->
     if not architecture.pattern and not _sparse_between(architecture):
         return layer
     each = dict(zip((kind for kind, _ in architecture.kinds), _layers(architecture, lora), strict=True))
-    layers = [each[kind][0] for kind in architecture.pattern]
+    layers = [each[architecture.kind(layer)][0] for layer in range(architecture.num_layers)]
     return max((a + b) // 2 for a, b in pairwise(layers)) if layers[1:] else layer
 
 
