@@ -72,8 +72,9 @@ class Job(Struct, frozen=True):
         return max(stage.nodes for stage in self.stages)
 
     def ids(self, *names: str) -> tuple[str, ...]:
-        """The ids of decisions in every stage."""
-        return tuple(id for stage in self.stages for id in stage.ids(*names))
+        """The ids of decisions in every stage that makes them."""
+        made = ((stage, name) for stage in self.stages for name in names if name in stage.plan.decisions)
+        return tuple(id for stage, name in made for id in stage.ids(name))
 
     def because(self, value: Any, *names: str) -> Traced:
         """A value made from the decisions of all stages."""

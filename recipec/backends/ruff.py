@@ -20,12 +20,6 @@ def _settings(job: Job) -> dict[str, Any]:
     """What tools must know of the bundle: its own modules, and the folder with files of the user's."""
     given = FUNCTIONS if any(stage.method.generates for stage in job.stages) else ""
     return {
-        "modules": job.because(own_modules(job), "stage", "sampling", "attention", *_deciding(job)),
+        "modules": job.because(own_modules(job), "stage", "sampling", "attention", "generator", *added_by(job.last)),
         "given": job.because(given, "stage"),
     }
-
-
-def _deciding(job: Job) -> list[str]:
-    """Further decisions that some stages make, and that bring a file."""
-    engines = ["generator"] * any("generator" in stage.plan.decisions for stage in job.stages)
-    return [*added_by(job.last), *engines]

@@ -55,3 +55,9 @@ def test_a_quantized_base_is_refused(tmp_path: Path) -> None:
     recipe = with_key(written_by("vllm"), "train.quantization", "nf4")
     found = compiled(tmp_path, recipe).diagnostics
     assert any("BAD-160" in str(finding) for finding in found), found
+
+
+def test_the_allocator_leaves_the_generator_s_memory_pool_alone(tmp_path: Path) -> None:
+    """vLLM's sleep mode refuses expandable segments."""
+    copied, in_place = (texts(good(tmp_path, written_by(name)))["launch/local.sh"] for name in ("vllm", "transformers"))
+    assert "expandable_segments" in in_place and "expandable_segments" not in copied

@@ -73,7 +73,7 @@ def _names(job: Job) -> dict[str, Any]:
         "gated": first.because(bool(gate), "model"),
         "gated_message": gate,
         **gpu_names(job),
-        "cuda": first.because(job.facts.gpu.vendor == "nvidia", "gpu"),
+        "expandable": job.because(_expandable(job), "gpu", "generator"),
         "one_device": job.because(all(alone), "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
@@ -124,3 +124,13 @@ def _evaluation(stage: StageJob, when: str) -> Raw:
         words = ["torchrun", "--standalone", "--nproc-per-node", f'"{count}"']
     words += [f'"$BUNDLE/{stage.folder}evaluate.py"', when, *["--offload"] * held.offloaded]
     return fragment(" ".join([*words, '${QUICK:+"$QUICK"}']), stage.ids("strategy", "prediction"))
+
+
+def _expandable(job: Job) -> bool:
+    """Whether the allocator of CUDA may map its segments as they grow.
+
+    A generator that sleeps keeps its memory in a pool of its own, which refuses such segments (vLLM 0.30
+    device_allocator/cumem.py: AssertionError; pytorch issue 147851).
+    """
+    sleeping = any(stage.method.generates and stage.method.written_by.own_copy for stage in job.stages)
+    return job.facts.gpu.vendor == "nvidia" and not sleeping

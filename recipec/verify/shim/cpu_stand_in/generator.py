@@ -5,10 +5,12 @@ Asleep they are not numbers, so that a training which does not send them anew wr
 
 from __future__ import annotations
 
+import os
 from itertools import groupby
 from types import SimpleNamespace
 
 NOTHING = float("nan")
+ALLOCATORS = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
 
 class Engine:
@@ -19,6 +21,8 @@ class Engine:
 
         if not 0 < gpu_memory_utilization < 1:
             raise ValueError(f"gpu_memory_utilization is {gpu_memory_utilization}, not a share of the GPU")
+        if any("expandable_segments:True" in os.environ.get(name, "") for name in ALLOCATORS):
+            raise ValueError("expandable segments do not go with vLLM's sleep mode, which keeps a memory pool")
         self.tokenizer, self.longest = AutoTokenizer.from_pretrained(model), max_model_len
         self.model = AutoModelForCausalLM.from_pretrained(model).eval()
         self.weights = dict(self.model.named_parameters())
