@@ -692,8 +692,8 @@ def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
 def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     """Handle what is over max_length, as the stage does."""
     over = [length > stage.max_length for length in rows["length"][:]]
-    longest = sorted(rows["length"][:], reverse=True)
-    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(rows) - 1))] if longest else 0  # at most MAX_DROPPED are longer
+    longest = sorted(rows["length"][:], reverse=True) or [0]
+    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
     report |= {"counted": len(rows), "too_long": 0 if stage.overflow == "blocks" else sum(over)}
     if stage.overflow == "drop":
         rows = rows.select([index for index, long in enumerate(over) if not long])

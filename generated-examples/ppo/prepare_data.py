@@ -491,8 +491,8 @@ def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     report["counted"] = len(rows)
     report["too_long"] = len(rows) - len(fitting)
     report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
-    longest = sorted(rows["length"][:], reverse=True)
-    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(rows) - 1))] if longest else 0  # at most MAX_DROPPED are longer
+    longest = sorted(rows["length"][:], reverse=True) or [0]
+    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
     rows = rows.select(fitting)
     report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
     return rows

@@ -106,11 +106,12 @@ def _names_of(stage: StageJob, environment: Environment) -> dict[str, Any]:
     if sum(map(len, arguments)) > _ROOM:
         listed = ", ".join(f'"{name}"' for name in columns)
         arguments = [f"**{{name: row[name] for name in ({listed},)}}"]
-    prompt = "prompt" in environment.reads.given
+    prompt, functions = "prompt" in environment.reads.given, stage.job.facts.acting.functions
     return {
         "environment": stage.because(Raw(environment.name), "environment"),
         "parent": Raw(f"{environment.module}.{environment.name}"),
         "methods": [Raw(name) for name in environment.tools],
+        "offered": Raw(", ".join([*["*TOOLS"] * bool(functions), *(f"episode.{name}" for name in environment.tools)])),
         "judges": environment.judges,
         "columns": bool(columns),
         "asks_prompt": prompt,
@@ -122,6 +123,7 @@ _NO_ENVIRONMENT: Mapping[str, Any] = {
     "environment": None,
     "parent": None,
     "methods": [],
+    "offered": None,
     "judges": False,
     "columns": False,
     "asks_prompt": False,

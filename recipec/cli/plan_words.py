@@ -18,6 +18,8 @@ MEMORY_PARTS = {
     "inputs of the recomputed layers alone.",
     "working set": "What the one part of the model that runs at the peak needs for itself, such as a layer that runs "
     "backward, with what its recomputation keeps.",
+    "keys and values": "Of the answers that the model writes itself: those of every token so far, in all layers.",
+    "generation engine": "What vLLM holds while it writes answers: a copy of the weights, keys and values, buffers.",
     "logits": "What the head and the loss take: the scores of the words of the vocabulary, in tiles where TRL "
     "computes them so.",
     "autocast cache": "Copies of fp32 weights in the type that the model computes in, which autocast keeps in a "

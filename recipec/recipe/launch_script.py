@@ -20,7 +20,7 @@ _BASH_OWN = _READ_ONLY | {  # bash gives them values, or a meaning for how it re
 }
 _SCRIPT_OWN = {  # of templates/launch
     *("BUNDLE", "QUICK", "PORT", "DEVICES", "NODE", "FIRST", "MEETING", "SIGN", "SIGNS", "OLD_SIGN"),
-    *("FAILED", "OLD_FAILED", "ENDS", "TRAINING"),
+    *("FAILED", "OLD_FAILED", "ENDS", "TRAINING", "CONFLICTS"),
 }
 _OF_A_STAGE = re.compile(
     f"({'|'.join(name.upper().replace('-', '_') for name in METHODS)})_(NODES|PROCESSES|THREADS|SHARDS|COPIES)"

@@ -128,7 +128,7 @@ UNFIT_ARGUMENTS = {
         "the plan is for answers that transformers' `generate` or vLLM writes: see `alignment.generation.engine`",
     ),
     **dict.fromkeys(
-        ("vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"),
+        ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"),
         'set `alignment.generation.engine = "vllm"`, for which the plan counts memory and time',
     ),
     **dict.fromkeys(

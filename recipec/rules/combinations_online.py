@@ -79,7 +79,7 @@ ONLINE = (
         "BAD-161",
         "vLLM beside an adapter whose base ZeRO-3 shards",
         "every weight of the base would have to be gathered for each generation, which was not run",
-        "TRL issue 5766 (open): the whole model is gathered on every rank",
+        "TRL #5766 (open: the whole model is gathered on every rank)",
         'set `train.strategy = "ddp"`, `"zero2"` or `"fsdp"`, or `alignment.generation.engine = "transformers"`',
         lambda f: f.copied and not f.adaptation.trains_all and f.deepspeed and f.strategy.shards_weights,
     ),

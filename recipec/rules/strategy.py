@@ -27,8 +27,7 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     within 25% of the fastest one count as equal, because the estimates are not more accurate; within 5% where
     `goal.priority = "speed"`. Among these layouts the simplest wins, in this order: one device, DDP, FSDP2, HSDP,
     ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle only where those would save less than 5%: they are paid
-    for either way. Where no published run tells how far predicted times may be off, a layout that is both slower (by
-    more than 2%) and needs more memory than another one does not win by being simpler.
+    for either way.
 
     | rule book | what it says |
     |---|---|

@@ -171,6 +171,7 @@ def test_the_decay_is_a_share_of_the_steps(tmp_path: Path, max_steps: int | None
 @pytest.mark.parametrize(("schedule", "told"), [("warmup-stable-decay", True), ("cosine", False)])
 def test_the_checkpoint_before_the_decay_is_spoken_of(tmp_path: Path, schedule: str, told: bool) -> None:
     recipe = with_key(with_key(BASES["lora-single"], "train.schedule", schedule), "train.eval_every", 0.02)
+    recipe = with_key(recipe, "train.save_every", 0.02)
     readme = texts(good(tmp_path, recipe))["README.md"]
     assert ("`train.keep_checkpoints = 7` keeps it" in readme.replace("\\", "")) == told
     assert ("| keep_checkpoints | 3 |" in readme) == told

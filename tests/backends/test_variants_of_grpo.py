@@ -25,5 +25,5 @@ def test_clipping_is_spoken_of_where_it_acts(tmp_path: Path, name: str, updates:
 def test_the_usual_number_of_updates_says_that_nothing_is_clipped(tmp_path: Path) -> None:
     found = good(tmp_path, BASES["grpo"]).plan.stages[-1].decisions
     assert found["updates"].value == 1
-    assert found["updates"].because.endswith("clipping acts from 2 updates on")
+    assert "clipping acts from 2 updates on" in found["updates"].because
     assert "likelier" not in found["variant"].because

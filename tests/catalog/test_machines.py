@@ -34,7 +34,7 @@ def test_the_number_of_gpus_decides_the_class() -> None:
     three, four = machine("h100", 3), machine("h100", 4)
     assert (three.network_gbps, four.network_gbps) == (25, 1600)
     assert "17 machine types, 2026-11" in four.basis("network_gbps")
-    assert "like machines" in machine("rtx-4090", 1).basis("network_gbps")
+    assert "similar machines" in machine("rtx-4090", 1).basis("network_gbps")
 
 
 def test_a_gpu_without_a_row_has_no_figures() -> None:

@@ -29,14 +29,20 @@ def test_human_plan_is_made_from_the_document_alone(run):
     stage = document["stages"][0]
     stage["memory"]["terms"]["weights"] = 7 * 2**30
     stage["cost"] = {"usd": 12.5, "because": "made up"}
-    rejected = {"family": "LoRA, ddp", "reason": "1.3x slower", "peak_allocated_bytes": 3 * 2**30, "seconds": 7200}
-    stage["rejected"] = [rejected, rejected | {"family": "LoRA, zero3", "seconds": None}]
+    rejected = {
+        "family": "LoRA, ddp",
+        "reason": "1.3x slower",
+        "peak_allocated_bytes": 3 * 2**30,
+        "seconds": 7200,
+        "usd": 3.2,
+    }
+    stage["rejected"] = [rejected, rejected | {"family": "LoRA, zero3", "seconds": None, "usd": None}]
 
     text = plan_text(document)
 
     assert "weights" in text and "7.0 GiB" in text
     assert "$12.50: made up" in text
-    assert "LoRA, ddp 3.0 GiB 2 h 0 min 1.3x slower" in " ".join(text.split())
+    assert "LoRA, ddp 3.0 GiB 2 h 0 min $3.20 1.3x slower" in " ".join(text.split())
     assert "LoRA, zero3 3.0 GiB - 1.3x slower" in " ".join(text.split())
 
 

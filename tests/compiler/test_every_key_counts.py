@@ -251,8 +251,31 @@ CASES = {key: case for key, case in CASES.items() if key not in REFUSED}
 
 
 def test_every_key_is_listed() -> None:
-    assert set(_keys(())) - set(_source_keys()) == CASES.keys() - set(SOURCES) | LIMITS.keys() | REFUSED
+    listed = {key for key in _keys(()) if not key.startswith("adapters.")}
+    assert listed - set(_source_keys()) == CASES.keys() - set(SOURCES) | LIMITS.keys() | REFUSED
     assert set(keys_of(("data", "train"))) == SOURCE.keys() | {"path", "hub"}
+
+
+OF_A_TASK = {  # of a table of [[adapters]] -> another value
+    "name": "returns",
+    "train": "chat-more.jsonl",
+    "eval": "chat-more.jsonl",
+    "eval_fraction": 0.2,
+    "test": "chat-more.jsonl",
+    "test_fraction": 0.2,
+    "examples": 1_200,
+    "tokens_per_example": 300,
+    "learning_rate": 2.7e-4,
+    "epochs": 7,
+    "rank": 4,
+}
+
+
+@pytest.mark.parametrize("key", keys_of(("adapters",)))
+def test_a_key_of_a_task_changes_something(folder: Path, key: str) -> None:
+    first, second = BASES["adapters"]["adapters"]
+    changed = {**BASES["adapters"], "adapters": [first, second | {key: OF_A_TASK[key]}]}
+    assert _made(folder, BASES["adapters"]) != _made(folder, changed)
 
 
 @pytest.mark.parametrize("key", CASES)

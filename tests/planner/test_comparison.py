@@ -27,9 +27,9 @@ def stage(folder: Path, base: str, **keys: object) -> StagePlan:
     ("base", "decision", "clause"),
     [
         ("full-fsdp", "strategy", "; ddp needs "),
-        ("full-fsdp", "strategy", "zero1 takes 1.2x the time and 11.5 GiB more memory"),
+        ("full-fsdp", "strategy", "the time, which counts as equal (within 25%), and fsdp is simpler"),
         ("full-fsdp", "offload", "with offload zero1 takes "),
-        ("lora-ddp", "strategy", "ddp takes 1.1x the time and 6.5 GiB more memory"),
+        ("lora-ddp", "strategy", "single takes 2.0x the time"),
         ("qlora", "micro_batch_size", "; 16 needs "),
         ("qlora", "checkpointing", "no layout fits without it: single with a micro batch of 1 needs "),
         ("zero3-offload", "checkpointing", "the best layout without it, zero3 with a micro batch of 2, takes 3."),

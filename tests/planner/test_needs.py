@@ -97,7 +97,8 @@ def test_a_step_waits_for_the_exposed_part_of_communication(tmp_path: Path) -> N
     assert stages(tmp_path, "qlora")[0]["time"]["waiting_share"] == 0
 
 
-@pytest.mark.parametrize(("name", "links"), [("full-fsdp", True), ("lora-ddp", True), ("qlora", False)])
+# lora-ddp waits for less than half a percent of a step, which would read 0%.
+@pytest.mark.parametrize(("name", "links"), [("full-fsdp", True), ("lora-ddp", False), ("qlora", False)])
 def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) -> None:
     compilation = good(tmp_path, BASES[name])
     document = json.loads(compilation.plan_json)
@@ -165,4 +166,4 @@ def test_figures_without_a_band_and_runs_on_the_first_fsdp_are_told(tmp_path: Pa
     recipe = with_key(recipe, "model.name", "Qwen/Qwen2.5-3B")
     plan = plan_text(json.loads(good(tmp_path, recipe).plan_json))
     assert "(63 published runs on FSDP1, which stand for FSDP2; none with HSDP)" in plan
-    assert "with what the driver takes; no band is known of these two\n" in plan
+    assert "with what the driver takes; the accuracy of these two figures is not known\n" in plan

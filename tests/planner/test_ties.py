@@ -1,4 +1,4 @@
-"""Layouts that count as equally fast: the simplest wins, but none that is slower and needs more memory."""
+"""What a plan says of layouts that count as equally fast, of micro batches, and of keys that decide between them."""
 
 from __future__ import annotations
 
@@ -34,31 +34,24 @@ def stage(folder: Path, recipe: Tables) -> StagePlan:
     return compiled(folder, recipe, only_plan=True).plan.stages[0]
 
 
-def test_a_simpler_layout_that_is_slower_and_needs_more_memory_is_not_taken(tmp_path: Path) -> None:
+def test_the_rule_books_start_with_ddp_where_the_model_fits(tmp_path: Path) -> None:
+    """Also where another layout is predicted to be a little faster in less memory."""
     found = stage(tmp_path, ON_L40S)
-    assert not found.time.scored
-    (ddp,) = [row for row in found.rejected if row.family == "LoRA, ddp"]
-    assert 1.02 < ddp.seconds / found.seconds <= 1.25, "the case shows nothing"
-    assert ddp.peak_allocated_bytes > found.memory.peak_allocated_bytes
-    assert ddp.reason.endswith("and more memory")
-    assert "more memory" in found.decisions["strategy"].because
-
-
-def test_the_simplest_of_the_others_is_taken(tmp_path: Path) -> None:
-    """ZeRO-2 is as fast as ZeRO-1, and as lean up to what does not count."""
-    found = stage(tmp_path, ON_L40S)
-    assert found.layout.strategy == "zero1"
-    assert "LoRA, zero2" in [row.family for row in found.rejected]
+    assert found.layout.strategy == "ddp"
+    quicker = [row for row in found.rejected if row.seconds and row.seconds < found.seconds]
+    assert quicker and all(row.seconds * 1.25 >= found.seconds for row in quicker)
 
 
 def test_what_was_not_taken_has_its_cost(tmp_path: Path) -> None:
     """At the price of the whole run, for its training."""
     plan = good(tmp_path, ON_L40S)
     found = plan.plan.stages[0]
-    (ddp,) = [row for row in found.rejected if row.family == "LoRA, ddp"]
-    cost = found.cost_usd * ddp.seconds / found.run_seconds
-    (row,) = [line for line in plan_text(json.loads(plan.plan_json)).splitlines() if line.startswith("    LoRA, ddp ")]
-    assert f" {duration(ddp.seconds)} " in row and f" {usd(cost)} " in row
+    (zero,) = [row for row in found.rejected if row.family == "LoRA, zero1"]
+    cost = found.cost_usd * zero.seconds / found.run_seconds
+    (row,) = [
+        line for line in plan_text(json.loads(plan.plan_json)).splitlines() if line.startswith("    LoRA, zero1 ")
+    ]
+    assert f" {duration(zero.seconds)} " in row and f" {usd(cost)} " in row
     (head,) = [line for line in plan_text(json.loads(plan.plan_json)).splitlines() if "allocated per GPU" in line]
     assert head.endswith("training time  its cost")
 
@@ -98,7 +91,7 @@ def test_the_smallest_micro_batch_that_is_about_as_fast_is_taken(tmp_path: Path,
 
 def test_a_micro_batch_that_gains_nothing_is_not_taken(tmp_path: Path) -> None:
     """Twice as many sequences fit, and take the same time within 2%."""
-    recipe = with_key(BASES["pretrain"], "train.global_batch_size", 256)
+    recipe = with_key(with_key(BASES["pretrain"], "train.global_batch_size", 256), "train.strategy", "fsdp")
     found = stage(tmp_path, recipe)
     then = stage(tmp_path, with_key(recipe, "train.micro_batch_size", 2 * found.layout.micro_batch))
     assert then.layout.micro_batch == 2 * found.layout.micro_batch

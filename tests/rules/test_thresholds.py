@@ -333,7 +333,7 @@ def test_each_pass_over_rows_that_are_seen_again_has_a_checkpoint():
 def test_passes_have_checkpoints_only_where_half_of_the_time_is_enough():
     """Three passes of 70 s over rows, and 567 s for each checkpoint: 70B, all weights, 2,000 rows."""
     choice = checkpoints.save_every(0.2, 75, 212, 567, 16, 3.0)
-    assert choice.value == 1.0 and "also where an earlier evaluation was better" in choice.because
+    assert choice.value == 1.0 and "even if an earlier evaluation was better" in choice.because
     assert checkpoints.save_every(0.2, 75, 3 * 567 / 0.5, 567, 16, 3.0).value == 0.4, "three, of which one is the last"
     assert checkpoints.save_every(0.2, 75, 2 * 567 / 0.5, 567, 16, 3.0).value == 0.6
 

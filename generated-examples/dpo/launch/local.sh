@@ -37,7 +37,7 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
 }
 python "$BUNDLE/prepare_data.py"
 torchrun --standalone --nproc-per-node "$DPO_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
-accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \
+accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$DPO_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/train.py" "$@"
 torchrun --standalone --nproc-per-node "$DPO_PROCESSES" "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

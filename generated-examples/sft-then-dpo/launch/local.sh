@@ -36,14 +36,14 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
 }
 python "$BUNDLE/prepare_data.py"
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" before ${QUICK:+"$QUICK"}
-accelerate launch --config_file "$BUNDLE/configs/sft/fsdp.yaml" \
+accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$SFT_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/stages/1-sft/train.py" "$@"
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" after ${QUICK:+"$QUICK"}
 python "$BUNDLE/stages/1-sft/merge_adapter.py"
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" merged ${QUICK:+"$QUICK"}
 torchrun --standalone --nproc-per-node "$DPO_PROCESSES" "$BUNDLE/stages/2-dpo/evaluate.py" before ${QUICK:+"$QUICK"}
-accelerate launch --config_file "$BUNDLE/configs/dpo/accelerate.yaml" \
+accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$DPO_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/stages/2-dpo/train.py" "$@"
 torchrun --standalone --nproc-per-node "$DPO_PROCESSES" "$BUNDLE/stages/2-dpo/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -92,10 +92,10 @@ def _of_adapters(row: str, method: Method) -> Iterator[str]:
 
 
 def _of_same(row: str, method: Method) -> Iterator[str]:
-    """Two hyperparameters share neither id, name, key nor argument."""
+    """Two hyperparameters share neither id, name, key nor argument, where they have one."""
     for one, other in combinations(method.keys, 2):
         for field in ("id", "name", "key", "argument"):
-            if getattr(one, field) == getattr(other, field):
+            if getattr(one, field) and getattr(one, field) == getattr(other, field):
                 yield f"{row}: own has {one.id} and {other.id} with the same {field}, `{getattr(one, field)}`"
 
 

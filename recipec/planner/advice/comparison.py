@@ -15,7 +15,6 @@ from recipec.planner.search.candidates import (
     TIE,
     Bounds,
     Candidate,
-    beats,
     best,
     candidates,
     fastest_of,
@@ -27,7 +26,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
-from recipec.units import gib, times, unlike_gib
+from recipec.units import times, unlike_gib
 
 
 class Compared(Struct, frozen=True):
@@ -101,9 +100,6 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
         over = other.over_bytes > 0
         return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
     ratio = _ratio(other, chosen)
-    if beats(chosen, other):
-        more = gib(other.memory.peak_allocated_bytes - chosen.memory.peak_allocated_bytes)
-        return f"takes {times(ratio) if ratio > 1.05 else f'{ratio - 1:.0%} more time'} and {more} more memory"
     if 1 / (1 + chosen.tie) <= ratio <= 1 + chosen.tie and _place(other) > _place(chosen):
         equal = f"counts as equal (within {chosen.tie_told})"
         return f"takes {times(ratio)}, which {equal}, and {chosen.layout.strategy} is simpler"

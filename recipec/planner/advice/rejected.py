@@ -20,7 +20,6 @@ from recipec.planner.search.candidates import (
     Bounds,
     Candidate,
     adaptation_name,
-    beats,
     by_preference,
     candidates,
     gpu_gib,
@@ -136,10 +135,6 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: it.other.crowds_host and not it.chosen.crowds_host,
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
     ),
-    (
-        lambda it: it.ratio <= 1 + it.chosen.tie and beats(it.chosen, it.other),
-        lambda it: f"{it.fits}, {_slower(it.ratio)} and more memory",
-    ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
     (
         lambda it: it.leaves_idle and it.ratio * (1 + IDLE_TIE) >= 1,
@@ -155,11 +150,6 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: f"{it.fits}; times within {it.chosen.tie:.0%} of the fastest count as equal, and {_simpler(it)}",
     ),
 )
-
-
-def _slower(ratio: float) -> str:
-    """A time that is longer by a few percent or more."""
-    return times(ratio) if ratio > 1.05 else f"{ratio - 1:.0%} slower"
 
 
 def _asked(pair: _Pair) -> str:

@@ -40,7 +40,7 @@ SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is take
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
-AS_FAST = 0.02  # of a step's time: what a larger micro batch, or a less simple layout, must save; our decision
+AS_FAST = 0.02  # of a step's time: what a larger micro batch must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show.
 OFFLOAD_TIE = 1.0
@@ -329,20 +329,9 @@ def best(found: list[Candidate]) -> Candidate | None:
         return None
     fastest = min(map(seconds_per_sequence, feasible))
     equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + candidate.tie)]
-    equal = [candidate for candidate in equal if not any(beats(other, candidate) for other in equal)]
     simplest = min(equal, key=_complexity)
     busier = [candidate for candidate in equal if _fills_node(candidate, simplest)]
     return min(busier, key=_complexity, default=simplest)
-
-
-def beats(other: Candidate, candidate: Candidate) -> bool:
-    """Whether one wins a tie that no published run was held against: faster in less memory, and with no more nodes."""
-    assert candidate.time is not None
-    if candidate.time.scored or not other.layout.can_be_built or other.nodes > candidate.nodes:
-        return False
-    faster = seconds_per_sequence(other) * (1 + AS_FAST) < seconds_per_sequence(candidate)
-    leaner = other.memory.peak_allocated_bytes < candidate.memory.peak_allocated_bytes
-    return faster and leaner and _measures(other.layout) <= _measures(candidate.layout)
 
 
 def nearest_of(group: Sequence[Candidate]) -> Candidate:
