@@ -48,9 +48,8 @@ def test_what_was_not_taken_has_its_cost(tmp_path: Path) -> None:
     found = plan.plan.stages[0]
     (zero,) = [row for row in found.rejected if row.family == "LoRA, zero1"]
     cost = found.cost_usd * zero.seconds / found.run_seconds
-    (row,) = [
-        line for line in plan_text(json.loads(plan.plan_json)).splitlines() if line.startswith("    LoRA, zero1 ")
-    ]
+    told = plan_text(json.loads(plan.plan_json)).splitlines()
+    row = next(line for line in told if line.startswith("    LoRA, zero1 "))
     assert f" {duration(zero.seconds)} " in row and f" {usd(cost)} " in row
     (head,) = [line for line in plan_text(json.loads(plan.plan_json)).splitlines() if "allocated per GPU" in line]
     assert head.endswith("training time  its cost")
