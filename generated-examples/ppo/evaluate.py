@@ -210,11 +210,10 @@ def learned_logits(
 ) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
     """The logits that foretell the learned tokens of a batch, these tokens, and how many each sequence has."""
     ids = padded([tokens for tokens, _ in batch]).to(model.device)
+    present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
     kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
-    end = max(kept, default=0) + 1  # what follows foretells no learned token
-    # Padding stands behind the tokens, and no token attends to what follows it: no mask is needed.
-    logits = model(input_ids=ids[:, :end], logits_to_keep=kept, use_cache=False).logits
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
     return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
 
 

@@ -139,11 +139,16 @@ def _either(name: str, asked_at: Place) -> Diagnostic:
     return Diagnostic("E0007", f"`{name}` may be two recipes", (label,), help)
 
 
+def _names_in(folder: Path) -> list[str]:
+    """The files of a folder; a name that is asked for may be longer than any file's."""
+    return [path.name for path in folder.glob("*.toml")]
+
+
 def _no_shipped_recipe(name: str, asked_at: Place, known: list[str], folder: Path) -> Diagnostic:
     from difflib import get_close_matches
 
     here = f"{name}.toml"
-    near = [here] if (folder / here).is_file() else get_close_matches(name, known, n=1)
+    near = [here] if here in _names_in(folder) else get_close_matches(name, known, n=1)
     help = (
         f"did you mean `{near[0]}`?"
         if near

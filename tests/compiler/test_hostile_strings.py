@@ -99,7 +99,33 @@ _SOURCE |= {
     for part in ("train", "preferences", "eval", "test")
     for side in ("key", "value")
 }
-_REPEATED = {"train", "preferences", "eval", "test", "prompts", *OF_METHOD}
+_TASKS = BASES["adapters"]
+_TEXT = BASES["text-sft"]
+
+
+def _of_task(key: str, made: Callable[[str], Any]) -> Put:
+    """A key of the second table of [[adapters]]."""
+    first, second = _TASKS["adapters"]
+    return lambda value: {**_TASKS, "adapters": [first, second | {key: made(value)}]}
+
+
+def _of_source(key: str) -> Callable[[str], Any]:
+    """A list of one source with a value there."""
+    if key.startswith("columns"):
+        return lambda value: [{"hub": "org/name", "columns": {value: "text"} if "{key}" in key else {"text": value}}]
+    return lambda value: [{"path": value}] if key == "path" else [{"hub": "org/name", key: value}]
+
+
+_KEYS = ("path", "hub", "split", "subset", "revision", "columns{key}", "columns{value}")
+_SOURCE |= {"adapters[].name": _of_task("name", str)}
+_SOURCE |= {
+    f"adapters[].{part}[].{key}": _of_task(part, _of_source(key)) for part in ("train", "eval", "test") for key in _KEYS
+}
+_SOURCE |= {
+    f"data.domain_text[].{key}": lambda value, key=key: with_key(_TEXT, "data.domain_text", _of_source(key)(value))
+    for key in _KEYS
+}
+_REPEATED = {"train", "preferences", "eval", "test", "prompts", "domain_text", *OF_METHOD}
 _STAGES = {method: BASES[base] for method, base in OF_METHOD.items()}
 _ADAPTERS: dict[str, Put] = {
     f"train.{stage}lora.targets[]": _in_list(f"train.{stage}lora.targets", with_key(recipe, "train.adaptation", "lora"))
@@ -153,6 +179,8 @@ FIELDS: dict[str, Put] = {
     "data.template": _at("data.template", CHATS),
     **{f"alignment.reward[]{part}": _at("alignment.reward", _PROMPTS) for part in _JUDGES},
     "alignment.reward[].function": lambda value: with_key(_PROMPTS, "alignment.reward", [{"function": value}]),
+    "alignment.environment": _at("alignment.environment", BASES["tools"]),
+    "alignment.tools[]": _in_list("alignment.tools", BASES["tools"]),
     "hardware.gpu": _at("hardware.gpu"),
     "hardware.measured": _at("hardware.measured"),
     "launch.env{key}": lambda value: with_key(LORA, "launch.env", {value: "x"}),
@@ -204,7 +232,7 @@ def test_hostile_values_stay_data(tmp_path: Path, field: str) -> None:
         found = _compiled(tmp_path, field, value)
         assert found.files or found.diagnostics, f"{value!r} is refused without a word"
         human(found.diagnostics).encode()
-        if found.files and harmless and field != "launch.setup[]":
+        if found.files and harmless and field not in ("launch.setup[]", "adapters[].name"):
             _assert_same_structure(harmless, texts(found), value)
 
 

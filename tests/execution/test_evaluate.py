@@ -60,8 +60,8 @@ class Judge:
     def __init__(self, by_length: bool) -> None:
         self.by_length = by_length
 
-    def __call__(self, input_ids: torch.Tensor, use_cache: bool) -> SimpleNamespace:
-        liked = (input_ids != self.config.pad_token_id if self.by_length else input_ids == 7).sum(1)
+    def __call__(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, use_cache: bool) -> SimpleNamespace:
+        liked = attention_mask.sum(1) if self.by_length else (input_ids == 7).sum(1)
         return SimpleNamespace(logits=liked[:, None].float())
 
 
@@ -352,16 +352,18 @@ class Words:
         self,
         text: str = "",
         input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
         logits_to_keep: list[int] | None = None,
         use_cache: bool = False,
     ) -> dict[str, list[int]] | SimpleNamespace:
         if input_ids is None:
             return {"input_ids": list(range(len(text)))}
-        self.widest = max(self.widest, input_ids.shape[1])
+        assert attention_mask is not None
+        self.seen += [row[: present.sum()].tolist() for row, present in zip(input_ids, attention_mask, strict=True)]
         return SimpleNamespace(logits=torch.zeros(len(input_ids), len(logits_to_keep or []), 5000))
 
     def __init__(self) -> None:
-        self.widest = 0
+        self.seen: list[list[int]] = []
 
 
 @pytest.fixture
@@ -371,14 +373,6 @@ def of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         (tmp_path / name).write_text(bundle[name])
     module = load(tmp_path / "evaluate.py", monkeypatch)
     monkeypatch.setattr(module, "MAX_LENGTH", 100)
-    scoring = module.learned_logits
-    module.scored = []  # the windows
-
-    def noted(model: Words, batch: list[tuple[list[int], list[int]]]) -> tuple:
-        module.scored += [tokens for tokens, _ in batch]
-        return scoring(model, batch)
-
-    monkeypatch.setattr(module, "learned_logits", noted)
     return module
 
 
@@ -386,8 +380,8 @@ def of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_every_token_of_a_long_text_is_scored_once(of_texts: ModuleType, characters: int, capsys) -> None:
     words = Words()
     metrics = of_texts.measure(words, words, [{"text": "a" * characters}])
-    assert sorted(token for part in of_texts.scored for token in part[1:]) == list(range(1, characters + 1))
-    assert words.widest < max(map(len, of_texts.scored)) <= 100
+    assert sorted(token for part in words.seen for token in part[1:]) == list(range(1, characters + 1))
+    assert max(map(len, words.seen)) <= 100
     assert metrics["eval_loss"] == pytest.approx(8.517, abs=1e-3)  # ln 5000
     assert capsys.readouterr().out == f"scored {characters:,} of {characters:,} tokens of the texts\n"
 
@@ -395,7 +389,7 @@ def test_every_token_of_a_long_text_is_scored_once(of_texts: ModuleType, charact
 def test_of_many_long_texts_windows_spread_over_each_are_scored(of_texts: ModuleType, capsys) -> None:
     words = Words()
     of_texts.measure(words, words, [{"text": "a" * 990}, {"text": "a" * 990}], most=4)
-    assert [part[0] for part in of_texts.scored] == [0, 495, 0, 495]
+    assert [part[0] for part in words.seen] == [0, 495, 0, 495]
     assert "scored 396 of 1,980 tokens of the texts" in capsys.readouterr().out
 
 

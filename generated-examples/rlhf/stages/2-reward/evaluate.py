@@ -186,7 +186,8 @@ def scores(
     for places in batches([tokens for tokens, _ in encoded]):
         batch = [encoded[place][0] for place in places]
         ids = padded(batch, model.config.pad_token_id).to(model.device)
-        rewards = model(input_ids=ids, use_cache=False).logits[:, 0].tolist()  # nothing attends to padding behind it
+        present = padded([[1] * len(tokens) for tokens in batch]).to(model.device)
+        rewards = model(input_ids=ids, attention_mask=present, use_cache=False).logits[:, 0].tolist()
         found += zip(places, rewards, strict=True)
     rewards = [reward for _, reward in sorted(found)]
     lengths = [sum(answered) for _, answered in encoded]
