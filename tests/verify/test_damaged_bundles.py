@@ -135,7 +135,7 @@ BROKEN_PLANS: list[tuple[str, Callable[[Any], object]]] = [
     ("choice.strategy", lambda plan: plan["stages"][0]["choice"].update(strategy="magic")),
     ("quantization", lambda plan: plan["stages"][0]["choice"].update(quantization="magic")),
     ("loop", lambda plan: plan["stages"][0]["decisions"].append(decision(plan, "seed") | {"id": "loop", "value": []})),
-    ("name", lambda plan: plan["stages"][0].update(name="magic")),
+    ("objective", lambda plan: plan["stages"][0].update(objective="magic")),
     ("stages", lambda plan: plan.update(stages=5)),
 ]
 
