@@ -277,7 +277,7 @@ def _loaded(stage: StageJob) -> Call:
 def _tokenizer(stage: StageJob) -> Call:
     call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
     call = ending(call, stage) if stage.eos_token else call
-    if not has_template_file(stage) or stage.plan.stage.starts_from is not None:
+    if not has_template_file(stage) or stage.inherits_template:
         return call
     template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
     return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])

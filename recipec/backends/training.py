@@ -236,8 +236,8 @@ def _tokenizer_part(stage: StageJob) -> Part:
 def _loads_tokenizer(stage: StageJob) -> bool:
     if stage.marks_turns or _ends_itself(stage):
         return True
-    if stage.plan.stage.starts_from is not None:
-        return False
+    if stage.start is not None:
+        return _carries_template(stage) and not stage.inherits_template
     model = stage.job.loaded.recipe.model
     pinned = bool(model.revision) or bool(model.trust_remote_code)
     return stage.method.random_weights or _carries_template(stage) or pinned

@@ -21,7 +21,7 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("packing_strategy", "packing_strategy")
     if stage.value("loss_on") in _LEARNED:
         yield stage.arg(_LEARNED[stage.value("loss_on")], "loss_on", True)
-    if has_template_file(stage) and stage.plan.stage.starts_from is None:
+    if has_template_file(stage) and not stage.inherits_template:
         yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
 
 

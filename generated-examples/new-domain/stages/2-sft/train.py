@@ -76,6 +76,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=512,  # three times the mean length of 150 tokens, rounded up
         packing=False,
         assistant_only_loss=True,
+        chat_template_path=str(BUNDLE / "chat_template.jinja"),
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
