@@ -78,7 +78,7 @@ STAGES = [
         format="text",  # 3 of 3 sampled rows have `text`
         train=[
             {"path": "data/manual_*.txt"},
-            {"path": "data/parts.txt"},
+            {"path": "data/parts_*.txt"},
             {"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train", "take": 6500},
         ],
         max_length=2048,  # documents are packed into full blocks of this length
