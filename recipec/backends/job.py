@@ -142,11 +142,6 @@ class StageJob(Struct, frozen=True):
         return self._stage(self.plan.stage.starts_from)
 
     @property
-    def inherits_template(self) -> bool:
-        """Whether it begins with a tokenizer that has its chat template: a stage on plain text leaves it without."""
-        return self.start is not None and not self.start.method.of_text
-
-    @property
     def judge(self) -> StageJob | None:
         """The stage whose result judges its answers; None where no stage does."""
         return self._stage(self.plan.stage.judge)

@@ -207,6 +207,11 @@ def has_template_file(stage: StageJob) -> bool:
     return stage.value("template") not in ("model", "none")
 
 
+def sets_template(stage: StageJob) -> bool:
+    """Whether it gives its tokenizer the bundle's chat template, which the stage that it starts from has not."""
+    return has_template_file(stage) and not (stage.start and has_template_file(stage.start))
+
+
 def source_part(stage: StageJob) -> Part:
     """The constants that say where the model, and those that run beside it, come from; and where its decoder is."""
     root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')

@@ -17,24 +17,18 @@ from recipec.backends.models import (
     bundle_root,
     ending,
     from_hub,
-    has_template_file,
     pinned_revision,
     random_model,
     saved_in_bf16,
+    sets_template,
     source_part,
     weights_dtype,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
+from recipec.backends.preflight import preflight_names, step_seconds
 from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
-from recipec.backends.training import (
-    check_rows_of,
-    devices_import,
-    plan_names,
-    preflight_names,
-    step_seconds,
-    summary,
-)
+from recipec.backends.training import check_rows_of, devices_import, plan_names, summary
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
@@ -277,7 +271,7 @@ def _loaded(stage: StageJob) -> Call:
 def _tokenizer(stage: StageJob) -> Call:
     call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
     call = ending(call, stage) if stage.eos_token else call
-    if not has_template_file(stage) or stage.inherits_template:
+    if not sets_template(stage):
         return call
     template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
     return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])

@@ -135,9 +135,13 @@ def reference(seconds: float) -> RunPart:
     return RunPart("reference", seconds, "it scores all rows once, before the first step")
 
 
-def generation(seconds: float, answers: int, tokens: int, unknown: Sequence[str]) -> RunPart:
-    """Answers that the model writes itself, for all steps; how long they get and what is `unknown` takes, is open."""
+def generation(seconds: float, answers: int, tokens: int, unknown: Sequence[str], writer: str) -> RunPart:
+    """Answers that the model writes itself, for all steps; how long they get and what is `unknown` takes, is open.
+
+    `writer` says what writes them in place of the model that learns; "" where nothing does.
+    """
     because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens"
+    because += f"; {writer}" * bool(writer)
     because += f"; the time of your {' and '.join(unknown)} is not known and not counted" * bool(unknown)
     return RunPart(GENERATION, seconds, because)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,13 @@ def _numbers(data: StageData, first: dict[str, int]) -> Iterator[range]:
     """
     for source in data.sources:
         start = ROWS * first.setdefault(json.dumps([source.given.get(name) for name in _FILE]), len(first))
-        yield range(start, start + min(ROWS, source.given.get("take", ROWS)))
+        yield range(start, start + min(held(source.given), source.given.get("take", ROWS)))
+
+
+def held(given: Mapping[str, Any]) -> int:
+    """The rows that a source can be given: a text file is one document, and a pattern matches many."""
+    path = str(given.get("path", ""))
+    return 1 if path.endswith(".txt") and not has_magic(path) else ROWS
 
 
 def _refuse(

@@ -78,3 +78,14 @@ def test_questions_are_not_looked_for_in_raw_text_and_the_readme_says_so(tmp_pat
     readme = texts(done)["README.md"]
     assert "Held-out questions of later stages are not looked for in the text" in readme
     assert "Nothing measures what the model forgets" in readme
+
+
+@pytest.mark.parametrize(("template", "loop"), [("plain", "trainer"), ("chatml", "trainer"), ("chatml", "accelerate")])
+def test_the_first_stage_with_the_bundles_chat_template_sets_it(tmp_path: Path, template: str, loop: str) -> None:
+    """Its result has it, and so has a stage that starts from there; plain text has none where a base model has none."""
+    bare = with_key(TEXT, "model.name", "meta-llama/Llama-3.2-3B")
+    recipe = bare if template == "plain" else with_key(TEXT, "data.template", template)
+    recipe = with_key(recipe, "train.loop", loop) if loop != "trainer" else recipe
+    files = texts(good(tmp_path, recipe))
+    setting = ["chat_template.jinja" in files[f"stages/{name}/train.py"] for name in ("1-continue-pretrain", "2-sft")]
+    assert setting == [template == "chatml", template == "plain"]

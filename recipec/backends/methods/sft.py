@@ -7,7 +7,7 @@ from typing import Any
 
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure, MethodBackend, no_files, nothing
-from recipec.backends.models import has_template_file
+from recipec.backends.models import sets_template
 from recipec.backends.parts import Import
 from recipec.render.call import Arg
 from recipec.render.traced import Raw
@@ -21,7 +21,7 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("packing_strategy", "packing_strategy")
     if stage.value("loss_on") in _LEARNED:
         yield stage.arg(_LEARNED[stage.value("loss_on")], "loss_on", True)
-    if has_template_file(stage) and not stage.inherits_template:
+    if sets_template(stage):
         yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.axes import METHODS
+from recipec.axes.generators import GENERATORS
 from recipec.estimate import whole_run
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
@@ -45,7 +46,7 @@ def bill(
         answers = value["global_batch_size"] // value.get("answer_passes", 1)
         unknown = ["reward functions"] * bool(facts.rewards.functions or facts.acting.judges)
         unknown += ["tools"] * ("tools" in value)
-        yield whole_run.generation(steps * written, answers, value["max_new_tokens"], unknown)
+        yield whole_run.generation(steps * written, answers, value["max_new_tokens"], unknown, _writer(chosen, value))
     yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, look.in_training.seconds)
     saves = saves_in(value["eval_every"], value["save_every"], steps)
@@ -58,6 +59,13 @@ def bill(
     yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
     waiting = _copied_seconds(needs, bounds) * look.by_script.passes
     yield whole_run.scoring(3 if merged else 2, rows, look.by_script.seconds + waiting, weights, rates)
+
+
+def _writer(chosen: Candidate, value: Mapping[str, Any]) -> str:
+    """What writes answers with a copy of the weights, and where; "" where the very weights do."""
+    share = value.get("generator_share")
+    title = GENERATORS[value["generator"]].title if share else ""
+    return f"{title} writes them on {share:.0%} of each GPU, as estimated and never measured" if share else ""
 
 
 def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> Iterator[RunPart]:

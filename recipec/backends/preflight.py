@@ -1,0 +1,137 @@
+"""What preflight.py of a stage reads: what is planned, what stops a run, and what tells it from another one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from recipec.axes.models import POLICY
+from recipec.backends.intervals import saves_apart
+from recipec.backends.job import StageJob
+from recipec.backends.launchers import launcher_of, start_of
+from recipec.backends.machine import gpu_names, output_gib
+from recipec.backends.methods import BACKENDS
+from recipec.backends.routing import compares_losses
+from recipec.render.traced import Raw, Traced, mark
+
+
+def drops(stage: StageJob) -> Traced:
+    """Whether rows over max_length are lost; otherwise they are cut."""
+    return stage.because(stage.value("overflow") == "drop", "overflow")
+
+
+def cuts(stage: StageJob) -> Traced:
+    """Whether the trainer cuts rows, and leaves out those that have no trained token in front of the cut."""
+    answers = not stage.method.of_text and not stage.value("packing")
+    return stage.because(stage.value("overflow") == "truncate" and answers, "overflow", "packing", "stage")
+
+
+def _lost_rows(stage: StageJob) -> Raw:
+    """What is the matter with rows that are lost."""
+    cut, whole = "answer only after max_length", "are longer than max_length"
+    return mark(",".join(stage.ids("overflow")), cut if cuts(stage).value else whole)
+
+
+def starts_from(stage: StageJob) -> Traced:
+    """Whether the stage begins with the result of another."""
+    return stage.because(stage.plan.stage.starts_from is not None, "stage")
+
+
+def _scripts_before(stage: StageJob) -> Raw:
+    """What makes the results that the stage needs; empty for a stage that needs none."""
+    needed = [before for before in (stage.start, stage.judge) if before]
+    ids = [id for before in needed for id in before.ids("stage", "adaptation")]
+    if len(needed) > 1:
+        return mark(",".join(ids), f"the scripts of stages {' and '.join(before.name for before in needed)}")
+    texts = ("train.py" + " and merge_adapter.py" * before.merges + f" of stage {before.name}" for before in needed)
+    return mark(",".join(ids), "".join(texts)) if needed else Raw("")
+
+
+def preflight_names(stage: StageJob) -> dict[str, Any]:
+    """What preflight.py of a stage reads."""
+    tries_longest = not (stage.groups_by_length or stage.value("packing") or stage.method.generates)
+    planned = {
+        "distributed": stage.traced("strategy", stage.strategy.engine),
+        "world_size": stage.traced("world_size"),
+        "global_batch_size": stage.because(
+            stage.plan.layout.global_batch, "global_batch_size", "gradient_accumulation"
+        ),
+        "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
+    }
+    if stage.packs_examples:
+        planned["attention"] = stage.because(stage.value("attention"), "attention", "packing")
+    if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
+        planned["trainable_parameters"] = stage.traced("trainable_params")
+    return {
+        "planned": [SimpleNamespace(name=name, value=value) for name, value in planned.items()],
+        "starts_from": starts_from(stage),
+        "judged": stage.because(stage.judge is not None, "stage"),
+        "continues": stage.because(bool(stage.init_from), "model"),
+        "scripts_before": _scripts_before(stage),
+        "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
+        "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),
+        "drops": drops(stage),
+        "cuts": cuts(stage),
+        "lost_rows": _lost_rows(stage),
+        "template_sha256": _planned_template(stage),
+        "ends_turns": stage.because(_ends_turns(stage), "data_format", "stage"),
+        "unended": stage.because(_unended(stage), "template_end", "template"),
+        "max_dropped": stage.traced("dropped_rows_limit"),
+        "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
+        "step_seconds": step_seconds(stage),
+        **_device_names(stage),
+        "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
+        "tries_longest": stage.because(tries_longest, "sampling"),
+        "trained_rows": stage.traced("trained_rows") if "trained_rows" in stage.plan.decisions else 0,
+        "mismatches": stage.because(
+            _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"
+        ),
+        "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
+        "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
+        "generates": stage.because(stage.method.generates, "stage"),
+        "earns": stage.because(stage.method.earns, "stage"),
+        "routes": stage.because(compares_losses(stage), "model", "stage"),
+        "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.method.name].library_order, "stage"),
+        "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
+    }
+
+
+def _device_names(stage: StageJob) -> dict[str, Any]:
+    """What preflight.py says where the GPUs are not those of the plan."""
+    start = start_of(stage.job)
+    own = launcher_of(stage.job) is None
+    command = f"accelerate launch {stage.folder}train.py" if own else f"{start.command} {start.script}"
+    decided = [name for name in ("stage", "loop") if name in stage.plan.decisions]
+    return {
+        **gpu_names(stage.job),
+        "wraps": stage.because(not stage.loop.own, *decided),
+        "alone": stage.because(not stage.strategy.distributed, "strategy"),
+        "start_command": Raw(str(stage.because(command, "stage", "nodes", "gpus_per_node"))),
+    }
+
+
+def step_seconds(stage: StageJob) -> Traced:
+    """The predicted time of a step, in two digits."""
+    return stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu")
+
+
+def _planned_template(stage: StageJob) -> Traced:
+    """The digest of the chat template that the model's folder had; "" for others, and where another one is used."""
+    own = stage.value("template") == "model" and stage.plan.stage.starts_from is None
+    return stage.because(stage.value("template_sha256") if own else "", "template", "model")
+
+
+def _ends_turns(stage: StageJob) -> bool:
+    """Whether rows hold answers that must end with the end of a turn."""
+    return stage.format.turns and stage.method.writes and not stage.method.generates
+
+
+def _unended(stage: StageJob) -> str:
+    """What is said where no answer ends as the chat template ends turns."""
+    end = stage.turn_end or "an end-of-turn token"
+    return f"No trained answer ends with {end}, so the model would never learn to stop."
+
+
+def _mismatches(stage: StageJob) -> bool:
+    """Whether the policy also scores prompts with the answers of other rows."""
+    return any(part.model == POLICY and not part.gradient for part in stage.method.passes)
