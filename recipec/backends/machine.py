@@ -17,8 +17,7 @@ peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(f"The peak memory of the process is {peak_gib:.2f} GiB; predicted are {PREDICTED_PEAK_GIB} GiB.")"""
 _PEAK_OF_DEVICE = """\
 peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-rank = trainer.args.process_index
-print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")"""
+print(f"Peak of rank {trainer.args.process_index}: {peak_gib:.2f} GiB allocated, {PREDICTED_PEAK_GIB} predicted.")"""
 
 
 def peak_part(stage: StageJob) -> Part:

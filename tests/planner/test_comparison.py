@@ -89,7 +89,7 @@ def test_the_time_on_idle_gpus_is_shown_and_what_they_would_save(tmp_path: Path)
     assert plan
     (row,) = [row for row in plan.stages[0].rejected if row.family == "LoRA, ddp on 4 GPUs"]
     assert row.seconds and not row.is_open, "no key asks for it, so that no help may name it"
-    assert row.reason.endswith("; GPUs are used where they save 5%, and 2 GPUs do")
+    assert row.reason.endswith("; GPUs are used where they save 5%, and 2 GPUs are enough")
     text = plan_text(plan_document(plan))
     (line,) = [line for line in text.splitlines() if "LoRA, ddp on 4 GPUs" in line]
     assert duration(row.seconds) in line and "allocated per GPU  training time" in text

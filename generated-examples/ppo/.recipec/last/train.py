@@ -144,8 +144,7 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    rank = trainer.args.process_index
-    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
+    print(f"Peak of rank {trainer.args.process_index}: {peak_gib:.2f} GiB allocated, {PREDICTED_PEAK_GIB} predicted.")
 
 
 if __name__ == "__main__":

@@ -137,8 +137,7 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    rank = trainer.args.process_index
-    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
+    print(f"Peak of rank {trainer.args.process_index}: {peak_gib:.2f} GiB allocated, {PREDICTED_PEAK_GIB} predicted.")
     trainer.accelerator.wait_for_everyone()  # one that leaves early can break the connections of the others
     trainer.end()  # leave the process group; last, because saving needs it
 

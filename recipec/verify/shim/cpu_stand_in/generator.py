@@ -13,7 +13,7 @@ NOTHING = float("nan")
 ALLOCATORS = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
 
-class Engine:
+class StandInEngine:
     """What TRL calls of vllm.LLM."""
 
     def __init__(self, model, max_model_len, gpu_memory_utilization, **others):
@@ -90,7 +90,7 @@ def _output(prompt, written, likely, end):
 def vllm(module, value):
     """What TRL imports from the package is here."""
     module.is_vllm_available = lambda: True
-    module.LLM, module.SamplingParams, module.StructuredOutputsParams = Engine, SimpleNamespace, SimpleNamespace
+    module.LLM, module.SamplingParams, module.StructuredOutputsParams = StandInEngine, SimpleNamespace, SimpleNamespace
 
 
 PATCHES = {"vllm": ("trl.generation.vllm_generation", vllm)}
