@@ -21,11 +21,12 @@ from recipec.rules.core import Decision
 _CODE = "E0313"
 RESET, GET_REWARD = "reset", "get_reward"  # of an environment: no tools (TRL 1.16 trainer/grpo_trainer.py)
 _GIVEN = ("prompt",)  # of a row, beside its columns
-_TAKEN = {  # names of the bundle's tools.py, which imports the modules by theirs
-    *("json", "math", "signal", "contextmanager", "wraps", "bounded", "text_of", "within", "check_tools", "number"),
-    *("Callable", "Dataset", "GRPOTrainer", "Iterator", "Path", "cut", "description", "get_json_schema", "made_up"),
-    *("play", "state", "tools_of", "tried", "check_shown"),
-    *("CHARACTERS", "CLAMP", "CUT", "MADE_UP", "SECONDS", "SHOWN", "TOOLS", "TRIED"),
+# Names of the bundle's tools.py, which imports the modules by theirs.
+_TAKEN = {
+    *("CHARACTERS", "CLAMP", "CUT", "Callable", "Dataset", "GRPOTrainer", "Iterator", "MADE_UP", "Path"),
+    *("SECONDS", "SHOWN", "TOOLS", "TRIED", "bounded", "check_shown", "check_tools", "contextmanager", "cut"),
+    *("description", "get_json_schema", "json", "made_up", "math", "number", "of_episode", "play", "signal"),
+    *("state", "suppress", "text_of", "tools_of", "tried", "within", "wraps"),
 }
 _WAYS = {
     ENVIRONMENT: f'write FILE:CLASS, as in {ENVIRONMENT} = "shop.py:Shop"',
@@ -214,6 +215,11 @@ def _class_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str, .
         label = f"it inherits from {' and '.join(bases)}"
         help = f"write `class {name}:` with all its methods: recipec reads the text of this class alone"
         return f"recipec cannot see all tools of `{name}`", label, help
+    named = [(name, node) for node in found.body if not isinstance(node, Arguments) for name in bound(node)]
+    if other := next(((name, node) for name, node in named if _may_be_called(node) and name[0] != "_"), None):
+        label = f"line {other[1].lineno} makes `{other[0]}` a name for what recipec cannot see"
+        help = f"write `def {other[0]}(self, ...)`, or begin the name with `_`: TRL offers every function of a class"
+        return f"recipec cannot see all tools of `{name}`", label, help
     methods = {node.name: node for node in found.body if isinstance(node, Arguments)}
     if RESET not in methods:
         help = f"define `def {RESET}(self, ...)`: it clears the state and may return what the model is told first"
@@ -222,6 +228,13 @@ def _class_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str, .
 
 
 _CALLED = ("__init__", RESET, GET_REWARD)
+_DATA = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp)
+
+
+def _may_be_called(node: ast.stmt) -> bool:
+    """Whether what a class binds otherwise than with `def` may be a function: what is written as data is none."""
+    value = getattr(node, "value", None)
+    return not (isinstance(node, ast.ClassDef | ast.AnnAssign) and value is None) and not isinstance(value, _DATA)
 
 
 def _method_problem(method: Arguments | None, name: str) -> tuple[str, ...]:

@@ -116,9 +116,11 @@ UNFIT_ARGUMENTS = {
         "the plan is for answers that transformers' `generate` or vLLM writes: see `alignment.generation.engine`",
     ),
     **dict.fromkeys(
-        ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"),
-        'set `alignment.generation.engine = "vllm"`, for which the plan counts memory and time',
+        ("use_vllm", "vllm_gpu_memory_utilization"),
+        '`alignment.generation.engine = "vllm"` sets it, and the plan counts the memory and time of that',
     ),
+    "vllm_mode": 'with `alignment.generation.engine = "vllm"` it writes on the GPUs that train; a server is not built',
+    "vllm_tensor_parallel_size": 'with `alignment.generation.engine = "vllm"` each GPU has a whole copy of them',
     **dict.fromkeys(
         ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"),
         "answers would be drawn from other probabilities than are learned",

@@ -104,7 +104,7 @@ ONLINE = (
     BadCombination(
         "BAD-164",
         "vLLM beside tools",
-        "results of tools make answers longer than what train.py reserves, and the two were not run together",
+        "an answer with tools is written in rounds, each of which asks vLLM again; the two were not run together",
         "TRL 1.16 trainer/grpo_trainer.py (_tool_call_loop: max_model_len)",
         'set `alignment.generation.engine = "transformers"`',
         lambda f: f.copied and f.acts,

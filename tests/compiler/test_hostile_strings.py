@@ -58,7 +58,7 @@ def _in_list(key: str, recipe: Tables = LORA) -> Put:
 
 
 def _hub(part: str, key: str, recipe: Tables = PAIRS) -> Put:
-    """A data set of the hub; its other keys are harmless."""
+    """A data set of the Hub; its other keys are harmless."""
     base = with_key(
         with_key(without(recipe, "data.train"), "data.train", [{"path": "chat.jsonl"}]), "data.format", "chat"
     )

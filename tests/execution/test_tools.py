@@ -95,6 +95,17 @@ def test_tools_that_can_be_played_are_described(
         module.check_tools(Dataset.from_list(ROWS), 5, Path("train.jsonl"))
 
 
+def test_methods_of_an_environment_call_each_other_as_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
+) -> None:
+    """Not by way of what the model calls, whose results are texts."""
+    whole = SHOP.replace('f"{self.sold} sold."', "self.sold").replace("float(self.sold ==", "float(self.buy(0) ==")
+    shop = emitted(tmp_path, monkeypatch, files, whole, "tools").Shop()
+    shop.reset(**ROWS[0])
+    assert shop.get_reward() == 0.0
+    assert shop.buy(1) == "1" and shop.get_reward() == 1.0
+
+
 @pytest.fixture
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> Any:
     """GRPO of a random model in the bundle's environment, whose first token says how much it buys."""
@@ -137,7 +148,7 @@ def acted(trainer: Any) -> None:
         if not first:
             return [[*ids[:1], *encode("<|im_end|>", add_special_tokens=False)] for ids in found], logprobs
         amounts = [
-            0 if ids[0] % 2 else episode.wanted for ids, episode in zip(found, trainer.environments, strict=True)
+            0 if ids[0] % 2 else episode.played.wanted for ids, episode in zip(found, trainer.environments, strict=True)
         ]
         calls = [encode(CALL % amount, add_special_tokens=False) for amount in amounts]
         return [[ids[0], *call] for ids, call in zip(found, calls, strict=True)], logprobs

@@ -61,6 +61,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "model.init_from": ("continues",),
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
+    "alignment.generation.engine": ("generator",),
     **dict.fromkeys(("alignment.environment", "alignment.tools"), ("acts",)),
 }
 _WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
