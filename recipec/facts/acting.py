@@ -109,7 +109,8 @@ def look_up_acting(loaded: LoadedRecipe, rewards: Rewards, report: Report) -> Ac
     found = [*_environment(loaded, texts, report), *_functions(loaded, texts, report)]
     held = {reward.file: reward.module for reward in rewards.functions}
     files = [file for file in dict.fromkeys(entry.file for entry, _ in found) if file not in held]
-    modules = held | modules_of(files, _TAKEN | {*held.values()}, "tools")
+    tools = {node.name for _, nodes in found for node in nodes}
+    modules = held | modules_of(files, _TAKEN | tools | {*held.values()}, "tools")
     placed = [_placed(entry, modules[entry.file]) for entry, _ in found]
     acting = Acting(
         next((entry for entry in placed if isinstance(entry, Environment)), None),
@@ -174,6 +175,10 @@ def _environment(
         return
     methods = {node.name: node for node in found.body if isinstance(node, Arguments)}
     tools = [method for method in methods.values() if _is_tool(method)]
+    if not tools:
+        help = "write the methods that the model may call; functions that only judge answers are `alignment.reward`"
+        report.add(unusable(_CODE, f"`{name}` has no tools", place, f"no public method beside {RESET}", help))
+        return
     problem = next(filter(None, (tool_problem(tool, file, of=name) for tool in tools)), ())
     if problem:
         report.add(unusable(_CODE, problem[0], place, *problem[1:]))
@@ -215,8 +220,8 @@ def _class_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str, .
         label = f"it inherits from {' and '.join(bases)}"
         help = f"write `class {name}:` with all its methods: recipec reads the text of this class alone"
         return f"recipec cannot see all tools of `{name}`", label, help
-    named = [(name, node) for node in found.body if not isinstance(node, Arguments) for name in bound(node)]
-    if other := next(((name, node) for name, node in named if _may_be_called(node) and name[0] != "_"), None):
+    named = [(name, node) for node in found.body if _may_be_called(node) for name in _bound_in(node)]
+    if other := next(((name, node) for name, node in named if name[0] != "_"), None):
         label = f"line {other[1].lineno} makes `{other[0]}` a name for what recipec cannot see"
         help = f"write `def {other[0]}(self, ...)`, or begin the name with `_`: TRL offers every function of a class"
         return f"recipec cannot see all tools of `{name}`", label, help
@@ -234,7 +239,13 @@ _DATA = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set, as
 def _may_be_called(node: ast.stmt) -> bool:
     """Whether what a class binds otherwise than with `def` may be a function: what is written as data is none."""
     value = getattr(node, "value", None)
-    return not (isinstance(node, ast.ClassDef | ast.AnnAssign) and value is None) and not isinstance(value, _DATA)
+    without = isinstance(node, ast.ClassDef | ast.AnnAssign) and value is None
+    return not without and not isinstance(node, Arguments) and not isinstance(value, _DATA)
+
+
+def _bound_in(node: ast.stmt) -> set[str]:
+    """The names that a statement of a class binds, also with a `def` inside it."""
+    return bound(node) | {part.name for part in ast.walk(node) if isinstance(part, Arguments)}
 
 
 def _method_problem(method: Arguments | None, name: str) -> tuple[str, ...]:

@@ -108,6 +108,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_int8", gpu.int8, f"{gpu.name} {_INT8[gpu.int8]}", "gpu", source=source),
         known("gpu_varlen", gpu.varlen, f"{gpu.name} {_VARLEN[gpu.varlen]}", "gpu", source=source),
+        known("gpu_cuda", gpu.vendor == "nvidia", f"{gpu.name} is a device of {gpu.vendor}", "gpu"),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
         *_measured(loaded, gpu),

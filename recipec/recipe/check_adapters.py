@@ -40,12 +40,11 @@ def data_beside_adapters(written: Written) -> Iterator[Diagnostic]:
                 written.label(("data", section), "rows of one task"),
                 written.label(_LIST, "each adapter names its own rows"),
             )
-            help = f"move it into one of the `[[adapters]]`, as `{_key_for(section)}`, or remove it"
+            help = f"move it into one of the `[[adapters]]`, as `{section}`" if section in _OF_ADAPTERS else "remove it"
             yield Diagnostic("E0414", title, labels, (help,))
 
 
-def _key_for(section: str) -> str:
-    return section if section in ("eval", "test") else COMMON_SECTION
+_OF_ADAPTERS = (COMMON_SECTION, "eval", "test")  # other rows are of other methods than an adapter's
 
 
 def same_names(written: Written) -> Iterator[Diagnostic]:

@@ -36,6 +36,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     compile: bool
     gpu_bf16: bool
     gpu_is_cpu: bool
+    gpu_cuda: bool
     gpu_int8: bool  # multiplies 8-bit integers
     gpu_varlen: bool  # has the variable-length kernel of PyTorch
     leaks: bool  # the model builds its mask without the positions of packed examples
@@ -138,6 +139,7 @@ PLAIN: Mapping[str, Any] = {
     "compile": False,
     "gpu_bf16": True,
     "gpu_is_cpu": False,
+    "gpu_cuda": True,
     "gpu_int8": True,
     "gpu_varlen": True,
     "leaks": False,

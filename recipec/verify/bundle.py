@@ -192,7 +192,7 @@ def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Bundl
 
 
 def _cached(path: Path) -> bool:
-    """Whether Python or ruff wrote it: ruff also looks at the texts of the last build, and keeps what it found there."""
+    """Whether Python or ruff wrote it: ruff may look at the texts of the last build, too, and keep what it found."""
     return "__pycache__" in path.parts or ".ruff_cache" in path.parts
 
 

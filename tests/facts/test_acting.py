@@ -44,6 +44,12 @@ def test_the_tools_of_a_class_are_its_public_methods(tmp_path: Path) -> None:
         ("class Shop:", "class Shop(list):", "recipec cannot see all tools of `Shop`"),
         ("    def get_reward", "    order = buy\n\n    def get_reward", "recipec cannot see all tools of `Shop`"),
         ("    def reset", "    from math import sqrt\n\n    def reset", "recipec cannot see all tools of `Shop`"),
+        (
+            "    def get_reward",
+            "    if True:\n        def order(self):\n            pass\n\n    def get_reward",
+            "recipec cannot see all tools of `Shop`",
+        ),
+        ("def buy", "def _buy", "`Shop` has no tools"),
         ("def reset", "def start", "`Shop` has no method `reset`"),
         ("def reset", "async def reset", "`Shop.reset` is async"),
         ("def reset(self, sum: int)", "def reset(self, *rows)", "`Shop.reset` takes arguments by position"),
@@ -56,7 +62,7 @@ def test_the_tools_of_a_class_are_its_public_methods(tmp_path: Path) -> None:
         ("amount: int)", "amount)", "the tool `Shop.buy` has no type hint for `amount`"),
         ("amount: int)", "*amounts: int)", "the tool `Shop.buy` has parameters without a name"),
         ("            amount: How many.\n", "", "the docstring of the tool `Shop.buy` does not describe `amount`"),
-        ("        Buys pieces.\n", "", "the docstring of the tool `Shop.buy` does not describe `amount`"),
+        ("        Buys pieces.\n", "", "the docstring of the tool `Shop.buy` does not say what it does"),
         ("class Shop", "import compiling_next_door\n\nclass Shop", ""),
         ("class Shop:", "class Shop", "`shop.py` is no Python of this version"),
     ],
@@ -167,3 +173,9 @@ def test_all_names_of_the_emitted_file_are_taken(tmp_path: Path) -> None:
     tree = ast.parse(texts(good(tmp_path, BASES["tools"]))["tools.py"])
     names = {name for node in tree.body for name in bound(node)} - {"Shop", "shop", "add"}
     assert {name for name in names if not name.startswith("rewards")} <= _TAKEN
+
+
+def test_columns_of_an_environment_that_cannot_be_used_are_not_called_unread(tmp_path: Path) -> None:
+    done = found(tmp_path, SHOP.replace("def buy", "def _buy"))
+    assert titles(done) == ["`Shop` has no tools"]
+    assert not titles(done, "W0516")

@@ -347,7 +347,7 @@ def test_weights_in_host_memory_do_not_keep_a_stage_from_writing(tmp_path: Path,
 def test_evaluate_py_writes_as_fast_as_transformers_whatever_writes_in_training(tmp_path: Path) -> None:
     of_script, of_training = [], []
     for engine in ("transformers", "vllm"):
-        plan = stage(tmp_path, "grpo", **{"alignment__generation__engine": engine, "train__adaptation": "lora"})
+        plan = stage(tmp_path, "grpo", alignment__generation__engine=engine, train__adaptation="lora")
         looks = {part.name: part.seconds for part in plan.parts}
         of_script.append(looks["scoring"])
         of_training.append(looks["evaluations"])

@@ -186,3 +186,9 @@ def test_an_engine_whose_copy_of_the_weights_finds_no_room_is_a_way_out(tmp_path
     assert problem.code == "E0402"
     assert problem.help[0].startswith("remove `alignment.generation.engine`")
     assert compiled(tmp_path, applied(recipe, problem.help[0])).plan
+
+
+def test_a_stage_that_does_not_have_the_adaptation_of_all_is_named(tmp_path: Path) -> None:
+    (problem,) = compiled(tmp_path, with_key(BASES["text-sft"], "train.adaptation", "prompt-tuning")).diagnostics
+    assert problem.title == "stage continue-pretrain does not have the adaptation prompt-tuning"
+    assert "`train.continue-pretrain.adaptation" in problem.help[0]

@@ -85,6 +85,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         compile=value["compile"],
         gpu_bf16=value["gpu_bf16"],
         gpu_is_cpu=value["gpu_is_cpu"],
+        gpu_cuda=value["gpu_cuda"],
         gpu_int8=value["gpu_int8"],
         gpu_varlen=value["gpu_varlen"],
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them

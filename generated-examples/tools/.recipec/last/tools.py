@@ -34,7 +34,7 @@ def bounded(tool: Callable, name: str) -> Callable:
                 result = tool(*given, **arguments)
         except TimeoutError:
             raise
-        except Exception as error:  # the model reads why, and the trainer counts a failed call
+        except (Exception, SystemExit) as error:  # the model reads why, and the trainer counts a failed call
             raise RuntimeError(cut(f"{type(error).__name__}: {error}")) from error
         return text_of(result, name)
 
@@ -62,19 +62,25 @@ def number(value: object, where: str) -> float | None:
     return max(-CLAMP, min(CLAMP, float(value)))
 
 
+class Overdue(BaseException):
+    """Passes through the `except Exception` of a call that tries again and again."""
+
+
 @contextmanager
 def within(seconds: int, name: str) -> Iterator[None]:
     """Stop a call that hangs: every process would wait for it."""
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"{name} took longer than {seconds} s.")
+        raise Overdue
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # and every second after that
     try:
         yield
+    except Overdue:
+        raise TimeoutError(f"{name} took longer than {seconds} s.") from None
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
@@ -101,12 +107,12 @@ class Shop:
             said = self.played.reset(item=row["item"], amount=row["amount"], limit=row["limit"])
         return None if said is None else text_of(said, "Shop.reset")
 
-    price = of_episode(shop.Shop.price, "Shop.price")
-    buy = of_episode(shop.Shop.buy, "Shop.buy")
-
     def get_reward(self) -> float | None:
         with within(SECONDS, "Shop.get_reward"):
             return number(self.played.get_reward(), "Shop.get_reward")
+
+    price = of_episode(shop.Shop.price, "Shop.price")
+    buy = of_episode(shop.Shop.buy, "Shop.buy")
 
 
 def tools_of(episode: Shop) -> list[Callable]:
@@ -160,7 +166,7 @@ def play(row: dict, where: str) -> None:
         used.get_reward()
         used.reset(**row)
         fresh.reset(**row)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise SystemExit(f"An episode of Shop cannot be played with {where}: {what}") from error
     same = {name: value for name, value in state(fresh).items() if begun.get(name) == value}  # not drawn by chance
