@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipec.backends.elastic import trainer_of
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.parts import Import, Part, lines
@@ -18,7 +19,7 @@ LOOP_MODULES = ("batches", "checkpoints", "settings")  # of a train.py that has 
 
 def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     """Those of one stage."""
-    if own := BACKENDS[stage.method.name].trainer:
+    if own := trainer_of(stage):
         yield Artifact(f"{stage.folder}{own.module}.py", stage.ids("stage"), own.template, own.names(stage))
     yield from BACKENDS[stage.method.name].files(stage)
     if stage.groups_by_length:
@@ -31,7 +32,7 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
 
 def own_modules(job: Job) -> list[str]:
     """The bundle's own modules that others of its files import."""
-    trainers = (BACKENDS[stage.method.name].trainer for stage in job.stages)
+    trainers = map(trainer_of, job.stages)
     orders = {_LENGTHS for stage in job.stages if stage.groups_by_length and not stage.loop.own}
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.method.name].files(stage)}

@@ -65,6 +65,7 @@ SHOWN_LATER = (  # behind what only the stage's method has
     "packing",
     "sampling",
     *("curriculum_by", "curriculum_column", "curriculum_parts"),
+    *("ewc_strength", "ewc_rows"),
     "template",
     "eos_token",  # where it is not the model's
     "loss_on",

@@ -12,7 +12,7 @@ from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema_adapters import ADDED_UP
-from recipec.recipe.schema_data import DATA_SOURCES
+from recipec.recipe.schema_data import DATA_SOURCES, GENERAL
 
 _LIST: KeyPath = ("adapters",)
 _MODEL: KeyPath = ("model", "name")
@@ -41,6 +41,7 @@ def data_beside_adapters(written: Written) -> Iterator[Diagnostic]:
                 written.label(_LIST, "each adapter names its own rows"),
             )
             help = f"move it into one of the `[[adapters]]`, as `{_key_for(section)}`, or remove it"
+            help = "remove it: adapters leave all weights of the model as they are" if section == GENERAL else help
             yield Diagnostic("E0414", title, labels, (help,))
 
 

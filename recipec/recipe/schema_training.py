@@ -161,6 +161,24 @@ class Curriculum(Section):
     )
 
 
+class Elastic(Section):
+    """Elastic weight consolidation: how strongly weights are held, and how many rows tell which ones matter."""
+
+    strength: Annotated[float, Field(gt=0, le=1e12)] | None = key(
+        "Strength",
+        "Lambda of the penalty lambda / 2 * sum of F * (weight - start)^2, where F is the Fisher information per "
+        "general token. With 1, the general rows count as much as the training rows do.",
+        10.0,
+        absent="none; required in this table, because the right value depends on the data",
+    )
+    rows: Annotated[int, Field(ge=1, le=1_000_000)] | None = key(
+        "Fisher rows",
+        "Number of rows of `data.general`, drawn at random, from which the Fisher information is estimated before "
+        "step 1.",
+        1024,
+    )
+
+
 class Learning(Section):
     """Hyperparameters of one stage."""
 
@@ -229,6 +247,12 @@ class Learning(Section):
         "Train on easy rows first in every epoch, ordered by length or by a column. Without this table the order is "
         "random, of rows of similar length where batches are made of these (LOAD-005).",
         {"column": "difficulty"},
+    )
+    ewc: Elastic = table(
+        "Elastic weight consolidation",
+        "Hold the weights that matter for `data.general` near their start, against catastrophic forgetting. For full "
+        "fine-tuning on one device or with DDP; it needs 8 more bytes per parameter on every GPU.",
+        {"strength": 10.0},
     )
     arguments: dict[Line, Any] | None = key(
         "Arguments",

@@ -8,6 +8,7 @@ from recipec.axes.bases import BLOCK, ROW
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_chunks import CHUNKS
+from recipec.rules.combinations_elastic import ELASTIC
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
@@ -317,6 +318,7 @@ COMBINATIONS = (
     *VIRTUAL_TOKENS,
     *NEW_TOKENS,
     *ORDERS,
+    *ELASTIC,
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,

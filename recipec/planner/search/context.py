@@ -28,6 +28,7 @@ from recipec.rules import (
     checkpoints,
     data,
     evaluation,
+    forgetting,
     kernels,
     loader,
     lora,
@@ -218,6 +219,12 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers)
     _order(ledger)
+    if any(rule.key in ledger.wishes for rule in _ELASTIC):
+        for rule in _ELASTIC:
+            ledger.decide(rule)
+
+
+_ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
 
 
 def _order(ledger: Ledger) -> None:

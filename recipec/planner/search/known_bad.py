@@ -106,6 +106,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         eval_every=value.get("eval_every", PLAIN["eval_every"]),
         save_every=value.get("save_every", PLAIN["save_every"]),
         ordered="curriculum_parts" in value,
+        elastic="ewc_strength" in value,
+        has_general=bool(value.get("has_general_file", True)),
         asked_sampling=order.value if (order := decisions["sampling"]).origin == "recipe" else "",
         followed=value["stage"] != value["stages"][-1],
         beyond_positions=value["max_length"] + _before(value) > value["max_position"],
