@@ -13,6 +13,7 @@ from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import acts_with, before_next, judged_by
 from recipec.backends.completion import checked
+from recipec.backends.elastic import held_told
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.intervals import saves
 from recipec.backends.job import Job, StageJob
@@ -250,7 +251,7 @@ def _data(stage: StageJob) -> str:
     carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
     carried += _RESULTS * ("tools" in shape.carries)
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
-    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}"
+    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{held_told(stage)}"
 
 
 def _unseen(stage: StageJob) -> str:

@@ -15,6 +15,7 @@ from recipec.backends.parts import Part, lines
 from recipec.recipe.schema_data import GENERAL
 from recipec.render.call import Arg
 from recipec.render.traced import Raw, Traced
+from recipec.units import counted
 
 _ROWS = f'rows["{GENERAL}"]'
 
@@ -54,4 +55,16 @@ def elastic_part(stage: StageJob) -> Part:
     return Part(
         constants=lines(stage.ids("ewc_rows"), f"FISHER_ROWS = {stage.value('ewc_rows')}{told}"),
         arguments=(Arg("general_dataset", some, rows), stage.arg("ewc_strength", "ewc_strength")),
+    )
+
+
+def held_told(stage: StageJob) -> str:
+    """What README.md says of the general rows, behind what it says of the others; "" where there are none."""
+    if not stage.elastic:
+        return ""
+    names = ", ".join(source.path or source.hub for source, _ in stage.sources(GENERAL))
+    rows = counted(stage.value("ewc_rows"), "row")
+    return (
+        f"; {rows} of {names} tell, before step 1, which weights matter for general rows, and training holds these "
+        f"near their start (`outputs/{stage.name}/ewc/` has what a resumed run needs for that)"
     )

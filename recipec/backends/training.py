@@ -113,6 +113,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         # Where answers are written in training, the trainer is told of the mode, and rows hold what rewards are given.
         "thinks_not": stage.because(stage.thinks_not and not stage.method.generates, "reasoning"),
         "splits": splits(stage),
+        "elastic": stage.because(stage.elastic, *["ewc_strength"] * stage.elastic),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
         "training_config": training_config(stage),

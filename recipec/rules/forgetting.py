@@ -35,7 +35,7 @@ def ewc_strength() -> Choice:
     Replay is simpler and needs no memory: a general source in `data.train` with a `weight`. An adapter of low rank
     changes fewer weights from the start.
     """
-    return Choice(0.0, "only a recipe can say how much general rows count")
+    return Choice("", "only a recipe can say how much general rows count")
 
 
 @rule("FORG-002", decides="ewc_rows", key="train.ewc.rows", watch=_TOLD, source=_EWC)
