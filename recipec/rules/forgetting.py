@@ -20,7 +20,7 @@ FISHER_ROWS = 512  # our decision: with too few the rare tokens are missing, and
     source=f"{_EWC}; docs/rule-books/001.md, Anti-pattern 6",
 )
 def ewc_strength() -> Choice:
-    """How strongly weights that matter for general rows are held near their start.
+    """How strongly weights that matter for general rows are held near their start: only a recipe can say it.
 
     The loss gets a penalty, strength / 2 * sum of F * (weight - start)^2 over all weights. F is the diagonal of the
     Fisher information of `data.general`: the squared gradient of a row's log-likelihood, summed over the rows and

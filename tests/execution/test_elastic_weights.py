@@ -30,7 +30,7 @@ def rows(first: int, number: int):
 
 
 def elastic_recipe():
-    recipe = with_key(with_key(BASES["lora-single"], "train.adaptation", "full"), "data.general", "chat-more.jsonl")
+    recipe = with_key(with_key(BASES["lora-single"], "train.adaptation", "full"), "data.general", "general.jsonl")
     return with_key(with_key(recipe, "model.name", "Qwen/Qwen2.5-0.5B-Instruct"), "train.ewc", {"strength": STRENGTH})
 
 

@@ -10,6 +10,7 @@ from recipec.axes.loops import LOOPS
 from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
+HELD = {"elastic": True, "adaptation": "full"}
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
 VLLM = {"method": "grpo with vllm"}
 VARLEN = {"attention": "torch_varlen", "packing": True}
@@ -211,6 +212,16 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"method": "sft"}, {"asked_sampling": "random"}, {"asked_sampling": ""}],
     ),
     "BAD-125": ({"method": "kto", "asked_sampling": "random"}, [{"method": "dpo"}, {"asked_sampling": ""}]),
+    "BAD-180": ({"elastic": True}, [{"elastic": False}, {"adaptation": "full"}]),
+    "BAD-181": ({**HELD, "strategy": "zero2"}, [{"elastic": False}, {"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-182": (
+        {**HELD, "method": "dpo"},
+        [{"elastic": False}, {"method": "sft"}, {"method": "continue-pretrain"}],
+    ),
+    "BAD-183": ({**HELD, "loop": "torch"}, [{"elastic": False}, {"loop": "trainer"}]),
+    "BAD-184": ({**HELD, "precision": "fp16"}, [{"elastic": False}, {"precision": "bf16"}, {"precision": "fp32"}]),
+    "BAD-185": ({**HELD, "has_general": False}, [{"elastic": False}, {"has_general": True}]),
+    "BAD-186": ({**HELD, "new_tokens": True}, [{"elastic": False}, {"new_tokens": False}]),
     "BAD-070": (
         {"method": "ppo", "strategy": "zero2"},
         [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],
