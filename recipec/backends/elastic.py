@@ -1,7 +1,7 @@
 """Elastic weight consolidation: SFTTrainer with a penalty, in a file of the bundle.
 
-No pinned library has it. The penalty's gradient is added by hand behind the backward pass of a step: autograd would keep
-two more copies of all weights for it.
+No pinned library has it. The penalty's gradient is added by hand behind the backward pass of a step: autograd would
+keep two more copies of all weights for it.
 """
 
 from __future__ import annotations

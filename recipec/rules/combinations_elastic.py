@@ -11,8 +11,8 @@ ELASTIC = (
     BadCombination(
         "BAD-180",
         "elastic weight consolidation of an adapter",
-        "an adapter leaves the weights of the model as they are, so there is nothing to hold: a lower `train.lora.rank` "
-        "limits what it changes",
+        "an adapter leaves the weights of the model as they are, so there is nothing to hold: a lower "
+        "`train.lora.rank` limits what it changes",
         "arXiv 1612.00796, equation 3: the penalty is over the weights that learned the old task",
         f'set `train.adaptation = "full"`, {_LEAVE}',
         lambda f: f.elastic and not f.adaptation.trains_all,

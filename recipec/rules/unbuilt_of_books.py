@@ -48,7 +48,7 @@ OF_BOOKS = (
         "training rows",
         "add a general source to `data.train` or `data.domain_text` with a `weight`, for example `{ path = "
         '"general.jsonl", weight = 0.2 }`, which takes 20% of its rows; `train.ewc` holds the weights that '
-        "matter for `data.general` without training on these rows, and a lower `train.lora.rank` also limits forgetting",
+        "matter for `data.general` without training on these rows; a lower `train.lora.rank` also limits forgetting",
         words=("replay", "replay_fraction"),
     ),
     Unbuilt(

@@ -70,7 +70,9 @@ LEARNING: dict[str, Any] = {
     "lora.variant": "rslora",
     "arguments": {"neftune_noise_alpha": 5.0},
 }
-SOURCES = tuple(f"data.{part}" for part in ("train", "domain_text", "preferences", "prompts", "eval", "test", "general"))
+SOURCES = tuple(
+    f"data.{part}" for part in ("train", "domain_text", "preferences", "prompts", "eval", "test", "general")
+)
 SOURCE: dict[str, Any] = {
     "split": "validation",
     "subset": "en",

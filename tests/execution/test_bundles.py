@@ -30,13 +30,13 @@ CASES = dict.fromkeys(
 )
 # Further strategies, and stages on different numbers of nodes; two further architectures, heads of two sizes, layers
 # without attention, and shared experts with buffers that a checkpoint holds; variants of LoRA and prompts; rows in
-# order, a start from an adapter, rewards of a model, and steps of train.py's own.
+# order, weights that are held, a start from an adapter, rewards of a model, and steps of train.py's own.
 CASES |= dict.fromkeys(
     (
         *("zero2", "zero3", "hsdp", "mixed-nodes"),
         *("hybrid", "convolutions", "two-heads", "shared-experts"),
         *("pissa", "dora", "ia3", "p-tuning", "prefix-tuning"),
-        *("curriculum", "warm", "judged", "loop-torch", "new-tokens-full"),
+        *("curriculum", "elastic", "warm", "judged", "loop-torch", "new-tokens-full"),
     ),
     "run",
 )
