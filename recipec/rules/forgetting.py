@@ -13,7 +13,7 @@ FISHER_ROWS = 512  # our decision: with too few the rare tokens are missing, and
 
 
 @rule(
-    "FORG-001",
+    "EWC-001",
     decides="ewc_strength",
     key="train.ewc.strength",
     watch=_TOLD,
@@ -38,7 +38,13 @@ def ewc_strength() -> Choice:
     return Choice("", "only a recipe can say how much general rows count")
 
 
-@rule("FORG-002", decides="ewc_rows", key="train.ewc.rows", watch=_TOLD, source=_EWC)
+@rule(
+    "EWC-002",
+    decides="ewc_rows",
+    key="train.ewc.rows",
+    watch=_TOLD,
+    source=f"{_EWC}; docs/rule-books/001.md, Anti-pattern 6",
+)
 def ewc_rows() -> Choice:
     """How many general rows the Fisher information is estimated from.
 

@@ -219,7 +219,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"elastic": False}, {"method": "sft"}, {"method": "continue-pretrain"}],
     ),
     "BAD-183": ({**HELD, "loop": "torch"}, [{"elastic": False}, {"loop": "trainer"}]),
-    "BAD-184": ({**HELD, "precision": "fp16"}, [{"elastic": False}, {"precision": "bf16"}, {"precision": "fp32"}]),
+    "BAD-184": (
+        {**HELD, "precision": "fp16", "gpu_bf16": False},
+        [{"elastic": False}, {"precision": "bf16"}, {"precision": "fp32"}],
+    ),
     "BAD-185": ({**HELD, "has_general": False}, [{"elastic": False}, {"has_general": True}]),
     "BAD-186": ({**HELD, "new_tokens": True}, [{"elastic": False}, {"new_tokens": False}]),
     "BAD-070": (
