@@ -42,6 +42,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
     "strategy",
     "precision",
+    "fp8",
     "micro_batch_size",
     "gradient_accumulation",
     "global_batch_size",

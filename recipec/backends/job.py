@@ -268,6 +268,11 @@ class StageJob(Struct, frozen=True):
         return "curriculum_parts" in self.plan.decisions
 
     @property
+    def fp8(self) -> bool:
+        """Whether linear layers multiply in FP8."""
+        return bool("fp8" in self.plan.decisions and self.value("fp8"))
+
+    @property
     def elastic(self) -> bool:
         """Whether weights that matter for general rows are held near their start."""
         return "ewc_strength" in self.plan.decisions

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.arguments import training_config
-from recipec.backends.companions import attention_part, companion_artifacts, order_part
+from recipec.backends.companions import attention_part, companion_artifacts, fp8_part, order_part
 from recipec.backends.elastic import elastic_part, splits, trainer_of
 from recipec.backends.intervals import best_part
 from recipec.backends.job import StageJob, compiled
@@ -172,6 +172,7 @@ def _brought(stage: StageJob) -> Part:
             *adaptation_parts(stage),
             BACKENDS[stage.method.name].part(stage),
             elastic_part(stage),
+            fp8_part(stage),
             order_part(stage),
             best_part(stage),
             router_part(stage),

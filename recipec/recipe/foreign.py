@@ -208,6 +208,7 @@ NAMES = (
     Names("train.ewc", typed="elastic_weight_consolidation fisher"),
     Names("train.ewc.strength", typed="ewc_lambda ewc_weight"),
     Names("data.general", typed="old_data general_data"),
+    Names("train.fp8", typed="float8 fp8_recipe fp8_linear"),
     Names("train.packing", "", "sample_packing", "packing neat_packing", "pack multipack"),
     Names("train.activation_checkpointing", "", "gradient_checkpointing", "", "recompute"),
     Names("train.recompute_every", typed="selective_checkpointing recompute_num_layers"),

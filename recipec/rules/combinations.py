@@ -9,6 +9,7 @@ from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_chunks import CHUNKS
 from recipec.rules.combinations_elastic import ELASTIC
+from recipec.rules.combinations_fp8 import FP8
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
@@ -319,6 +320,7 @@ COMBINATIONS = (
     *NEW_TOKENS,
     *ORDERS,
     *ELASTIC,
+    *FP8,
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,

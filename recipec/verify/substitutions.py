@@ -196,6 +196,14 @@ def _compiler(given: Situation) -> Applied | None:
     return Applied("torch.compile with inductor", "aot_eager", {"arguments": {"torch_compile_backend": "aot_eager"}})
 
 
+def _fp8(given: Situation) -> Applied | None:
+    """torchao multiplies in fp32 what it has rounded, or what rounds in its place where it is not installed."""
+    if not any(stage.decisions.get("fp8") for stage in given.bundle.stages):
+        return None
+    used = "torchao's products of rounded numbers" if find_spec("torchao") else "linear layers that round to e4m3"
+    return Applied("products in FP8", used, {"fp8": True})
+
+
 def _loader(given: Situation) -> Applied | None:
     workers = max(given.given("dataloader_num_workers"), default=0)
     if not workers:
@@ -253,6 +261,7 @@ TABLE = (
     Row("quantized layers", "the GPU's kernels and their rounding", _quantized),
     Row("optimizer", "paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),
+    Row("FP8", "the GPU's products, their speed and how they compile", _fp8),
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
     Row("answers", "how long answers get, and how many are compared", answers),

@@ -10,6 +10,8 @@ from recipec.axes.loops import LOOPS
 from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
+# Compiled, and with attention that no warning is about.
+EIGHT = {"fp8": True, "adaptation": "full", "compile": True, "attention": "eager"}
 HELD = {"elastic": True, "adaptation": "full"}
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
 VLLM = {"method": "grpo with vllm"}
@@ -225,6 +227,19 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-185": ({**HELD, "has_general": False}, [{"elastic": False}, {"has_general": True}]),
     "BAD-186": ({**HELD, "new_tokens": True}, [{"elastic": False}, {"new_tokens": False}]),
+    "BAD-190": ({**EIGHT, "gpu_fp8": False}, [{"fp8": False}, {"gpu_fp8": True}]),
+    "BAD-191": ({**EIGHT, "compile": False}, [{"fp8": False}, {"compile": True}]),
+    "BAD-192": ({**EIGHT, "adaptation": "lora"}, [{"fp8": False}, {"adaptation": "full"}]),
+    "BAD-193": ({**EIGHT, "strategy": "fsdp"}, [{"fp8": False}, {"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-194": ({**EIGHT, "precision": "fp16", "gpu_bf16": False}, [{"fp8": False}, {"precision": "bf16"}]),
+    "BAD-195": ({**EIGHT, "method": "dpo"}, [{"fp8": False}, {"method": "sft"}, {"method": "pretrain"}]),
+    "BAD-196": ({**EIGHT, "moe": True}, [{"fp8": False}, {"moe": False}]),
+    "BAD-197": ({**EIGHT, "fp8_sizes": False}, [{"fp8": False}, {"fp8_sizes": True}]),
+    "BAD-198": (
+        {**EIGHT, **VARLEN, "packing": True},
+        [{"fp8": False}, {"packing": False}, {"method": "pretrain"}],
+    ),
+    "BAD-199": ({**EIGHT, "elastic": True}, [{"fp8": False}, {"elastic": False}]),
     "BAD-070": (
         {"method": "ppo", "strategy": "zero2"},
         [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],

@@ -116,6 +116,7 @@ PREFIXES = (
     "GOAL",
     "ADPT",
     "LORA",
+    "EWC",
     "OPT",
     "SCHED",
     "BATCH",

@@ -158,6 +158,8 @@ def _stated(wish: Wish) -> str:
 def _numerics(ledger: Ledger) -> None:
     given = ledger.decisions
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
+    if precisions.fp8.key in ledger.wishes:
+        ledger.decide(precisions.fp8)
     ledger.decide(kernels.attention, given["has_sdpa"])
     if "train.loop" in ledger.wishes:
         ledger.decide(kernels.training_loop)
@@ -184,7 +186,10 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.overflow, stage)
     ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])
     packing = ledger.decide(data.packing, stage, given["attention"])
-    ledger.decide(kernels.compile_model, ledger.decide(data.packing_strategy, stage, packing))
+    compiled = ledger.decide(kernels.compile_model, ledger.decide(data.packing_strategy, stage, packing))
+    if "fp8" in given and given["fp8"].value and compiled.origin != "recipe":
+        because = "FP8 is faster than bf16 only where torch.compile fuses rounding and scaling"
+        given["compile"] = replace(compiled, value=True, because=because, inputs=(*compiled.inputs, "fp8"))
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
     marked, apart = given["template_has_mask"], given["answers_apart"]
