@@ -193,7 +193,8 @@ def _optimizer(given: Situation) -> Applied | None:
 def _compiler(given: Situation) -> Applied | None:
     if not any(given.given("torch_compile")):
         return None
-    return Applied("torch.compile with inductor", "aot_eager", {"arguments": {"torch_compile_backend": "aot_eager"}})
+    patches = {"arguments": {"torch_compile_backend": "aot_eager"}, "no-streams": True}
+    return Applied("torch.compile with inductor", "aot_eager", patches)
 
 
 def _fp8(given: Situation) -> Applied | None:

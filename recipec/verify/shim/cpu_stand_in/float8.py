@@ -12,7 +12,7 @@ LARGEST = 448.0  # of e4m3
 def fp8(module, value):
     """What fp8_layers.py of a bundle imports, behind the libraries: these look for torchao themselves."""
     if importlib.util.find_spec("torchao") is None:
-        sys.modules["torchao"], sys.modules["torchao.float8"] = ModuleType("torchao"), _float8()
+        sys.modules["torchao.float8"] = _float8()  # alone: libraries that look for torchao go on not finding it
         return
     import dataclasses
 
