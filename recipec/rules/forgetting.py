@@ -30,7 +30,8 @@ def ewc_strength() -> Choice:
 
     The penalty is a part of `loss` and is logged as `ewc_penalty`. It needs the Fisher information and the starting
     weights in memory, each in the type of the trained weights (fp32: 8 bytes per parameter together), so it is meant
-    for small models. Both are in `outputs/STAGE/ewc/`, and a resumed run reads them from there.
+    for small models. Both are in `outputs/STAGE/ewc/`, and a resumed run reads them from there. Once per step they are
+    read with the weights and gradients, which the plan does not count in its time.
 
     Replay is simpler and needs no memory: a general source in `data.train` with a `weight`. An adapter of low rank
     changes fewer weights from the start.
