@@ -77,7 +77,7 @@ _VALUES: dict[str, dict[str, str]] = {
         "constant_with_warmup": '"constant"',
     },
     "train.attention": _rows(ATTENTIONS),
-    "train.quantization": _rows(BASES),
+    "train.quantization": _rows(BASES) | dict.fromkeys(("fp8", "float8"), '"none"` and `train.fp8 = true'),
     "data.loss_on": dict.fromkeys(("assistant", "completion", "completions", "answer", "response"), '"answers"'),
     "data.template": dict.fromkeys(_TEMPLATES.split(), '"model"'),
 }
