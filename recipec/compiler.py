@@ -28,6 +28,7 @@ from recipec.planner.advice.limits import (
     check_templates,
     check_terms,
 )
+from recipec.planner.advice.shadowed import shadowed
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe
@@ -79,6 +80,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         fewer = partial(plan_without_judge, loaded, facts, plan)
         check_limits(loaded, facts.model.licence, plan, report, fewer)
         check_adapters(loaded, plan, report)
+        for finding in shadowed(loaded, plan):
+            report.add(finding)
     for task in tasks.values() if plan else ():
         _check_plan(task, report, sound)
     if plan and loaded and not only_plan:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
-from recipec.axes.strategies import EVERYTHING, ON_DEVICE, TORCH_FSDP
+from recipec.axes.strategies import EVERYTHING, ON_DEVICE, SINGLE, TORCH_FSDP
 
 EVALUATED = 32  # answers that an evaluation writes at a time: more take memory that training does not need
 
@@ -88,6 +89,11 @@ class Layout(Struct, frozen=True):
     def on_device(self) -> bool:
         """Whether nothing waits in host memory: neither states nor activations."""
         return not self.offloads and not self.activation_offload
+
+    @property
+    def alone(self) -> Layout:
+        """The same on one rank, with everything on the device."""
+        return replace(self, strategy=SINGLE.name, mesh=Mesh(), offload=ON_DEVICE, activation_offload=False)
 
     @property
     def offloads(self) -> bool:

@@ -13,7 +13,7 @@ import argparse
 import os
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
 
 import torch
 from datasets import load_dataset

@@ -297,7 +297,7 @@ def read(source: dict, root: Path) -> Dataset:
 
 
 def read_hub(source: dict) -> Dataset:
-    """The rows of a data set of the hub, as JSON texts."""
+    """The rows of a data set of the Hub, as JSON texts."""
     if "take" in source:
         now = {"read_at": time.time_ns()}  # the library would take the rows of another day from its cache
         return Dataset.from_generator(streamed, gen_kwargs={"source": source | now}, features=RAW)
@@ -312,13 +312,13 @@ def read_hub(source: dict) -> Dataset:
 
 
 def streamed(source: dict) -> Iterator[dict]:
-    """The first rows of a data set of the hub, as JSON texts."""
+    """The first rows of a data set of the Hub, as JSON texts."""
     for number, row in enumerate(hub_rows(source), 1):
         yield written(dict(row), f"{source['hub']}, row {number}")
 
 
 def hub_rows(source: dict) -> Dataset | IterableDataset:
-    """A data set of the hub; of one whose first rows are taken, no others come to the disk."""
+    """A data set of the Hub; of one whose first rows are taken, no others come to the disk."""
     which = {"split": source["split"], "revision": source.get("revision")}
     if "take" in source:
         rows = load_dataset(source["hub"], source.get("subset"), streaming=True, **which).take(source["take"])
@@ -328,7 +328,7 @@ def hub_rows(source: dict) -> Dataset | IterableDataset:
 
 
 def check_hub_columns() -> None:
-    """Refuse the columns of the hub's data sets that nothing reads, of all at once: no build has seen them."""
+    """Refuse the columns of the Hub's data sets that nothing reads, of all at once: no build has seen them."""
     lost = {
         name: source["hub"]
         for stage in STAGES

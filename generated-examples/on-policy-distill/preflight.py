@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rows import trained_text, trained_tokens
+from rows import opening, trained_text, trained_tokens
 
 PLANNED = {
     "distributed": "none",
@@ -25,7 +25,6 @@ PLANNED = {
     "global_batch_size": 64,
     "shards_parameters": False,
 }
-TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 22.5  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 7.3  # predicted: time and cost of the plan are so many seconds for every step
 
@@ -181,7 +180,7 @@ def check_tokenizer(trainer: Trainer) -> None:
     """Refuse rows with tokens that the model has no embedding for."""
     tokenizer, embedded = trainer.processing_class, trainer.model.get_input_embeddings().num_embeddings
     for row in trainer.train_dataset if len(tokenizer) > embedded else ():
-        tokens = (token for name in row if name in TOKENS for token in row[name])
+        tokens = opening(row, tokenizer)
         if unknown := next((token for token in tokens if token >= embedded), None):
             raise SystemExit(
                 f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}; the model "

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rows import trained_text, trained_tokens
+from rows import opening, trained_text, trained_tokens
 
 PLANNED = {
     "distributed": "none",
@@ -26,7 +26,6 @@ PLANNED = {
     "shards_parameters": False,
     "trainable_parameters": 17_432_576,
 }
-TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 1.0  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 19.0  # predicted: time and cost of the plan are so many seconds for every step
 
@@ -182,7 +181,7 @@ def check_tokenizer(trainer: Trainer) -> None:
     """Refuse rows with tokens that the model has no embedding for."""
     tokenizer, embedded = trainer.processing_class, trainer.model.get_input_embeddings().num_embeddings
     for row in trainer.train_dataset if len(tokenizer) > embedded else ():
-        tokens = (token for name in row if name in TOKENS for token in row[name])
+        tokens = opening(row, tokenizer)
         if unknown := next((token for token in tokens if token >= embedded), None):
             raise SystemExit(
                 f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}; the model "
@@ -208,7 +207,6 @@ class RunGuard(TrainerCallback):
 
     def __init__(self, trainer: Trainer, run: dict, anew: bool) -> None:
         self.trainer, self.run, self.anew = trainer, run, anew
-        self.train_loss = 0.0
         self.train_reward = 0.0  # mean of the last step that wrote answers
         self.counted: dict[str, float] = {}  # of the rows; the first log has it
         self.began, self.tokens = 0.0, 0.0  # when the steps of the next log began, and the tokens of all before
@@ -258,7 +256,6 @@ class RunGuard(TrainerCallback):
         """What the trainer does not log itself."""
         measured = {}
         if "loss" in logs:
-            self.train_loss = logs["loss"]
             if logs.get("reward") is not None:  # logged where answers were written
                 self.train_reward = logs["reward"]
             now, tokens = time.monotonic(), state.num_input_tokens_seen / self.trainer.args.world_size

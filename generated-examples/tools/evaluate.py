@@ -50,6 +50,7 @@ MAX_LENGTH = 128
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 384
+ROUNDS = 4  # of tool calls in an answer
 ANSWERS_AT_ONCE = 16  # questions in a batch: the keys and values of each are in memory
 # A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token
@@ -151,9 +152,6 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     return model.eval(), tokenizer
 
 
-ROUNDS = 4  # of tool calls in an answer
-
-
 @torch.no_grad()
 def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
     """The mean reward of a greedy answer to each prompt, played with the tools, and how they were called.
@@ -165,8 +163,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     found = []
     groups = [range(len(rows))[start : start + ANSWERS_AT_ONCE] for start in range(0, len(rows), ANSWERS_AT_ONCE)]
     for places in groups:
-        found += zip(places, played(model, tokenizer, rows.select(places)), strict=True)
-    found = [answer for _, answer in found]
+        found += played(model, tokenizer, rows.select(places))
     loss, tokens = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
     names = found[0]["rewards"].keys()
     earned = {name: [answer["rewards"][name] for answer in found] for name in names}
@@ -211,10 +208,11 @@ def answer_with_tools(
     for turn in range(ROUNDS + 1):
         asked = [shown(tokenizer, template, talks[place], offered[place], rows[place]) for place in going]
         for place, question, tokens in zip(going, asked, answers(model, tokenizer, asked), strict=True):
-            talks[place].append(parse_response(tokenizer, tokens, prefix=question, tools=offered[place]))
-            start = starts.setdefault(place, len(question))
-            counts[place]["tokens"] += len(tokens)
-            counts[place]["cut"] = len(question) - start + len(tokens) >= NEW_TOKENS  # results count, too
+            left = starts.setdefault(place, len(question)) + NEW_TOKENS - len(question)  # results count, too
+            said = tokens[: max(0, left)]
+            talks[place].append(parse_response(tokenizer, said, prefix=question, tools=offered[place]))
+            counts[place]["tokens"] += len(said)
+            counts[place]["cut"] = len(tokens) >= left
         going = [place for place in going if talks[place][-1].get("tool_calls") and not counts[place]["cut"]]
         for place in going:
             if turn == ROUNDS:

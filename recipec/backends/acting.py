@@ -142,7 +142,6 @@ def _played_with(stage: StageJob) -> Mapping[str, Any]:
         "judges": bool(acting.judges),
         "thinks_not": stage.because(stage.thinks_not, "reasoning"),
         "tools": Raw("tools_of(episode)" if acting.environment else "TOOLS"),
-        "rounds": stage.traced("tool_rounds"),
         "earned": Raw(_earned(stage)),
     }
 

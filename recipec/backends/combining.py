@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.backends.evaluation import spreads_layers
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
@@ -39,6 +40,7 @@ def _names(job: Job) -> dict[str, Any]:
         "system_prompt": first.because(job.loaded.recipe.data.system or "", "data_format"),
         "thinks_not": first.because(first.thinks_not, "reasoning"),
         "in_turns": job.because(any(stage.format.turns for stage in job.stages), "data_format"),
+        "spreads": first.because(spreads_layers(first), "prediction"),
         "all_typed": job.because(all(typed), "data_format", "reasoning"),
         "some_typed": job.because(any(typed), "data_format", "reasoning"),
     }

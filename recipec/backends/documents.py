@@ -288,7 +288,7 @@ def _sources(stage: StageJob) -> str:
 
 
 def _source(source: Any) -> str:
-    name = source.path or f"{source.hub} of the hub ({source.split or 'train'})"
+    name = source.path or f"{source.hub} of the Hub ({source.split or 'train'})"
     name = f"the first {source.take:,} rows of {name}" if source.take else name
     return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
 

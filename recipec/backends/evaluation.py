@@ -120,6 +120,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "batch_gib": stage.because(round(needs.batch_bytes / GIB, 1), "prediction"),
         "soft_prompt": soft_prompt,
         "answers_at_once": stage.because(needs.answers_at_once, "adaptation", "prediction"),
+        "rounds": stage.traced("tool_rounds") if stage.acts else 0,
         "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
         "judges": stage.because(stage.method.earns and has_rewards(stage), "stage"),
         "acted_with": evaluated_with(stage),
@@ -175,13 +176,18 @@ def shares_rows(stage: StageJob) -> bool:
     return stage.strategy.distributed and stage.plan.needs.evaluation.trained.whole
 
 
+def spreads_layers(stage: StageJob) -> bool:
+    """Whether evaluate.py spreads the layers of a model over GPUs."""
+    needs = stage.plan.needs.evaluation
+    return not all(held.whole for held in (needs.trained, needs.merged) if held)
+
+
 def _how(stage: StageJob) -> dict[str, Any]:
     """What the measures' templates also read: whether rows are shared, and whether layers are."""
-    ranks, needs = shares_rows(stage), stage.plan.needs.evaluation
-    spreads = not all(held.whole for held in (needs.trained, needs.merged) if held)
+    ranks = shares_rows(stage)
     return {
         "ranks": stage.because(ranks, "strategy", "prediction"),
-        "spreads": stage.because(spreads, "prediction"),
+        "spreads": stage.because(spreads_layers(stage), "prediction"),
         "say": code(stage, "PartialState().print" if ranks else "print", "strategy", "prediction"),
     }
 

@@ -1,4 +1,4 @@
-"""Where a stage's model and tokenizer come from, as code: the hub, a folder, the stage before, or random weights."""
+"""Where a stage's model and tokenizer come from, as code: the Hub, a folder, the stage before, or random weights."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls eve
 
 
 def gated(job: Job) -> list[str]:
-    """The models for which the hub wants an accepted licence."""
+    """The models for which the Hub wants an accepted licence."""
     beside = (*job.facts.others.values(), *job.facts.rewards.models)
     models = (job.facts.model, *(other.model for other in beside))
     return [model.name for model in models if model.gated]
 
 
 def unpinned(job: Job) -> Iterator[Any]:
-    """The models of the hub whose commit the recipe leaves open, and the key that pins it."""
+    """The models of the Hub whose commit the recipe leaves open, and the key that pins it."""
     if not is_path(job.facts.model.name) and not job.loaded.recipe.model.revision:
         yield SimpleNamespace(model=job.stages[0].traced("model", job.facts.model.name), key=Raw("model.revision"))
     for stage in job.stages:
@@ -103,7 +103,7 @@ def taken_from(stage: StageJob) -> str:
 
 
 def pinned_revision(stage: StageJob) -> str | None:
-    """The commit of the recipe, where the stage itself reads from the hub."""
+    """The commit of the recipe, where the stage itself reads from the Hub."""
     reads = stage.plan.stage.starts_from is None and not made_folder(stage)
     return stage.job.loaded.recipe.model.revision if reads else None
 
@@ -167,7 +167,7 @@ def result_part(stage: StageJob) -> Part:
 
 
 def from_hub(stage: StageJob, loader: str, source: Raw, *, whole: bool = False) -> Call:
-    """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with; `whole`: the hub's checkpoint."""
+    """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with; `whole`: the Hub's checkpoint."""
     model = stage.job.loaded.recipe.model
     revision = model.revision if whole else pinned_revision(stage)
     args = [Arg("", source, stage.ids("model"))]

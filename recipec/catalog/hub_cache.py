@@ -12,7 +12,7 @@ from recipec.catalog.models import Model
 
 
 def cached_model(name: str, revision: str | None) -> Model | None:
-    """The model `name` of the hub as the cache has it; None where it has none. Raises UnsupportedConfig.
+    """The model `name` of the Hub as the cache has it; None where it has none. Raises UnsupportedConfig.
 
     The layout of the cache is that of huggingface_hub: models--ORG--NAME/refs/REVISION names a folder of snapshots.
     """
@@ -37,6 +37,6 @@ def _commit(entry: Path, revision: str) -> Path | None:
 
 
 def _cache() -> Path:
-    """Where the hub's library keeps models: HF_HUB_CACHE, else `hub` in HF_HOME, else in ~/.cache/huggingface."""
+    """Where the Hub's library keeps models: HF_HUB_CACHE, else `hub` in HF_HOME, else in ~/.cache/huggingface."""
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()

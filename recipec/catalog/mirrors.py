@@ -17,5 +17,5 @@ def mirrors() -> Mapping[str, str]:
 
 
 def mirrored(name: str) -> tuple[str, str] | None:
-    """The copy that is called `name`, whatever the case, as the hub writes it, and its original; None if unknown."""
+    """The copy that is called `name`, whatever the case, as the Hub writes it, and its original; None if unknown."""
     return next((pair for pair in mirrors().items() if pair[0].lower() == name.lower()), None)

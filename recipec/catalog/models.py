@@ -34,7 +34,7 @@ class Model(Struct, frozen=True):
     template_family: str | None = None  # its chat template: a name in templates.toml
     template_sha256: str = ""  # of its text, where a local folder holds it
     stop_tokens: tuple[str, ...] = ()
-    gated: bool | None = None  # the hub asks for an accepted licence
+    gated: bool | None = None  # the Hub asks for an accepted licence
     licence: str | None = None
     params_billion: float | None = None  # as published
     source: str = ""
@@ -79,7 +79,7 @@ class Model(Struct, frozen=True):
 
 
 def model(name: str) -> Model | None:
-    """The model called `name` on the hub, or by its last path component, whatever the case; None if unknown."""
+    """The model called `name` on the Hub, or by its last path component, whatever the case; None if unknown."""
     wanted = name.lower()
     for entry in entries_with(_FOLDER, wanted):
         for twin in entry["names"]:
@@ -89,14 +89,14 @@ def model(name: str) -> Model | None:
 
 
 def _copy(name: str, original: str) -> Model | None:
-    """A copy on the hub; whether it is gated is not known, and its chat template is its own."""
+    """A copy on the Hub; whether it is gated is not known, and its chat template is its own."""
     found = model(original)
     same = f"{original}, of which {name} is a copy"
     return found and replace(found, name=name, gated=None, template_family=None, source=f"{same}: {found.source}")
 
 
 def others_meant(name: str, taken: Model) -> tuple[str, ...]:
-    """The other models that a short name could mean: the chat model beside the base; none for a name of the hub."""
+    """The other models that a short name could mean: the chat model beside the base; none for a name of the Hub."""
     wanted = name.lower()
     if wanted in (taken.name.lower(), taken.name.lower().rpartition("/")[2]):
         return ()

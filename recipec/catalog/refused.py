@@ -11,7 +11,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 def why_not(name: str) -> str | None:
-    """What is missing for the model called `name` on the hub; None where nothing is known of it."""
+    """What is missing for the model called `name` on the Hub; None where nothing is known of it."""
     short = name.lower().rpartition("/")[2]
     return next((row["reason"] for row in _rows() if short.startswith(tuple(row["names"]))), None)
 

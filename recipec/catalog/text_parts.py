@@ -22,7 +22,7 @@ TEXT_PARTS = {
 
 
 class Stored(Struct, frozen=True):
-    """What the hub has of a model whose checkpoint holds more than its language model."""
+    """What the Hub has of a model whose checkpoint holds more than its language model."""
 
     model_type: str  # of TEXT_PARTS
     params_billion: float  # all of them, vision included

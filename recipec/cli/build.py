@@ -84,14 +84,15 @@ def command(
 
 def _files_of(out: Path, named: tuple[str, ...], files: Sequence[str]) -> set[str]:
     """The files of the bundle that --restore names: as they are called in OUT, or with OUT before them."""
-    found = {Path(os.path.normpath(name)) for name in named}
-    found = {path.relative_to(out) if path.is_relative_to(out) else path for path in found}
-    for path in sorted(found):
+    whole = Path(os.path.abspath(out))
+    found = {name: Path(os.path.abspath(name)) if name and name not in files else whole / name for name in named}
+    found = {name: path.relative_to(whole) if path.is_relative_to(whole) else path for name, path in found.items()}
+    for name, path in sorted(found.items()):
         if path.as_posix() not in files:
             near = get_close_matches(path.as_posix(), files, 1)
             help = f"did you mean {near[0]}?" if near else f"its files: {', '.join(files)}"
-            raise Failure(f"the bundle has no file `{path.as_posix()}`", help, exit_code=UNUSABLE)
-    return {path.as_posix() for path in found}
+            raise Failure(f"the bundle has no file `{name}`", help, exit_code=UNUSABLE)
+    return {path.as_posix() for path in found.values()}
 
 
 SCHEMA_VERSION = 1

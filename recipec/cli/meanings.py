@@ -9,7 +9,7 @@ from recipec.cli.glossary import in_bundles
 from recipec.cli.plan_words import in_plans
 from recipec.recipe.foreign import KEYS, keys_in, keys_named
 from recipec.recipe.foreign_values import values_meant
-from recipec.recipe.passed_on import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
+from recipec.recipe.kept_arguments import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
 from recipec.recipe.trainer_arguments import configs_with
 from recipec.rules.row_pages import explain_row_called

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,18 +12,15 @@ from recipec.estimate.codepath import CodePath
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
-if TYPE_CHECKING:
-    from recipec.estimate.step import Step
-
 
 def judge_bytes(work: Workload, path: CodePath) -> float:
     """Of their weights; the head that gives a score is one row in place of the vocabulary's."""
     return path.compute * float(sum(judge.params - _head(judge) for judge in work.judges))
 
 
-def judging_terms(layout: Layout, work: Workload, step: Step) -> Mapping[str, float]:
+def judging_terms(layout: Layout, work: Workload, path: CodePath) -> Mapping[str, float]:
     """Bytes while they score, beside what is there at all times: one layer of a pass that saves nothing."""
-    frozen = replace(step.fixed.path, residual=step.fixed.path.compute, quantized=0.0, adapter_copy=0)
+    frozen = replace(path, residual=path.compute, quantized=0.0, adapter_copy=0)
     frozen = replace(frozen, saves_frozen_inputs=0)
     kinds = [each for judge in work.judges for each in kinds_of(judge, None, frozen)]
     tokens = layout.micro_batch * work.seq_len_tokens

@@ -52,7 +52,7 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
     live = moments(step)
     if work.written_tokens:
         if work.judges:
-            live["judging"] = {**step.fixed.resident, **judging_terms(layout, work, step)}
+            live["judging"] = {**step.fixed.resident, **judging_terms(layout, work, step.fixed.path)}
         live["generation"] = {**step.fixed.resident, **generation_terms(architecture, layout, work, step)}
     totals = {name: round(sum(terms.values())) for name, terms in live.items()}
     peak = max(totals, key=totals.__getitem__)

@@ -51,7 +51,7 @@ def run_storage(
     dataset_tokens: int,
     downloaded_params: int | None = None,
 ) -> Storage:
-    """Disk that a run needs; the hub cache holds the published bf16 weights, of all models where nothing is said."""
+    """Disk that a run needs; the Hub cache holds the published bf16 weights, of all models where nothing is said."""
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
     kept = checkpoint * (keep_checkpoints + 1) + _elastic_file(architecture, layout, work)
     published = architecture.params + (work.teacher.params if work.teacher else 0)

@@ -21,11 +21,12 @@ from recipec.rules.core import Decision
 _CODE = "E0313"
 RESET, GET_REWARD = "reset", "get_reward"  # of an environment: no tools (TRL 1.16 trainer/grpo_trainer.py)
 _GIVEN = ("prompt",)  # of a row, beside its columns
-_TAKEN = {  # names of the bundle's tools.py, which imports the modules by theirs
-    *("json", "math", "signal", "contextmanager", "wraps", "bounded", "text_of", "within", "check_tools", "number"),
-    *("Callable", "Dataset", "GRPOTrainer", "Iterator", "Path", "cut", "description", "get_json_schema", "made_up"),
-    *("play", "state", "tools_of", "tried", "check_shown"),
-    *("CHARACTERS", "CLAMP", "CUT", "MADE_UP", "SECONDS", "SHOWN", "TOOLS", "TRIED"),
+# Names of the bundle's tools.py, which imports the modules by theirs.
+_TAKEN = {
+    *("CHARACTERS", "CLAMP", "CUT", "Callable", "Dataset", "GRPOTrainer", "Iterator", "MADE_UP", "Path"),
+    *("SECONDS", "SHOWN", "TOOLS", "TRIED", "bounded", "check_shown", "check_tools", "contextmanager", "cut"),
+    *("description", "get_json_schema", "json", "made_up", "math", "number", "of_episode", "play", "signal"),
+    *("state", "suppress", "text_of", "tools_of", "tried", "within", "wraps"),
 }
 _WAYS = {
     ENVIRONMENT: f'write FILE:CLASS, as in {ENVIRONMENT} = "shop.py:Shop"',
@@ -108,7 +109,8 @@ def look_up_acting(loaded: LoadedRecipe, rewards: Rewards, report: Report) -> Ac
     found = [*_environment(loaded, texts, report), *_functions(loaded, texts, report)]
     held = {reward.file: reward.module for reward in rewards.functions}
     files = [file for file in dict.fromkeys(entry.file for entry, _ in found) if file not in held]
-    modules = held | modules_of(files, _TAKEN | {*held.values()}, "tools")
+    tools = {node.name for _, nodes in found for node in nodes}
+    modules = held | modules_of(files, _TAKEN | tools | {*held.values()}, "tools")
     placed = [_placed(entry, modules[entry.file]) for entry, _ in found]
     acting = Acting(
         next((entry for entry in placed if isinstance(entry, Environment)), None),
@@ -173,6 +175,10 @@ def _environment(
         return
     methods = {node.name: node for node in found.body if isinstance(node, Arguments)}
     tools = [method for method in methods.values() if _is_tool(method)]
+    if not tools:
+        help = "write the methods that the model may call; functions that only judge answers are `alignment.reward`"
+        report.add(unusable(_CODE, f"`{name}` has no tools", place, f"no public method beside {RESET}", help))
+        return
     problem = next(filter(None, (tool_problem(tool, file, of=name) for tool in tools)), ())
     if problem:
         report.add(unusable(_CODE, problem[0], place, *problem[1:]))
@@ -214,6 +220,11 @@ def _class_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str, .
         label = f"it inherits from {' and '.join(bases)}"
         help = f"write `class {name}:` with all its methods: recipec reads the text of this class alone"
         return f"recipec cannot see all tools of `{name}`", label, help
+    named = [(name, node) for node in found.body if _may_be_called(node) for name in _bound_in(node)]
+    if other := next(((name, node) for name, node in named if name[0] != "_"), None):
+        label = f"line {other[1].lineno} makes `{other[0]}` a name for what recipec cannot see"
+        help = f"write `def {other[0]}(self, ...)`, or begin the name with `_`: TRL offers every function of a class"
+        return f"recipec cannot see all tools of `{name}`", label, help
     methods = {node.name: node for node in found.body if isinstance(node, Arguments)}
     if RESET not in methods:
         help = f"define `def {RESET}(self, ...)`: it clears the state and may return what the model is told first"
@@ -222,6 +233,19 @@ def _class_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str, .
 
 
 _CALLED = ("__init__", RESET, GET_REWARD)
+_DATA = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp)
+
+
+def _may_be_called(node: ast.stmt) -> bool:
+    """Whether what a class binds otherwise than with `def` may be a function: what is written as data is none."""
+    value = getattr(node, "value", None)
+    without = isinstance(node, ast.ClassDef | ast.AnnAssign) and value is None
+    return not without and not isinstance(node, Arguments) and not isinstance(value, _DATA)
+
+
+def _bound_in(node: ast.stmt) -> set[str]:
+    """The names that a statement of a class binds, also with a `def` inside it."""
+    return bound(node) | {part.name for part in ast.walk(node) if isinstance(part, Arguments)}
 
 
 def _method_problem(method: Arguments | None, name: str) -> tuple[str, ...]:

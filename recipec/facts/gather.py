@@ -159,7 +159,9 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
-_UNREAD = "W0516"  # not said where a reward asks for a column that no row has: it may be another name of one of these
+# Not said where a reward asks for a column that no row has, which may be another name of one of these, and where the
+# environment that would read columns cannot be used.
+_UNREAD = "W0516"
 
 
 def _data(
@@ -196,8 +198,9 @@ def _data(
         for finding in (*against_data(loaded, data), *lacking):
             report.add(finding)
         unread = against_unread(loaded, data)
+        whole = acting.environment is not None or loaded.recipe.alignment.environment is None
         of_details = (
-            unread if not lacking else (finding for finding in unread if finding.code != _UNREAD),
+            unread if not lacking and whole else (finding for finding in unread if finding.code != _UNREAD),
             against_conversations(loaded, shapes),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )

@@ -109,6 +109,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         known("gpu_int8", gpu.int8, f"{gpu.name} {_INT8[gpu.int8]}", "gpu", source=source),
         known("gpu_varlen", gpu.varlen, f"{gpu.name} {_VARLEN[gpu.varlen]}", "gpu", source=source),
         *_fp8(loaded, gpu, source),
+        known("gpu_cuda", gpu.vendor == "nvidia", f"{gpu.name} is a device of {gpu.vendor}", "gpu"),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
         *_measured(loaded, gpu),

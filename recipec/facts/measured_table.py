@@ -10,7 +10,7 @@ from recipec.catalog.measured import BOUNDS, FORMAT, HEAD, SPREAD, SPREAD_BOUNDS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.recipe.document import Document, nearest
 from recipec.recipe.locate import KeyPath
-from recipec.recipe.validate import shown
+from recipec.recipe.shown import shown
 
 _WRITTEN = ("`recipec probe` writes these files; run it again",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Collection, Sequence
 from keyword import iskeyword
 from pathlib import Path, PurePosixPath
@@ -39,7 +40,8 @@ def modules_of(files: Sequence[str], taken: Collection[str], kind: str) -> dict[
     for file in dict.fromkeys(files):
         stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in PurePosixPath(file).stem)
         stem = f"_{stem}" if not stem or stem[0].isdigit() else stem
-        stem = f"{stem}_{kind}" if iskeyword(stem) or stem in taken else stem
+        meant = iskeyword(stem) or stem in dir(builtins) or stem.startswith("__")
+        stem = f"{stem.strip('_') or 'file'}_{kind}" if meant or stem in taken else stem
         names = (stem, *(f"{stem}_{number}" for number in range(2, len(files) + 2)))
         found[file] = next(name for name in names if name not in found.values())
     return found

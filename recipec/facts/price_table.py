@@ -14,8 +14,8 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
 from recipec.recipe.schema import MOST_USD_PER_GPU_HOUR
+from recipec.recipe.shown import shown
 from recipec.recipe.source import read
-from recipec.recipe.validate import shown
 
 _SHAPE = ("write one table per GPU: [h100], then usd_per_hour = 2.5",)
 _TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {

@@ -29,7 +29,7 @@ TOKENS_AROUND_MESSAGE = 5
 TOKENS_AROUND_TOOLS = 140
 LAST_ANSWER = "last-answer"  # of data.loss_on
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
-ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
+ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the Hub
 STATED = "the recipe states the rows, so none is measured"
 
 

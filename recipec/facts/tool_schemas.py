@@ -46,9 +46,9 @@ def _undescribed(tool: Arguments, called: str, line: str, bound: bool) -> tuple[
         help = f"write `{untyped[0]}: str`, or another type: the model is told the type of every argument"
         return f"the tool `{called}` has no type hint for `{untyped[0]}`", line, help
     said = ast.get_docstring(tool)
-    if not said:
+    if not said or said.startswith("Args:"):
         help = "say in a docstring what it does; with parameters, add a section `Args:`"
-        return f"the tool `{called}` has no docstring", line, help
+        return f"the docstring of the tool `{called}` does not say what it does", line, help
     missing = [one.arg for one in parameters if one.arg not in _described(said)]
     if missing:
         help = f"add a line `{missing[0]}: ...` to a section `Args:` of its docstring"

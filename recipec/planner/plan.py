@@ -11,7 +11,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.whole_run import PREPARATION, STEPS, TOKENIZATION, RunPart
+from recipec.estimate.whole_run import PREPARATION, TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -116,11 +116,6 @@ class StagePlan(Struct, frozen=True):
     def tokenizing_seconds(self) -> float:
         """Of the trainer's own pass over the rows, before its first step."""
         return next(part.seconds for part in self.parts if part.name == TOKENIZATION)
-
-    @property
-    def steps_seconds(self) -> float:
-        """Of the optimizer steps, with the answers that the model writes in them."""
-        return sum(part.seconds for part in self.parts if part.name in STEPS)
 
     def value(self, id: str) -> object:
         return self.decisions[id].value

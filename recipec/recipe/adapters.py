@@ -28,8 +28,10 @@ def _alone(document: Document, table: Mapping[str, Any], at: KeyPath) -> Documen
     places = dict(document.places)
     for key, path in OF_ONE_TASK.items():
         if key in table:
-            data = _without(data, [(path[0], stage, *path[1:]) for stage in METHODS])  # holds for all adapters
-            data = _laid(data, path, table[key], [OF_ONE_TASK[other] for other in table if other in OF_ONE_TASK])
+            kept = [OF_ONE_TASK[other] for other in table if other in OF_ONE_TASK]
+            held = [path, *(rival for rival in rivals(path) if rival not in kept)]
+            data = _without(data, [(one[0], stage, *one[1:]) for one in held for stage in METHODS])  # of all adapters
+            data = _laid(data, path, table[key], kept)
             places |= _moved_places(document.places, (*at, key), path)
             for depth in range(1, len(path)):
                 places.setdefault(path[:depth], document.places[(*at, key)])

@@ -12,7 +12,7 @@ from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema_adapters import ADDED_UP
-from recipec.recipe.schema_data import DATA_SOURCES, GENERAL
+from recipec.recipe.schema_data import DATA_SOURCES
 
 _LIST: KeyPath = ("adapters",)
 _MODEL: KeyPath = ("model", "name")
@@ -40,13 +40,11 @@ def data_beside_adapters(written: Written) -> Iterator[Diagnostic]:
                 written.label(("data", section), "rows of one task"),
                 written.label(_LIST, "each adapter names its own rows"),
             )
-            help = f"move it into one of the `[[adapters]]`, as `{_key_for(section)}`, or remove it"
-            help = "remove it: adapters leave all weights of the model as they are" if section == GENERAL else help
+            help = f"move it into one of the `[[adapters]]`, as `{section}`" if section in _OF_ADAPTERS else "remove it"
             yield Diagnostic("E0414", title, labels, (help,))
 
 
-def _key_for(section: str) -> str:
-    return section if section in ("eval", "test") else COMMON_SECTION
+_OF_ADAPTERS = (COMMON_SECTION, "eval", "test")  # other rows are of other methods than an adapter's
 
 
 def same_names(written: Written) -> Iterator[Diagnostic]:

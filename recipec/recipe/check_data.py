@@ -55,7 +55,7 @@ def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
 
 
 def bad_sources(written: Written) -> Iterator[Diagnostic]:
-    """A source is either files or a data set of the hub, and only the latter has splits and revisions."""
+    """A source is either files or a data set of the Hub, and only the latter has splits and revisions."""
     for name in DATA_SOURCES:
         value = written.get("data", name)
         for index, source in enumerate(value if isinstance(value, list) else [value]):

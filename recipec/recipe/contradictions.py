@@ -25,7 +25,7 @@ from recipec.recipe.check_data import (
 )
 from recipec.recipe.check_elastic import general_for_nothing, held_by_nothing
 from recipec.recipe.check_rewards import controlled_without_pairs, judged_twice, missing_rewards
-from recipec.recipe.check_tools import said_of_no_tools
+from recipec.recipe.check_tools import longer_than_answers, said_of_no_tools
 from recipec.recipe.clashes import (
     TASK,
     clashes,
@@ -310,6 +310,7 @@ CHECKS: tuple[Check, ...] = (
     controlled_without_pairs,
     judged_twice,
     said_of_no_tools,
+    longer_than_answers,
     nothing_to_run,
     _both_of_exclusive,
     clashes,

@@ -16,7 +16,7 @@ from recipec.axes import METHODS, Own
 from recipec.axes.hyperparameters import TOOLS
 from recipec.axes.method import ENVIRONMENT, PRECOMPUTE, REWARDS, TOOL_FUNCTIONS
 from recipec.recipe.foreign_words import WORDS
-from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
+from recipec.recipe.kept_arguments import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
 
 

@@ -21,6 +21,7 @@ from recipec.recipe.schema import Recipe
 from recipec.recipe.schema_data import GENERAL
 from recipec.recipe.schema_keys import allowed_values, keys_of, sections_with_key
 from recipec.recipe.shares import as_share
+from recipec.recipe.shown import number, short, shown
 from recipec.recipe.slips import slip
 from recipec.recipe.trainer_arguments import written_as_argument
 
@@ -279,7 +280,7 @@ def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagn
         return _wrong_type(problem, faults, place)
     instead, near = instead_of(dotted(problem.path), problem.value.lower()), _near(problem.value, allowed)
     help = f"did you mean `{near}`?" if near else f"the values are {_listed(allowed)}"
-    title = f"`{_short(problem.value)}` is not a value of {problem.name}"
+    title = f"`{short(problem.value)}` is not a value of {problem.name}"
     return _plain("E0204", title, place, f"expected {_listed(allowed, 'or')}" if near else "", *(instead or (help,)))
 
 
@@ -342,29 +343,6 @@ _DESCRIPTIONS: tuple[tuple[tuple[str, ...], _Describe], ...] = (
     (("literal_error",), _one_of),
     (tuple(_EXPECTED), _wrong_type),
 )
-
-
-def shown(value: Any, *, bare: bool = False) -> str:
-    """Say what a value is: `the string "x"`, `the number 3`, `a list`; only the number itself when `bare`."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'the string "{_short(value)}"'
-    if isinstance(value, int | float):
-        written = str(value) if isinstance(value, float) and value.is_integer() else number(value)  # 3.0 is no 3
-        return written if bare else f"the number {written}"
-    if isinstance(value, dict):
-        return "a table"
-    return "a list" if isinstance(value, list) else "a date or time"
-
-
-def number(value: float) -> str:
-    """Write a number as a recipe would."""
-    return f"{value:_}" if isinstance(value, int) and abs(value) >= 10_000 else f"{value:.12g}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _near(text: str, known: list[str]) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from recipec.axes import Adaptation, LoraVariant, Method, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
+from recipec.axes.generators import Generator
 from recipec.axes.loops import TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
@@ -18,6 +19,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     """What is known to fail may depend on this."""
 
     method: Method
+    generator: Generator | None  # that writes the answers; of a method that learns from its own
     adaptation: Adaptation
     strategy: Strategy
     precision: str
@@ -34,6 +36,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     compile: bool
     gpu_bf16: bool
     gpu_is_cpu: bool
+    gpu_cuda: bool
     gpu_int8: bool  # multiplies 8-bit integers
     gpu_varlen: bool  # has the variable-length kernel of PyTorch
     leaks: bool  # the model builds its mask without the positions of packed examples
@@ -87,12 +90,12 @@ class Combination(Struct, frozen=True, kw_only=True):
     @property
     def copied(self) -> bool:
         """Whether answers are written with a copy of the weights."""
-        return self.method.generates and self.method.written_by.own_copy
+        return self.generator is not None and self.generator.own_copy
 
     @property
     def in_place(self) -> bool:
         """Whether answers are written with the very weights that learn."""
-        return self.method.generates and not self.method.written_by.own_copy
+        return self.generator is not None and not self.generator.own_copy
 
     @property
     def deepspeed(self) -> bool:
@@ -141,6 +144,7 @@ PLAIN: Mapping[str, Any] = {
     "compile": False,
     "gpu_bf16": True,
     "gpu_is_cpu": False,
+    "gpu_cuda": True,
     "gpu_int8": True,
     "gpu_varlen": True,
     "leaks": False,

@@ -89,22 +89,22 @@ ONLINE = (
         "merged_weights.py adds the product of LoRA's two matrices to each weight; a magnitude, and adapters on fused "
         "experts, change weights in other ways",
         "PEFT 0.21.2 tuners/lora (DoRA, ParamWrapper)",
-        "leave `train.lora.variant` and `train.lora.experts` out, or set "
+        'leave `train.lora.variant` out, set `train.lora.targets = "attention"` on a mixture of experts, or set '
         '`alignment.generation.engine = "transformers"`',
         lambda f: f.copied and (f.variant.magnitudes or bool(f.lora_experts)),
     ),
     BadCombination(
         "BAD-163",
-        "vLLM on a CPU",
-        "the packages that requirements.txt pins are for GPUs, and vLLM beside a training on a CPU was not run",
+        "vLLM without a GPU of NVIDIA",
+        "the packages that requirements.txt pins are for CUDA; other builds of vLLM were not run beside a training",
         "vLLM 0.30 (its wheels need CUDA)",
         'set `alignment.generation.engine = "transformers"`, which is the default',
-        lambda f: f.copied and f.gpu_is_cpu,
+        lambda f: f.copied and not f.gpu_cuda,
     ),
     BadCombination(
         "BAD-164",
         "vLLM beside tools",
-        "results of tools make answers longer than what train.py reserves, and the two were not run together",
+        "an answer with tools is written in rounds, each of which asks vLLM again; the two were not run together",
         "TRL 1.16 trainer/grpo_trainer.py (_tool_call_loop: max_model_len)",
         'set `alignment.generation.engine = "transformers"`',
         lambda f: f.copied and f.acts,

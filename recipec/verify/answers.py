@@ -42,7 +42,8 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
 
 def generator(given: Situation) -> Applied | None:
     """What writes with a copy of the weights needs a GPU."""
-    copied = {stage.written_by.title for stage in given.bundle.stages if stage.written_by.own_copy}
+    rows = [stage.method for stage in given.bundle.stages if stage.method.generates]
+    copied = {row.written_by.title for row in rows if row.written_by.own_copy}
     if not copied:
         return None
     used = "transformers, with a copy of the model that gets its weights as planned"

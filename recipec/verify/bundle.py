@@ -21,7 +21,6 @@ from recipec.axes import (
     Strategy,
     adaptation_of,
 )
-from recipec.axes.generators import GENERATORS, TRANSFORMERS, Generator
 from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.bundle.state import MOST_BYTES, Lock, read_lock
@@ -76,13 +75,8 @@ class BundleStage(Struct, frozen=True, dict=True):
 
     @property
     def method(self) -> Method:
-        """How it learns."""
-        return METHODS[self.objective]
-
-    @property
-    def written_by(self) -> Generator:
-        """What writes the answers that it learns from, where it learns from such."""
-        return GENERATORS[self.decisions.get("generator", TRANSFORMERS.name)]
+        """How it learns, with the values of its own hyperparameters."""
+        return METHODS[self.objective].under(self.decisions)
 
     @property
     def acts(self) -> bool:
@@ -121,7 +115,7 @@ class Bundle(Struct, frozen=True, dict=True):
     def built(self) -> frozenset[str]:
         """The paths that its last build wrote: those in its lock, and those whose text it kept for the next merge."""
         kept = self.root / RECORDS / "last"
-        texts = (path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file())
+        texts = (path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file() and not _cached(path))
         return frozenset(self.lock.files) | frozenset(texts)
 
     @cached_property
@@ -198,6 +192,7 @@ def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Bundl
 
 
 def _cached(path: Path) -> bool:
+    """Whether Python or ruff wrote it: ruff may look at the texts of the last build, too, and keep what it found."""
     return "__pycache__" in path.parts or ".ruff_cache" in path.parts
 
 

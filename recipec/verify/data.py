@@ -30,7 +30,7 @@ class PlacedData(Struct):
 
 
 def place_data(bundle: Bundle, root: Path, hub_root: Path, rows: int) -> PlacedData:
-    """Write `rows` rows for every source of the bundle below `root`, those of the hub below `hub_root`."""
+    """Write `rows` rows for every source of the bundle below `root`, those of the Hub below `hub_root`."""
     try:
         data = bundle_data(bundle.root / "prepare_data.py")
     except (OSError, ValueError, KeyError) as error:

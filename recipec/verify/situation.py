@@ -28,7 +28,7 @@ class Situation(Struct, frozen=True):
     learns: bool
     model: str  # what the stand-in is
     data: str  # what the rows are
-    hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the hub -> local file
+    hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the Hub -> local file
     outside: Mapping[str, str] = field(default_factory=dict)  # path of a source -> where it is read here
     shape: Architecture | None = None  # the stand-in's; None where the model is used as it is
 

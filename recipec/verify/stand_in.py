@@ -64,7 +64,7 @@ class PlannedModel(Struct, frozen=True):
 
     @property
     def real_folder(self) -> Path | None:
-        """Where a model that is named by its path is; None for one of the hub."""
+        """Where a model that is named by its path is; None for one of the Hub."""
         return Path(os.environ.get("DATA_ROOT") or ".") / self.name if is_path(self.name) else None
 
     def folder(self, root: Path) -> Path:

@@ -18,7 +18,7 @@ from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
 from recipec.recipe.foreign import KEYS
 from recipec.recipe.json_schema import schema_text
-from recipec.recipe.passed_on import LAUNCHER_VARIABLES
+from recipec.recipe.kept_arguments import LAUNCHER_VARIABLES
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.pages import RULE_BOOKS

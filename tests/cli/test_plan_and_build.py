@@ -201,6 +201,7 @@ def test_one_file_is_restored_and_other_edits_stay(run, out):
     assert (restored.exit_code, gone.read_text(), train.read_text()) == (0, built, edited)
     assert run("build", "recipe.toml", "-o", "out", "--restore", "train.py").exit_code == 0
     assert "# mine" not in train.read_text()
+    assert run("build", "recipe.toml", "-o", "out", "--restore", str(gone.absolute())).exit_code == 0
     strange = run("build", "recipe.toml", "-o", "out", "--restore", "trian.py")
     assert (strange.exit_code, "did you mean train.py?" in strange.stderr) == (2, True)
 

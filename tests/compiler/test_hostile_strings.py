@@ -58,7 +58,7 @@ def _in_list(key: str, recipe: Tables = LORA) -> Put:
 
 
 def _hub(part: str, key: str, recipe: Tables = PAIRS) -> Put:
-    """A data set of the hub; its other keys are harmless."""
+    """A data set of the Hub; its other keys are harmless."""
     base = with_key(
         with_key(without(recipe, "data.train"), "data.train", [{"path": "chat.jsonl"}]), "data.format", "chat"
     )
@@ -214,15 +214,15 @@ _WRAPPED = {
 
 
 def _values(field: str) -> tuple[str, ...]:
-    """All values, and a quarter of them for a copy of a field: what another section or stage has, too."""
+    """All values, and an eighth of them for a copy of a field: what another section or stage has, too."""
     copies = [other for other in FIELDS if _described(other) == _described(field)]
     place = copies.index(field)
-    return HOSTILE[place % 4 :: 4] if place else HOSTILE
+    return HOSTILE[place % 8 :: 8] if place else HOSTILE
 
 
 def _described(field: str) -> str:
     """The field without the section or stage that it is in."""
-    section, *parts = field.split(".")
+    section, *parts = field.replace("adapters[].", "data.").split(".")
     return ".".join([section, *(part for part in parts if part.removesuffix("[]") not in _REPEATED)])
 
 

@@ -1,6 +1,7 @@
 """Every kind of bundle, run on this machine's CPU: `python tests/execution/matrix.py [PART OF A NAME]`.
 
-The cells are made from the rows of recipec.axes, so that a new method, strategy, adaptation or format brings its own.
+The cells are made from the rows of recipec.axes, so that a new method, strategy, adaptation or format brings its own;
+the shipped recipes and those of this folder are cells, too.
 Runs those that matrix.csv does not have (all whose name contains the argument, anew, where one is given), a row at
 a time, so that it can be stopped and continued; then writes matrix.md. A cell takes 10 to 90 seconds on two cores.
 """
@@ -8,6 +9,7 @@ a time, so that it can be stopped and continued; then writes matrix.md. A cell t
 from __future__ import annotations
 
 import csv
+import os
 import re
 import sys
 import time
@@ -33,6 +35,7 @@ from recipec.verify.data import read_rows
 from recipec.verify.report import VerifyReport
 
 HERE = Path(__file__).parent
+SHIPPED = HERE.parents[1] / "recipes"
 TABLE, SUMMARY = HERE / "matrix.csv", HERE / "matrix.md"
 COLUMNS = ("cell", "level", "result", "checks", "loss", "seconds", "date")
 REWARD = "data/rewards.py:repeats"
@@ -80,10 +83,11 @@ class Cell(Struct, frozen=True):
     name: str
     recipe: str
     level: str = "run"
+    beside: Path = HERE / "recipes"  # the folder with what the recipe names
 
 
 def cells() -> Iterator[Cell]:
-    """What differs in code: model types, methods with strategies, adaptations and formats, and the folder's recipes.
+    """What differs in code: model types, methods with strategies, adaptations and formats, and the recipes that exist.
 
     Layers are recomputed where that goes with the adaptation, as in most runs of real size: these are so small that
     they would keep all.
@@ -104,6 +108,10 @@ def cells() -> Iterator[Cell]:
             yield Cell(f"{method.name} on {format}", _recipe(method, format, MODEL, known[0], single))
     for path in sorted((HERE / "recipes").glob("*.toml")):
         yield Cell(f"recipes/{path.name}", path.read_text(encoding="utf-8"), "learn")
+    for path in sorted(SHIPPED.glob("*.toml")):
+        recipe = path.read_text(encoding="utf-8")
+        if "[recipe]" in recipe:  # else others extend it
+            yield Cell(f"shipped/{path.name}", recipe, "learn", SHIPPED)
 
 
 @cache
@@ -181,8 +189,10 @@ def _run(cell: Cell) -> dict[str, str]:
     started = time.monotonic()
     with TemporaryDirectory(prefix="recipec-cell-") as name:
         folder = Path(name)
-        (folder / "data").symlink_to(HERE / "recipes" / "data")
-        recipe = folder / "recipe.toml"
+        for path in cell.beside.iterdir():
+            (folder / path.name).symlink_to(path)
+        os.environ["DATA_ROOT"] = name
+        recipe = folder / "cell.toml"
         recipe.write_text(cell.recipe, encoding="utf-8")
         done = compile_recipe(recipe)
         if done.lock is None:

@@ -1,15 +1,18 @@
 """Emitted bundles run on this machine's CPU, unmodified, as the processes and the sharding that were planned.
 
 The scripts run in forks of a process that has imported the training stack; cpu-demo is started as a user starts it.
-Further combinations, and whether all of these learn: `python tests/execution/matrix.py`.
+Every method and strategy is here once. Whether all of them learn, with further adaptations, models and recipes:
+`python tests/execution/matrix.py`.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from recipec.axes import METHODS, STRATEGIES
 from recipec.bundle.build import write_bundle
 from recipec.compiler import compile_recipe
 from recipec.verify import verify_bundle
@@ -17,26 +20,19 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 STARTED_ANEW = "cpu-demo"
-# Of the shipped examples; each other method learns below.
-LEARNS = "cpo", "distill", "dpo", "on-policy-distill", "orpo", "simpo"
-# What the shipped recipes do not show: that a run learns and resumes, in 4 and 8 bits too, packed examples, a
-# training under FSDP, of all weights and of adapters, and tokens that the model did not have.
-CASES = dict.fromkeys(
-    (
-        *("sft-lora", "packed", "qlora", "lora-int8", "fsdp", "fsdp-lora", "loop-lora", "new-tokens"),
-        *("grpo", "rloo", "ppo"),
-    ),
-    "learn",
+SHIPPED = (
+    *("cpu-demo", "domain-text", "pretrain", "new-domain", "multi-task", "sft-then-dpo", "mixture"),
+    *("cpo", "distill", "kto", "on-policy-distill", "orpo", "ppo", "reward", "rloo", "simpo", "tools"),
 )
-# Further strategies, and stages on different numbers of nodes; two further architectures, heads of two sizes, layers
-# without attention, and shared experts with buffers that a checkpoint holds; variants of LoRA and prompts; rows in
-# order, weights that are held, a start from an adapter, rewards of a model, and steps of train.py's own.
+# What these do not show: that a run learns and resumes, alone, sharded and with answers of its own; packed examples
+# and 4 bits; further strategies, and stages on different numbers of nodes; layers without attention; a variant of
+# LoRA and prompts; rows in order, weights that are held, steps of train.py's own, and tokens that the model did not
+# have.
+CASES = dict.fromkeys(("sft-lora", "fsdp-lora", "grpo"), "learn")
 CASES |= dict.fromkeys(
     (
-        *("zero2", "zero3", "hsdp", "mixed-nodes"),
-        *("hybrid", "convolutions", "two-heads", "shared-experts"),
-        *("pissa", "dora", "ia3", "p-tuning", "prefix-tuning"),
-        *("curriculum", "elastic", "warm", "judged", "loop-torch", "new-tokens-full"),
+        *("packed", "qlora", "zero1", "zero2", "zero3", "fsdp", "hsdp", "mixed-nodes"),
+        *("hybrid", "dora", "prefix-tuning", "curriculum", "elastic", "loop-torch", "new-tokens"),
     ),
     "run",
 )
@@ -44,12 +40,12 @@ CASES |= dict.fromkeys(
 pytestmark = pytest.mark.executes
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if name != STARTED_ANEW:
         request.getfixturevalue("forked")
     monkeypatch.setenv("DATA_ROOT", str(EXAMPLES.parent / "recipes"))  # where the demo's model configuration is
-    report = verify_bundle(EXAMPLES / name, "learn" if name in LEARNS else "run")
+    report = verify_bundle(EXAMPLES / name, "run")
     assert report.ok, report.human()
 
 
@@ -63,3 +59,11 @@ def test_a_bundle_runs(tmp_path: Path, name: str, forked: None) -> None:
     looked_at = " ".join(check.name for check in report.checks)
     assert "loses nothing of a row" in looked_at and "no conversation is in two splits" in looked_at
     assert CASES[name] == "run" or "goes on with the rows that are left" in looked_at
+
+
+def test_every_method_and_strategy_runs_once() -> None:
+    plans = [json.loads((EXAMPLES / name / ".recipec/plan.json").read_text(encoding="utf-8")) for name in SHIPPED]
+    plans += [json.loads(compile_recipe(RECIPES / f"{name}.toml").plan_json or "") for name in CASES]
+    stages = [stage for plan in plans for stage in plan["stages"]]
+    assert {stage["objective"] for stage in stages} == METHODS.keys()
+    assert {stage["choice"]["strategy"] for stage in stages} == STRATEGIES.keys()

@@ -39,7 +39,7 @@ def combine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def merge(combine: Any, output: Path, **options: Any) -> Path:
-    given = {"weights": ["support=0.7", "orders=0.3"], "how": "linear", "scale": 1.0, "density": 0.5}
+    given = {"weights": ["support=0.7", "orders=0.3"], "how": "linear", "scale": 1.0, "density": None}
     combine.merge(Namespace(**given | options, output=output))
     return output
 
@@ -125,6 +125,39 @@ def test_shares_that_are_none_are_refused(combine: Any, tmp_path: Path, weights:
     with pytest.raises(SystemExit, match=said):
         merge(combine, tmp_path / "merged", weights=weights)
     assert not (tmp_path / "merged").exists()
+
+
+def test_every_way_to_merge_has_a_folder_of_its_own(combine: Any) -> None:
+    options = [{}, {"scale": 1.5}, {"how": "ties"}, {"how": "ties", "density": 0.2}, {"how": "ties", "density": 0.9}]
+    shares = [{"support": 0.333, "orders": 0.667}, {"support": 0.334, "orders": 0.666}]
+    plain = {"how": "linear", "scale": 1.0, "density": None}
+    found = {combine.named(Namespace(**plain | option), share) for option in options for share in shares}
+    assert len(found) == len(options) * len(shares)
+
+
+@pytest.mark.parametrize(
+    ("options", "output", "said"),
+    [
+        ({"density": 0.2}, "merged", "linear keeps all entries"),
+        ({"how": "ties", "density": 1.5}, "merged", "above 0 and at most 1"),
+        ({}, "support", "another column"),
+    ],
+)
+def test_an_option_that_would_do_nothing_or_hide_a_task_is_refused(
+    combine: Any, tmp_path: Path, options: dict[str, Any], output: str, said: str
+) -> None:
+    with pytest.raises(SystemExit, match=said):
+        merge(combine, tmp_path / output, **options)
+
+
+def test_an_update_that_is_zero_is_held_whole(combine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    for task in TASKS:
+        file = tmp_path / "outputs" / task / "adapter_model.safetensors"
+        save_file({name: tensor * ("lora_A" in name) for name, tensor in load_file(file).items()}, file)
+    merge(combine, tmp_path / "merged", how="ties")
+    assert "which holds 100.0% of" in capsys.readouterr().out
 
 
 def test_an_adapter_that_is_not_trained_is_named(combine: Any, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_message_in_two_ways_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_first_rows_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a file, and of a data set of the hub, which is streamed."""
+    """Of a file, and of a data set of the Hub, which is streamed."""
     (tmp_path / "alpaca.json").write_text(json.dumps(tasks()))
     sources = [{"path": "chat.jsonl", "take": 12}, {"hub": "org/rows", "take": 7, "format": "instruction"}]
     asked: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from compiling import BASES, SHOP, good, texts, with_key
+from compiling import BASES, SHOP, compiled, good, texts, with_key
 from emitted_modules import load
 from tiny_models import ARGUMENTS, save
 
@@ -56,6 +56,7 @@ def emitted(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
             "self.wanted, self.sold = sum, getattr(self, 'sold', 0)",
             "Shop.reset does not clear sold (row 1 of train.jsonl): set it there.",
         ),
+        ("self.wanted, self.sold = sum, 0", "raise SystemExit(3)", "with row 1 of train.jsonl: SystemExit: 3"),
         ("amount: int", "amount: 'Amount'", "The tool buy cannot be described to the model"),
     ],
 )
@@ -93,6 +94,55 @@ def test_tools_that_can_be_played_are_described(
         from datasets import Dataset
 
         module.check_tools(Dataset.from_list(ROWS), 5, Path("train.jsonl"))
+
+
+def test_methods_of_an_environment_call_each_other_as_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
+) -> None:
+    """Not by way of what the model calls, whose results are texts."""
+    whole = SHOP.replace('f"{self.sold} sold."', "self.sold").replace("float(self.sold ==", "float(self.buy(0) ==")
+    shop = emitted(tmp_path, monkeypatch, files, whole, "tools").Shop()
+    shop.reset(**ROWS[0])
+    assert shop.get_reward() == 0.0
+    assert shop.buy(1) == "1" and shop.get_reward() == 1.0
+
+
+def test_a_call_that_tries_again_and_again_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
+) -> None:
+    import time
+
+    module = emitted(tmp_path, monkeypatch, files, SHOP, "tools")
+    began = time.monotonic()
+
+    def stubborn() -> str:
+        while time.monotonic() - began < 20:
+            try:
+                time.sleep(0.05)
+            except Exception:
+                pass
+        return "done"
+
+    monkeypatch.setattr(module, "SECONDS", 1)
+    with pytest.raises(TimeoutError, match=r"stubborn took longer than 1 s\."):
+        module.bounded(stubborn, "stubborn")()
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("name", ["buy", "str", "len", "json", "__init__", "of_episode"])
+def test_a_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    folder = tmp_path / "recipe"
+    recipe = with_key(ONE_ENVIRONMENT, "alignment.environment", f"own/{name}.py:Shop")
+    compiled(folder, recipe)  # writes the data
+    (folder / "own").mkdir()
+    (folder / "own" / f"{name}.py").write_text(SHOP)
+    bundle = texts(good(folder, recipe))
+    for path in [path for path in bundle if path.startswith("functions/") or path in ("tools.py", "rows.py")]:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(bundle[path])
+    for loaded in [loaded for loaded in sys.modules if loaded.split(".")[0] in ("functions", "tools")]:
+        monkeypatch.delitem(sys.modules, loaded)
+    checked(load(tmp_path / "tools.py", monkeypatch))
 
 
 @pytest.fixture
@@ -137,7 +187,7 @@ def acted(trainer: Any) -> None:
         if not first:
             return [[*ids[:1], *encode("<|im_end|>", add_special_tokens=False)] for ids in found], logprobs
         amounts = [
-            0 if ids[0] % 2 else episode.wanted for ids, episode in zip(found, trainer.environments, strict=True)
+            0 if ids[0] % 2 else episode.played.wanted for ids, episode in zip(found, trainer.environments, strict=True)
         ]
         calls = [encode(CALL % amount, add_special_tokens=False) for amount in amounts]
         return [[ids[0], *call] for ids, call in zip(found, calls, strict=True)], logprobs

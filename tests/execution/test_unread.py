@@ -37,7 +37,7 @@ def test_a_column_behind_the_sample_is_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_whole_line_that_passes_over_columns_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A data set of the hub is not read when a recipe is compiled: its columns are met here."""
+    """A data set of the Hub is not read when a recipe is compiled: its columns are met here."""
     recipe = with_key(with_key(BASES["cpu"], "data.train", [{"hub": "org/rows"}]), "data.format", "chat")
     script = emitted(tmp_path, with_key(recipe, "data.ignore", ["id"]), monkeypatch)
     rows = [row | {"id": 7, "source": "web", "score": 0.5} for row in chats(30)]
@@ -53,7 +53,7 @@ def test_columns_on_the_hub_are_told_at_once_and_before_rows_are_prepared(
     """Those of all stages, also where the first rows have nothing in them; what is empty everywhere says nothing."""
     odd = {"chats": chats(30), "pairs": pairs(30)}
     for name, rows in odd.items():
-        (tmp_path / "org" / name).mkdir(parents=True)  # stands in for the hub's: the library looks here first
+        (tmp_path / "org" / name).mkdir(parents=True)  # stands in for the Hub's: the library looks here first
         late = [row | {"empty": "", f"{name}_id": None if n < 5 else n} for n, row in enumerate(rows)]
         write(tmp_path / "org" / name / "train.jsonl", late)
     recipe = BASES["sft-dpo"]

@@ -6,9 +6,11 @@ import ast
 from pathlib import Path
 
 import pytest
-from compiling import BASES, SHOP, Tables, compiled, texts, with_key
+from compiling import BASES, SHOP, Tables, compiled, good, texts, with_key
 
 from recipec.compiler import Compilation
+from recipec.facts.acting import _TAKEN
+from recipec.facts.own_code import bound
 from recipec.facts.tool_schemas import tool_problem
 
 ONE_ENVIRONMENT = with_key(with_key(BASES["tools"], "alignment.tools", None), "alignment.reward", None)
@@ -40,6 +42,14 @@ def test_the_tools_of_a_class_are_its_public_methods(tmp_path: Path) -> None:
     [
         ("class Shop", "class Market", "`shop.py` has no class `Shop`"),
         ("class Shop:", "class Shop(list):", "recipec cannot see all tools of `Shop`"),
+        ("    def get_reward", "    order = buy\n\n    def get_reward", "recipec cannot see all tools of `Shop`"),
+        ("    def reset", "    from math import sqrt\n\n    def reset", "recipec cannot see all tools of `Shop`"),
+        (
+            "    def get_reward",
+            "    if True:\n        def order(self):\n            pass\n\n    def get_reward",
+            "recipec cannot see all tools of `Shop`",
+        ),
+        ("def buy", "def _buy", "`Shop` has no tools"),
         ("def reset", "def start", "`Shop` has no method `reset`"),
         ("def reset", "async def reset", "`Shop.reset` is async"),
         ("def reset(self, sum: int)", "def reset(self, *rows)", "`Shop.reset` takes arguments by position"),
@@ -52,7 +62,7 @@ def test_the_tools_of_a_class_are_its_public_methods(tmp_path: Path) -> None:
         ("amount: int)", "amount)", "the tool `Shop.buy` has no type hint for `amount`"),
         ("amount: int)", "*amounts: int)", "the tool `Shop.buy` has parameters without a name"),
         ("            amount: How many.\n", "", "the docstring of the tool `Shop.buy` does not describe `amount`"),
-        ("        Buys pieces.\n", "", "the docstring of the tool `Shop.buy` does not describe `amount`"),
+        ("        Buys pieces.\n", "", "the docstring of the tool `Shop.buy` does not say what it does"),
         ("class Shop", "import compiling_next_door\n\nclass Shop", ""),
         ("class Shop:", "class Shop", "`shop.py` is no Python of this version"),
     ],
@@ -149,3 +159,23 @@ def test_a_docstring_is_read_as_the_library_reads_it(said: str, fine: bool) -> N
     except Exception:
         described = None
     assert bool(described) is fine
+
+
+def test_what_a_class_holds_as_data_is_no_tool(tmp_path: Path) -> None:
+    data = '    """A shop."""\n    prices = {"pen": 2}\n    limit: int\n    most = -1\n    _of = len\n\n    def reset'
+    done = found(tmp_path, SHOP.replace("    def reset", data, 1))
+    assert done.plan, titles(done)
+    assert done.facts.acting.environment.tools == ("buy",)
+
+
+def test_all_names_of_the_emitted_file_are_taken(tmp_path: Path) -> None:
+    """So that no file and no class of the user's has one of them."""
+    tree = ast.parse(texts(good(tmp_path, BASES["tools"]))["tools.py"])
+    names = {name for node in tree.body for name in bound(node)} - {"Shop", "shop", "add"}
+    assert {name for name in names if not name.startswith("rewards")} <= _TAKEN
+
+
+def test_columns_of_an_environment_that_cannot_be_used_are_not_called_unread(tmp_path: Path) -> None:
+    done = found(tmp_path, SHOP.replace("def buy", "def _buy"))
+    assert titles(done) == ["`Shop` has no tools"]
+    assert not titles(done, "W0516")

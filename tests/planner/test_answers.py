@@ -9,8 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from compiling import BASES, Tables, codes, compiled, good, texts, with_key, without
+from compiling import BASES, OF_METHOD, Tables, codes, compiled, good, texts, with_key, without
 
+from recipec.axes import METHODS
 from recipec.cli.plan import plan_text
 from recipec.planner.advice.changes import within
 from recipec.planner.advice.rejected import _obstacle
@@ -329,3 +330,26 @@ def test_no_warmup_is_accepted_where_it_is_the_way_out(tmp_path: Path, steps: in
     """A single step with a warmup learns nothing, and E0411 advises to leave it out."""
     recipe = with_key(with_key(BASES["lora-single"], "train.max_steps", steps), "train.warmup", 0)
     assert ("W0501" in codes(compiled(tmp_path, recipe, only_plan=True))) is told
+
+
+WRITING = [name for name in OF_METHOD if METHODS[name].generates and not METHODS[name].has_value_head]
+
+
+@pytest.mark.parametrize("base", WRITING)  # a value head is trained on whole weights alone
+def test_weights_in_host_memory_do_not_keep_a_stage_from_writing(tmp_path: Path, base: str) -> None:
+    """evaluate.py writes its answers alone, with everything on its device."""
+    keys = {"hardware.gpus_per_node": 2, "train.strategy": "zero1", "train.offload": "cpu"}
+    keys |= {"train.adaptation": "full"}
+    done = compiled(tmp_path, changed(OF_METHOD[base], keys), only_plan=True)
+    assert done.plan and done.plan.stages[-1].layout.offloads, [found.title for found in done.diagnostics]
+
+
+def test_evaluate_py_writes_as_fast_as_transformers_whatever_writes_in_training(tmp_path: Path) -> None:
+    of_script, of_training = [], []
+    for engine in ("transformers", "vllm"):
+        plan = stage(tmp_path, "grpo", alignment__generation__engine=engine, train__adaptation="lora")
+        looks = {part.name: part.seconds for part in plan.parts}
+        of_script.append(looks["scoring"])
+        of_training.append(looks["evaluations"])
+    assert of_script[0] == pytest.approx(of_script[1], rel=0.05)
+    assert of_training[0] > 2 * of_training[1]

@@ -162,3 +162,33 @@ def test_a_warmup_is_named_under_its_stage_where_there_are_several(tmp_path: Pat
     assert problem.help[-1] == "or set `train.sft.warmup = 0`"
     mended = {**recipe, "train": {"sft": {"max_steps": 1, "warmup": 0}}}
     assert "E0411" not in codes(compiled(tmp_path, mended))
+
+
+@pytest.mark.parametrize("more", [{"train.adaptation": "qlora"}, {"hardware.gpu": "cpu", "train.adaptation": "lora"}])
+def test_the_engine_of_generation_is_named_where_it_is_part_of_what_fails(tmp_path: Path, more: dict[str, str]) -> None:
+    engine = "alignment.generation.engine"
+    recipe = with_key(BASES["grpo"], engine, "vllm")
+    for key, value in more.items():
+        recipe = with_key(recipe, key, value)
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0405"]
+    line = next(at for at, text in enumerate(toml(recipe).splitlines(), 1) if "engine" in text)
+    assert line in {label.place.span.line for label in problem.labels}
+    assert any(f"`{engine}" in help for help in problem.help)
+    assert "E0405" not in codes(compiled(tmp_path, with_key(recipe, engine, None)))
+
+
+def test_an_engine_whose_copy_of_the_weights_finds_no_room_is_a_way_out(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["grpo"], "alignment.generation.engine", "vllm"), "hardware.gpu", "a100-40gb")
+    lengths = {"data.max_length": 256, "data.tokens_per_example": 60, "alignment.generation.max_new_tokens": 256}
+    for key, value in {"model.name": "Qwen/Qwen3-14B", **lengths}.items():
+        recipe = with_key(recipe, key, value)
+    (problem,) = compiled(tmp_path, recipe).diagnostics
+    assert problem.code == "E0402"
+    assert problem.help[0].startswith("remove `alignment.generation.engine`")
+    assert compiled(tmp_path, applied(recipe, problem.help[0])).plan
+
+
+def test_a_stage_that_does_not_have_the_adaptation_of_all_is_named(tmp_path: Path) -> None:
+    (problem,) = compiled(tmp_path, with_key(BASES["text-sft"], "train.adaptation", "prompt-tuning")).diagnostics
+    assert problem.title == "stage continue-pretrain does not have the adaptation prompt-tuning"
+    assert "`train.continue-pretrain.adaptation" in problem.help[0]

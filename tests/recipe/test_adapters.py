@@ -53,6 +53,14 @@ def test_an_adapter_is_over_what_holds_for_all(tmp_path: Path, table: str) -> No
     assert rates == [1e-4, 5e-5]
 
 
+@pytest.mark.parametrize("table", ["train", "train.sft"])
+def test_epochs_of_an_adapter_take_the_place_of_steps_that_hold_for_all(tmp_path: Path, table: str) -> None:
+    recipe = with_key(changed("epochs", 2), f"{table}.max_steps", 77)
+    first, second = (task.wishes("sft", last=True) for task in tasks(tmp_path, recipe).values())
+    assert "train.epochs" not in first and first["train.max_steps"].value == 77
+    assert "train.max_steps" not in second and second["train.epochs"].value == 2
+
+
 def test_an_own_file_takes_the_place_of_a_shared_fraction(tmp_path: Path) -> None:
     recipe = with_key(changed("eval", "chat.jsonl"), "data.eval_fraction", 0.2)
     first, second = tasks(tmp_path, recipe).values()

@@ -100,7 +100,7 @@ REFUSED = {
         "E0401 `train.bco` and `alignment.method = dpo` contradict each other (this method has no such stage "
         "conflicting value)",
     ),
-    "pairs cannot be told from marks on the hub": (
+    "pairs cannot be told from marks on the Hub": (
         recipe('preferences = {hub = "org/name"}'),
         "E0305 the format of data.preferences is not stated (not read at compile time)",
     ),

@@ -16,7 +16,7 @@ from transformers import TrainingArguments
 
 from recipec.axes import METHODS
 from recipec.backends.methods import BACKENDS
-from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
+from recipec.recipe.kept_arguments import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.recipe.schema_keys import keys_of
 from recipec.recipe.trainer_arguments import arguments_of, kind_of
 from recipes import BASE, codes, load

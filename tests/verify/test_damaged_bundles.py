@@ -46,6 +46,15 @@ def test_a_file_that_the_lock_no_longer_names_is_missed(tmp_path: Path) -> None:
     assert problem.startswith("evaluate.py: ")
 
 
+def test_what_ruff_keeps_is_no_file_of_the_build(tmp_path: Path) -> None:
+    """Ruff has a cache of its own beside every ruff.toml that it finds."""
+    root = copy_of("sft-lora", tmp_path).root
+    cache = root / ".recipec/last/.ruff_cache/CACHEDIR.TAG"
+    cache.parent.mkdir()
+    cache.touch()
+    assert missing_problems(read_bundle(root)) == []
+
+
 def test_a_launch_script_is_missed_unless_its_owner_deleted_it(tmp_path: Path) -> None:
     root = copy_of("sft-lora", tmp_path).root
     (root / "launch/local.sh").unlink()

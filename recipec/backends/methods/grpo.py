@@ -1,4 +1,4 @@
-"""Group relative policy optimization with TRL's GRPOTrainer; transformers writes the answers.
+"""Group relative policy optimization with TRL's GRPOTrainer.
 
 Every argument that tells the variants apart is written out, because three of TRL's defaults contradict their papers.
 """

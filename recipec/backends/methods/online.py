@@ -55,7 +55,7 @@ _CHECK = 'check_rewards(rows["train"], config.generation_batch_size // config.nu
 def rewards_part(stage: StageJob) -> Part:
     """The functions that judge, tried on the first rows before a model is loaded."""
     if not has_rewards(stage):
-        return acting_part(stage)
+        return joined((acting_part(stage), generator_part(stage)))
     ids = stage.ids("rewards")
     names = (*["JUDGE"] * (stage.judge is not None), "REWARDS", "WEIGHTS", "check_rewards")
     needed = stage.ids("global_batch_size", "per_prompt", "updates")

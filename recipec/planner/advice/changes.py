@@ -26,7 +26,7 @@ PINS = (  # what changes least of the result first
     *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
     *("alignment.precompute_reference", "train.activation_offload", "train.offload", "train.strategy"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
-    *("train.attention", "train.packing", "train.precision"),
+    *("alignment.generation.engine", "train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )
 SHORTEST_TOKENS = 256

@@ -7,7 +7,7 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes.strategies import SINGLE
+from recipec.axes.answering import ENGINE
 from recipec.estimate import whole_run
 from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.generation import writing_seconds
@@ -16,7 +16,7 @@ from recipec.estimate.step import step_of
 from recipec.estimate.whole_run import Rows
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
-from recipec.layout import Layout, Mesh
+from recipec.layout import Layout
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
 from recipec.planner.search.workload import work_of
@@ -50,7 +50,7 @@ def looks(
     if not written:
         return Looks(during, _scored_by_script(facts, ledger, chosen, held, rows))
     by_script = _Writer(
-        replace(chosen.layout, strategy=SINGLE.name, mesh=Mesh()),
+        chosen.layout.alone,
         _plain(bounds.typical, asked_tokens or written),
         held.answers_at_once,
         scoring_gpus(held),
@@ -97,9 +97,11 @@ class _Writer(Struct, frozen=True):
 
 
 def _plain(work: Workload, tokens: int) -> Workload:
-    """Rows with answers of so many tokens, by weights in the type that is computed in."""
+    """Rows with answers of so many tokens, by transformers and weights in the type that is computed in."""
     length = work.seq_len_tokens - work.written_tokens + tokens
-    return replace(work, seq_len_tokens=length, written_tokens=tokens, full_weights="bf16", autocast=False)
+    own = tuple((name, value) for name, value in work.own if name != ENGINE.name)  # evaluate.py has no other engine
+    weights = {"full_weights": "bf16", "autocast": False}
+    return replace(work, own=own, seq_len_tokens=length, written_tokens=tokens, **weights)
 
 
 def _written(facts: Facts, link: Link, writer: _Writer, rows: int) -> Look:

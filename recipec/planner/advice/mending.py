@@ -8,7 +8,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.axes import METHODS, STRATEGIES
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, meant_by
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, unpinned
@@ -62,6 +62,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "model.init_from": ("continues",),
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
+    "alignment.generation.engine": ("generator",),
     **dict.fromkeys(("alignment.environment", "alignment.tools"), ("acts",)),
 }
 _WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
@@ -75,7 +76,7 @@ def known_to_fail(
     """Every layout that the recipe allows is known to fail (E0405): why, and what mends it."""
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
-        return _nothing_left(loaded, context, others, label)
+        return _without_it(loaded, context) or _nothing_left(loaded, context, others, label)
     refusals = _stated(loaded, context.stage.name, bad)
     rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
     keys = culprit_keys(loaded, context.stage.name, refusals)
@@ -221,6 +222,18 @@ def _avoids(found: Fit, advised: Refusal) -> bool:
 def _offloading() -> str:
     """What can hold states in host memory."""
     return f"offload needs {either([row.name for row in STRATEGIES.values() if row.offloads], '')}"
+
+
+def _without_it(loaded: LoadedRecipe, context: Context) -> Diagnostic | None:
+    """That the stage's method does not have the adaptation that the recipe states for all stages."""
+    stage, asked = context.stage.name, context.wishes.get("train.adaptation")
+    row = METHODS[stage]
+    if asked is None or any(one.name in row.adaptations for one in meant_by(asked.value)):
+        return None
+    label = Label(loaded.place(*loaded.written_for(stage, "train.adaptation")), row.adaptations_because)
+    used = ADAPTATIONS[row.adaptations[0]].family
+    help = (f'set `train.{stage}.adaptation = "{used}"`, and another value in the table of the stage that has it',)
+    return Diagnostic("E0405", f"stage {stage} does not have the adaptation {asked.value}", (label,), help)
 
 
 def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label) -> Diagnostic:

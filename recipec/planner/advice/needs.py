@@ -63,7 +63,7 @@ def fetches_model(facts: Facts, value: Mapping[str, Any]) -> bool:
 
 
 def _downloaded(facts: Facts, method: Method, first: bool) -> list[Model]:
-    """The models whose weights come from the hub: neither random ones nor a folder's, nor what a stage before has."""
+    """The models whose weights come from the Hub: neither random ones nor a folder's, nor what a stage before has."""
     own = [] if method.random_weights or not first else [facts.model]
     judges = [judge.model for judge in facts.rewards.models] if method.generates else []
     models = [*own, *(facts.others[role].model for role in method.named_models), *judges]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, STRATEGIES, Method
+from recipec.axes.generators import GENERATORS
 from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
@@ -34,6 +35,7 @@ class Refusal(Struct, frozen=True):
         rows = {
             "adaptation": [ADAPTATIONS[name] for name in self.combination.method.adaptations],
             "strategy": [*STRATEGIES.values()],
+            "generator": [*GENERATORS.values()],
         }
         others = product(*(rows[name] if name in rows else [PLAIN[name]] for name in names))
         return any(
@@ -66,6 +68,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
     return Combination(
         **_of_model(method, value, shape),
         method=method,
+        generator=method.written_by if method.generates else None,
         adaptation=layout.adapts,
         strategy=layout.spreads,
         precision=layout.precision,
@@ -82,6 +85,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         compile=value["compile"],
         gpu_bf16=value["gpu_bf16"],
         gpu_is_cpu=value["gpu_is_cpu"],
+        gpu_cuda=value["gpu_cuda"],
         gpu_int8=value["gpu_int8"],
         gpu_varlen=value["gpu_varlen"],
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them

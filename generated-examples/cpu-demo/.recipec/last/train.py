@@ -15,7 +15,7 @@ import resource
 from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
 
 from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer

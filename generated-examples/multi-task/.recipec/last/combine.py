@@ -44,6 +44,7 @@ ORIGIN = "merged_from.json"  # beside a merged adapter: which results it was mad
 SCRIPTS = {"billing": "stages/1-billing", "sales": "stages/2-sales"}
 ROWS_TO_ROUTE_BY = 100  # training questions of each task
 SEED = 42
+DENSITY = 0.5  # of an update that ties and dare keep
 
 
 def main() -> None:
@@ -53,7 +54,7 @@ def main() -> None:
     merging.add_argument("--weights", nargs="+", required=True, metavar="TASK=SHARE")
     merging.add_argument("--how", choices=("linear", "ties", "dare"), default="linear")
     merging.add_argument("--scale", type=float, default=1.0, help="of the merged update; 1: the weighted mean")
-    merging.add_argument("--density", type=float, default=0.5, help="of ties and dare: the share of entries kept")
+    merging.add_argument("--density", type=float, help=f"of ties and dare: the share kept; default: {DENSITY:g}")
     merging.add_argument("-o", "--output", type=Path, help="default: a folder of outputs/combined")
     comparing = commands.add_parser("compare", help="the loss of every adapter and combination on every task")
     comparing.add_argument("--rows", type=int, help="of each task at most; default: as many as evaluate.py scores")
@@ -101,20 +102,18 @@ def origin(tasks: Iterable[str]) -> dict[str, str]:
 def merge(args: argparse.Namespace) -> None:
     """Write one adapter from those of several tasks."""
     weights = shares(args.weights)
-    if not 0 < args.density <= 1:
-        raise SystemExit(f"--density is {args.density:g}: the share of entries kept is above 0 and at most 1.")
-    named = "-".join([args.how, *(f"{task}-{round(100 * share)}" for task, share in weights.items())])
-    output = args.output or COMBINED / named
+    output = args.output or COMBINED / named(args, weights)
+    check_merge(args, output)
     configs = {task: PeftConfig.from_pretrained(result(task)) for task in weights}
     tensors = {task: load_file(result(task) / "adapter_model.safetensors") for task in weights}
     sources = [(tensors[task], scaling(configs[task]), args.scale * share) for task, share in weights.items()]
     torch.manual_seed(SEED)
-    merged, kept = {}, []
+    merged, lost, whole = {}, 0.0, 0.0
     for name in sorted({name for of in tensors.values() for name in of if ".lora_A." in name}):
         other = name.replace(".lora_A.", ".lora_B.")
         found = [(of[other] * scale, of[name], share) for of, scale, share in sources if name in of]
-        merged[other], merged[name], share_kept = combined(args.how, found, args.density)
-        kept.append(share_kept)
+        merged[other], merged[name], of_update = combined(args.how, found, args.density or DENSITY)
+        lost, whole = lost + of_update[0], whole + of_update[1]
     rank = sum(config.r for config in configs.values())
     config = next(iter(configs.values()))
     config.r = config.lora_alpha = rank  # so that PEFT scales the update by 1
@@ -125,7 +124,25 @@ def merge(args: argparse.Namespace) -> None:
     (output / ORIGIN).write_text(json.dumps(origin(weights), indent=2) + "\n")
     source = result(next(iter(weights)))
     AutoTokenizer.from_pretrained(source).save_pretrained(output)
-    print(f"{output}: an adapter of rank {rank}, which holds {sum(kept) / len(kept):.1%} of the merged update")
+    print(f"{output}: an adapter of rank {rank}, which holds {1 - lost / (whole or 1):.1%} of the merged update")
+
+
+def named(args: argparse.Namespace, weights: dict[str, float]) -> str:
+    """A folder of its own for every way to merge."""
+    parts = [args.how, *(f"{task}-{100 * share:g}" for task, share in weights.items())]
+    density = "" if args.density is None else f"-density-{args.density:g}"
+    scale = "" if args.scale == 1 else f"-scale-{args.scale:g}"
+    return "-".join(parts) + density + scale
+
+
+def check_merge(args: argparse.Namespace, output: Path) -> None:
+    """Stop at a density that would do nothing, and at a name that compare has for something else."""
+    if args.density is not None and args.how == "linear":
+        raise SystemExit("--density is of ties and dare: linear keeps all entries.")
+    if args.density is not None and not 0 < args.density <= 1:
+        raise SystemExit(f"--density is {args.density:g}: the share of entries kept is above 0 and at most 1.")
+    if adapter_name(output) in (*SCRIPTS, "base", "ensemble"):
+        raise SystemExit(f"{output}: compare would take it for another column. Give the folder another name.")
 
 
 def scaling(config: PeftConfig) -> float:
@@ -135,8 +152,8 @@ def scaling(config: PeftConfig) -> float:
 
 def combined(
     how: str, parts: list[tuple[torch.Tensor, torch.Tensor, float]], density: float
-) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Matrices B and A of the merged update of one module, and how much of that they hold.
+) -> tuple[torch.Tensor, torch.Tensor, tuple[float, float]]:
+    """Matrices B and A of the merged update of one module, and the squares of what they lose and of the whole update.
 
     `parts` has B, A and the share of each task.
     """
@@ -144,7 +161,7 @@ def combined(
         return (
             torch.cat([b * share for b, _, share in parts], dim=1).contiguous(),
             torch.cat([a for _, a, _ in parts]).contiguous(),
-            1.0,
+            (0.0, 1.0),
         )
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     updates = torch.stack([b.to(device).float() @ a.to(device).float() for b, a, _ in parts])
@@ -152,10 +169,10 @@ def combined(
     update = (ties if how == "ties" else dare)(updates, weights, density)
     rank = sum(len(a) for _, a, _ in parts)
     u, s, v = torch.svd_lowrank(update, q=min(rank, *update.shape), niter=4)
-    lost = torch.linalg.norm(update - (u * s) @ v.T) / torch.linalg.norm(update)
+    lost, whole = (update - (u * s) @ v.T).square().sum().item(), update.square().sum().item()
     b, a = torch.zeros(len(update), rank), torch.zeros(rank, update.shape[1])
     b[:, : len(s)], a[: len(s)] = (u * s).cpu(), v.T.cpu()
-    return b, a, 1 - lost.item() ** 2
+    return b, a, (lost, whole)
 
 
 def ties(updates: torch.Tensor, weights: torch.Tensor, density: float) -> torch.Tensor:
@@ -177,12 +194,12 @@ def dare(updates: torch.Tensor, weights: torch.Tensor, density: float) -> torch.
 def compare(args: argparse.Namespace) -> None:
     """Print and keep the loss of every adapter and combination on the held-out rows of every task."""
     model, tokenizer = load()
-    merged = {file.parent.name.replace(".", "-"): file.parent for file in COMBINED.glob("*/adapter_config.json")}
+    merged = {adapter_name(file.parent): file.parent for file in COMBINED.glob("*/adapter_config.json")}
     for name, folder in merged.items():
         made_from = json.loads((folder / ORIGIN).read_text())
         if made_from != origin(made_from):
             raise SystemExit(f"{folder} was merged from adapters of an earlier training. Merge again, or remove it.")
-        model.load_adapter(folder, adapter_name=name)  # which may have no dot
+        model.load_adapter(folder, adapter_name=name)
     together = Ensemble(model, dict.fromkeys(SCRIPTS, 1 / len(SCRIPTS)))
     means = task_means(model, tokenizer)
     table: dict[str, dict[str, float]] = {}
@@ -204,6 +221,11 @@ def compare(args: argparse.Namespace) -> None:
     print(f"| task | {' | '.join(columns)} |\n{'|---' * (len(columns) + 1)}|")
     for task, values in table.items():
         print(f"| {task} | {' | '.join(f'{values[column]:.4f}' for column in columns)} |")
+
+
+def adapter_name(folder: Path) -> str:
+    """What PEFT calls a merged adapter: a name may have no dot."""
+    return folder.name.replace(".", "-")
 
 
 def load() -> tuple[PeftModel, PreTrainedTokenizerBase]:

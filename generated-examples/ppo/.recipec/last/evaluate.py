@@ -159,8 +159,8 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         some = rows.select(places)
         said = answers(model, tokenizer, [opening(row, tokenizer) for row in some])
         texts = [tokenizer.decode(answer, skip_special_tokens=True) for answer in said]
-        found += zip(places, texts, map(len, said), rewards_of(some, texts, said), strict=True)
-    _, texts, lengths, rewards = zip(*found, strict=True)
+        found += zip(texts, map(len, said), rewards_of(some, texts, said), strict=True)
+    texts, lengths, rewards = zip(*found, strict=True)
     loss, tokens = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
     means = [fmean([value for value in values if value is not None] or [0.0]) for values in zip(*rewards, strict=True)]
     return {

@@ -47,19 +47,25 @@ def number(value: object, where: str) -> float | None:
     return max(-CLAMP, min(CLAMP, float(value)))
 
 
+class Overdue(BaseException):
+    """Passes through the `except Exception` of a call that tries again and again."""
+
+
 @contextmanager
 def within(seconds: int, name: str) -> Iterator[None]:
     """Stop a call that hangs: every process would wait for it."""
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"{name} took longer than {seconds} s.")
+        raise Overdue
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # and every second after that
     try:
         yield
+    except Overdue:
+        raise TimeoutError(f"{name} took longer than {seconds} s.") from None
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
@@ -89,6 +95,6 @@ def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
     given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
     try:
         reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise SystemExit(f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error

@@ -206,12 +206,12 @@ def processes(rows: int) -> int:
 
 
 def read(source: dict, root: Path) -> Dataset:
-    """The rows of a data set of the hub, as JSON texts."""
+    """The rows of a data set of the Hub, as JSON texts."""
     return read_hub(source)
 
 
 def read_hub(source: dict) -> Dataset:
-    """The rows of a data set of the hub, as JSON texts."""
+    """The rows of a data set of the Hub, as JSON texts."""
     rows = hub_rows(source)
     return rows.map(
         lambda row, index: written(dict(row), f"{source['hub']}, row {index + 1}"),
@@ -223,13 +223,13 @@ def read_hub(source: dict) -> Dataset:
 
 
 def hub_rows(source: dict) -> Dataset:
-    """A data set of the hub, without the columns that the recipe ignores."""
+    """A data set of the Hub, without the columns that the recipe ignores."""
     rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
     return rows.remove_columns([name for name in IGNORED if name in rows.column_names])
 
 
 def check_hub_columns() -> None:
-    """Refuse the columns of the hub's data sets that nothing reads, of all at once: no build has seen them."""
+    """Refuse the columns of the Hub's data sets that nothing reads, of all at once: no build has seen them."""
     lost = {
         name: source["hub"]
         for stage in STAGES

@@ -34,7 +34,7 @@ def bounded(tool: Callable, name: str) -> Callable:
                 result = tool(*given, **arguments)
         except TimeoutError:
             raise
-        except Exception as error:  # the model reads why, and the trainer counts a failed call
+        except (Exception, SystemExit) as error:  # the model reads why, and the trainer counts a failed call
             raise RuntimeError(cut(f"{type(error).__name__}: {error}")) from error
         return text_of(result, name)
 
@@ -45,7 +45,7 @@ def text_of(result: object, name: str) -> str:
     """A result as the model reads it; nothing, or an object without a text of its own, is a mistake in the tool."""
     if not isinstance(result, str | int | float | dict | list):
         raise TypeError(f"{name} returned {result!r:.80}. A tool returns text, a number, or JSON.")
-    return cut(json.dumps(result) if isinstance(result, dict | list) else str(result))
+    return cut(json.dumps(result, ensure_ascii=False) if isinstance(result, dict | list) else str(result))
 
 
 def cut(text: str) -> str:
@@ -62,37 +62,57 @@ def number(value: object, where: str) -> float | None:
     return max(-CLAMP, min(CLAMP, float(value)))
 
 
+class Overdue(BaseException):
+    """Passes through the `except Exception` of a call that tries again and again."""
+
+
 @contextmanager
 def within(seconds: int, name: str) -> Iterator[None]:
     """Stop a call that hangs: every process would wait for it."""
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"{name} took longer than {seconds} s.")
+        raise Overdue
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # and every second after that
     try:
         yield
+    except Overdue:
+        raise TimeoutError(f"{name} took longer than {seconds} s.") from None
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
-class Shop(shop.Shop):
+def of_episode(tool: Callable, name: str) -> Callable:
+    """A method of Shop that plays in shop.Shop, where methods call each other unbounded."""
+    limited = bounded(tool, name)
+
+    @wraps(tool)
+    def call(self: "Shop", *given, **arguments) -> str:
+        return limited(self.played, *given, **arguments)
+
+    return call
+
+
+class Shop:
     """The episode of one answer; the trainer uses an instance again for another answer, which reset begins."""
+
+    def __init__(self) -> None:
+        self.played = shop.Shop()
 
     def reset(self, judged_by: str, **_: object) -> str | None:
         row = json.loads(judged_by)
         with within(SECONDS, "Shop.reset"):
-            said = super().reset(item=row["item"], amount=row["amount"], limit=row["limit"])
+            said = self.played.reset(item=row["item"], amount=row["amount"], limit=row["limit"])
         return None if said is None else text_of(said, "Shop.reset")
-
-    price = bounded(shop.Shop.price, "Shop.price")
-    buy = bounded(shop.Shop.buy, "Shop.buy")
 
     def get_reward(self) -> float | None:
         with within(SECONDS, "Shop.get_reward"):
-            return number(super().get_reward(), "Shop.get_reward")
+            return number(self.played.get_reward(), "Shop.get_reward")
+
+    price = of_episode(shop.Shop.price, "Shop.price")
+    buy = of_episode(shop.Shop.buy, "Shop.buy")
 
 
 def tools_of(episode: Shop) -> list[Callable]:
@@ -146,7 +166,7 @@ def play(row: dict, where: str) -> None:
         used.get_reward()
         used.reset(**row)
         fresh.reset(**row)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise SystemExit(f"An episode of Shop cannot be played with {where}: {what}") from error
     same = {name: value for name, value in state(fresh).items() if begun.get(name) == value}  # not drawn by chance
@@ -157,7 +177,7 @@ def play(row: dict, where: str) -> None:
 
 def state(episode: Shop) -> dict[str, str]:
     """The attributes that an episode changes; names that begin with _ may keep what all episodes share."""
-    return {name: repr(value) for name, value in vars(episode).items() if not name.startswith("_")}
+    return {name: repr(value) for name, value in vars(episode.played).items() if not name.startswith("_")}
 
 
 def check_shown(trainer: GRPOTrainer) -> None:

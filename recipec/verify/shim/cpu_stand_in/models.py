@@ -18,7 +18,7 @@ def attention(module, replacement):
 
 
 def hub_data(module, files):
-    """A split of a data set of the hub is read from a local file: {"name subset split": path of a .jsonl file}."""
+    """A split of a data set of the Hub is read from a local file: {"name subset split": path of a .jsonl file}."""
     load = module.load_dataset
 
     def load_dataset(path, name=None, *args, split=None, **kwargs):

@@ -56,6 +56,6 @@ def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
     given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
     try:
         reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise SystemExit(f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error
