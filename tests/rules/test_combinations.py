@@ -118,7 +118,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-160": (VLLM | {"adaptation": "qlora"}, [{"adaptation": "lora"}, {"method": "grpo"}]),
     "BAD-161": (VLLM | {"strategy": "zero3"}, [{"strategy": "zero2"}, {"adaptation": "full"}, {"method": "grpo"}]),
     "BAD-162": (VLLM | {"variant": "dora"}, [{"variant": "rslora"}, {"method": "grpo"}]),
-    "BAD-163": (VLLM | {"gpu_is_cpu": True}, [{"gpu_is_cpu": False}, {"method": "grpo"}]),
+    "BAD-163": (VLLM | {"gpu_cuda": False}, [{"gpu_cuda": True}, {"method": "grpo"}]),
     "BAD-164": (VLLM | {"acts": True}, [{"acts": False}, {"method": "grpo"}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
@@ -310,11 +310,14 @@ ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4") 
 def combination(**values: object) -> Combination:
     """A combination whose rows are given by name."""
     plain = {"method": METHODS["sft"], "adaptation": ADAPTATIONS["lora"], "strategy": STRATEGIES["single"], **PLAIN}
-    return Combination(**plain | {"precision": "bf16"} | rows(values))
+    return Combination(**plain | {"precision": "bf16", "generator": None} | rows(values))
 
 
 def rows(values: dict[str, object]) -> dict[str, object]:
-    return {name: ROWS[name][value] if name in ROWS else value for name, value in values.items()}
+    found = {name: ROWS[name][value] if name in ROWS else value for name, value in values.items()}
+    if method := found.get("method"):
+        found["generator"] = method.written_by if method.generates else None
+    return found
 
 
 def found(given: Combination) -> set[str]:
