@@ -18,6 +18,10 @@ CHAT = [
     {"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]}
     for n in range(8)
 ]
+GENERAL = [
+    {"messages": [{"role": "user", "content": f"Who is {n}?"}, {"role": "assistant", "content": f"Number {n}."}]}
+    for n in range(8)
+]
 SPLIT_BY = {"topic": [n % 2 for n in range(8)], "user": list(range(8)), "date": [2020 + n for n in range(8)]}
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
 ANSWERS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}.", "label": n % 2 == 0} for n in range(8)]
@@ -89,6 +93,7 @@ DATA = {
     "pairs.jsonl": PAIRS,
     "answers.jsonl": ANSWERS,
     "instructions.jsonl": INSTRUCTIONS,
+    "general.jsonl": GENERAL,
 }
 
 _KNOWN = {"examples": 5_000, "tokens_per_example": 400, "max_length": 1024}

@@ -121,6 +121,8 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
         yield Arg("activation_checkpointing_kwargs", _recomputation(stage), ids, _recomputed(stage))
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
+    if stage.fp8:
+        yield Arg("pad_to_multiple_of", 16, stage.ids("fp8"), "products in FP8 need it")
     yield from stage.engine.arguments(stage.run)
 
 

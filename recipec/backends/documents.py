@@ -13,6 +13,7 @@ from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import acts_with, before_next, judged_by
 from recipec.backends.completion import checked
+from recipec.backends.elastic import held_told
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.intervals import saves
 from recipec.backends.job import Job, StageJob
@@ -41,6 +42,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
     "strategy",
     "precision",
+    "fp8",
     "micro_batch_size",
     "gradient_accumulation",
     "global_batch_size",
@@ -65,6 +67,7 @@ SHOWN_LATER = (  # behind what only the stage's method has
     "packing",
     "sampling",
     *("curriculum_by", "curriculum_column", "curriculum_parts"),
+    *("ewc_strength", "ewc_rows"),
     "template",
     "eos_token",  # where it is not the model's
     "loss_on",
@@ -249,7 +252,7 @@ def _data(stage: StageJob) -> str:
     carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
     carried += _RESULTS * ("tools" in shape.carries)
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
-    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}"
+    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{held_told(stage)}"
 
 
 def _unseen(stage: StageJob) -> str:

@@ -21,7 +21,7 @@ from recipec.facts import Facts
 from recipec.facts.converting import OFF, WITHOUT
 from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema_data import DataSource
+from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.render.call import Arg
 from recipec.render.traced import Traced, columns
 
@@ -192,9 +192,15 @@ class StageJob(Struct, frozen=True):
         return list(zip(getattr(data, part or self.section), shapes, strict=True))
 
     @property
+    def brought(self) -> tuple[str, ...]:
+        """The parts beside the rows that are learned, which files of the recipe bring."""
+        parts = ("eval", "test", *(GENERAL,) * self.elastic)
+        return tuple(part for part in parts if self.value(f"has_{part}_file"))
+
+    @property
     def shapes(self) -> list[DataShape]:
         """Those of all that it reads."""
-        return [shape for part in ("", "eval", "test") for _, shape in self.sources(part)]
+        return [shape for part in ("", *self.brought) for _, shape in self.sources(part)]
 
     @property
     def unrolls(self) -> bool:
@@ -260,6 +266,16 @@ class StageJob(Struct, frozen=True):
     def ordered(self) -> bool:
         """Whether the recipe has a curriculum for it."""
         return "curriculum_parts" in self.plan.decisions
+
+    @property
+    def fp8(self) -> bool:
+        """Whether linear layers multiply in FP8."""
+        return bool("fp8" in self.plan.decisions and self.value("fp8"))
+
+    @property
+    def elastic(self) -> bool:
+        """Whether weights that matter for general rows are held near their start."""
+        return "ewc_strength" in self.plan.decisions
 
     @property
     def hardness_column(self) -> str:

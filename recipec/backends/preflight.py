@@ -90,6 +90,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
         "earns": stage.because(stage.method.earns, "stage"),
+        "elastic": stage.because(stage.elastic, *["ewc_strength"] * stage.elastic),
         "routes": stage.because(compares_losses(stage), "model", "stage"),
         "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.method.name].library_order, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),

@@ -17,7 +17,6 @@ from recipec.backends.reading import (
     carries,
     contents,
     fields_by_way,
-    from_files,
     joins,
     kept_fields,
     marks_learned,
@@ -29,12 +28,12 @@ from recipec.backends.reading import (
     way_of,
     ways_to_write,
 )
-from recipec.backends.splitting import cuts_answers, parts_of_rows, requiring, splitting
+from recipec.backends.splitting import cuts_answers, parts_brought, parts_of_rows, requiring, splitting
 from recipec.dataset import DIGITS, WORDS, DataShape
 from recipec.facts.converting import WITHOUT
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
-from recipec.recipe.schema_data import DataSource
+from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
 from recipec.render.environment import snippet
@@ -156,6 +155,7 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     types = {"eval": ("list[dict]", "has_eval_file"), "test": ("list[dict]", "has_test_file")}
     types |= {name: ("float", name) for name in ("eval_fraction", "test_fraction")}
     given = {name: (type, [bool(stage.value(id)) for stage in stages]) for name, (type, id) in types.items()}
+    given[GENERAL] = ("list[dict]", [stage.elastic for stage in stages])
     shuffled = [_shuffles(stage) for stage in stages]
     given["shuffled"] = ("bool", [one and not all(shuffled) for one in shuffled])
     given["overflow"] = ("str", [_differ(stages)] * len(stages))
@@ -205,7 +205,7 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
 def _row_parameters(job: Job, mixes: bool) -> dict[str, Any]:
     """What the conversion of a row depends on beside the row: its source, its stage or both."""
     hard = asks_hardness(job.stages)
-    asks_source = (hard or split_column(job) is not None) and (from_files(job, "eval") or from_files(job, "test"))
+    asks_source = (hard or split_column(job) is not None) and parts_brought(job)
     types = {"source": "dict"} if mixes or asks_source else {}
     types |= {"stage": "Stage"} if asks_source or hard or not mixes else {}
     return {
@@ -356,9 +356,8 @@ def _stage(stage: StageJob) -> Call:
         format = stage.traced("data_format", way_of(stage, stage.shape))
         args.append(Arg("format", format, note=stage.shape.evidence))
     args.append(Arg("train", _sources(stage, ""), stage.ids("data_format")))
-    for part in ("eval", "test"):
-        if stage.value(f"has_{part}_file"):
-            args.append(Arg(part, _sources(stage, part), stage.ids(f"has_{part}_file")))
+    for part in stage.brought:
+        args.append(Arg(part, _sources(stage, part), stage.ids(f"has_{part}_file")))
     args.append(stage.arg("max_length", "max_length", note=True))
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):

@@ -156,12 +156,12 @@ def sources_of(job: Job) -> list[Any]:
 
 def _sources_of_task(job: Job) -> list[Any]:
     data = job.loaded.recipe.data
-    parts = (*(getattr(data, section) for section in job.facts.data), data.eval, data.test)
+    parts = (*(getattr(data, section) for section in job.facts.data), data.eval, data.test, data.general)
     return [source for part in parts for source in part or []]
 
 
 def from_files(job: Job, part: str) -> bool:
-    """Whether the recipe names files for eval or test."""
+    """Whether the recipe names files for eval, test or general rows."""
     return any(getattr(one.loaded.recipe.data, part) is not None for one in job.apart)
 
 

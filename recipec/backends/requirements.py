@@ -21,6 +21,8 @@ def requirements_of(job: Job) -> list[Raw]:
             needed |= {"bitsandbytes": stage.ids("quantization", "optimizer")}
         if stage.method.generates:
             needed |= dict.fromkeys(stage.method.written_by.packages, stage.ids("generator"))
+        if stage.fp8:
+            needed |= {"torchao": stage.ids("fp8")}
         needed |= dict.fromkeys(stage.engine.packages, stage.ids("strategy"))
         needed |= dict.fromkeys(trackers(stage), stage.ids("tracker"))
     return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]

@@ -8,6 +8,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.prepared_rows import answers_begin, of_conversations, weighs
 from recipec.backends.reading import from_files, split_column
 from recipec.facts.splitting import FEWEST_ROWS, OWN_CLASSES
+from recipec.recipe.schema_data import GENERAL
 from recipec.render.traced import Raw
 
 
@@ -20,9 +21,17 @@ def parts_of_rows(job: Job) -> dict[str, Any]:
         "all_read_eval": all(stage.value("has_eval_file") for stage in job.stages),
         "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
         **_comparing(job),
-        "split_name": Raw("name" if reads_eval or reads_test else '"train"'),
+        "reads_parts": parts_brought(job),
+        "reads_general": any(stage.elastic for stage in job.stages),
+        "all_read_general": all(stage.elastic for stage in job.stages),
+        "split_name": Raw("name" if parts_brought(job) else '"train"'),
         "weighs": weighs(job),
     }
+
+
+def parts_brought(job: Job) -> bool:
+    """Whether files of their own bring rows beside those that are learned."""
+    return any(from_files(job, part) for part in ("eval", "test", GENERAL))
 
 
 def _has(stage: StageJob, part: str) -> bool:
@@ -61,7 +70,7 @@ def splitting(job: Job) -> dict[str, Any]:
 
 
 def _mixes_sources(stage: StageJob) -> bool:
-    return any(len(stage.sources(part)) > 1 for part in ("", "eval", "test"))
+    return any(len(stage.sources(part)) > 1 for part in ("", *stage.brought))
 
 
 def _eval_share(job: Job) -> Raw:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.arguments import training_config
-from recipec.backends.companions import attention_part, companion_artifacts, order_part
+from recipec.backends.companions import attention_part, companion_artifacts, fp8_part, order_part
+from recipec.backends.elastic import elastic_part, splits, trainer_of
 from recipec.backends.intervals import best_part
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
@@ -92,7 +93,7 @@ def _rows(stage: StageJob) -> str:
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
-    job, brought, own = stage.job, _brought(stage), BACKENDS[stage.method.name].trainer
+    job, brought, own = stage.job, _brought(stage), trainer_of(stage)
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": summary(stage),
@@ -111,6 +112,8 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "continues": stage.because(bool(stage.init_from), "model"),
         # Where answers are written in training, the trainer is told of the mode, and rows hold what rewards are given.
         "thinks_not": stage.because(stage.thinks_not and not stage.method.generates, "reasoning"),
+        "splits": splits(stage),
+        "elastic": stage.because(stage.elastic, *["ewc_strength"] * stage.elastic),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
         "training_config": training_config(stage),
@@ -168,6 +171,8 @@ def _brought(stage: StageJob) -> Part:
             result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.method.name].part(stage),
+            elastic_part(stage),
+            fp8_part(stage),
             order_part(stage),
             best_part(stage),
             router_part(stage),
@@ -182,7 +187,7 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     """What every train.py takes from the files beside it."""
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     yield from devices_import(stage)
-    if own := BACKENDS[stage.method.name].trainer:
+    if own := trainer_of(stage):
         yield Import(own.module, own.name, stage.ids("stage"))
         if own.config:
             yield Import(own.module, own.config, stage.ids("stage"))
@@ -197,7 +202,7 @@ def devices_import(stage: StageJob) -> tuple[Import, ...]:
 
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
-    row, own = stage.method, BACKENDS[stage.method.name].trainer
+    row, own = stage.method, trainer_of(stage)
     made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
     theirs = () if own else (Import(row.module, row.trainer),)
     theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)

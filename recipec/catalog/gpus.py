@@ -51,6 +51,11 @@ class Gpu(Struct, frozen=True):
         """Whether it has PyTorch's variable-length kernel, which is shown for NVIDIA's from an A100 on."""
         return self.vendor == "nvidia" and self.flash_attention
 
+    @property
+    def fp8(self) -> bool:
+        """Whether torchao trains with FP8 on it: NVIDIA GPUs from 9.0 on (torchao 0.18, float8 training)."""
+        return self.vendor == "nvidia" and (self.capability or 0.0) >= 9.0
+
 
 def gpu(name: str) -> Gpu | None:
     """The GPU called `name`, or by an alias; None if unknown.

@@ -131,7 +131,8 @@ def _trained(choice: Document, values: Document) -> str:
         shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.trains == MATRICES else ""
         shape += _before_rows(values)
         what = f"{what}{base}{shape}"
-    return f"{what}, in {choice['precision']} with {choice['optimizer']}"
+    products = ", products of linear layers in FP8," * bool(values.get("fp8"))
+    return f"{what}, in {choice['precision']}{products} with {choice['optimizer']}"
 
 
 def _before_rows(values: Document) -> str:
@@ -196,7 +197,8 @@ def _learning(values: Document) -> str:
     epochs = value_text(values.get("epochs"))
     length = counted(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
     rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
-    return f"{length} over {_examples(values)} examples, learning rate {rate}, {schedule}"
+    held = ", weights that matter for general rows held near their start" * ("ewc_strength" in values)
+    return f"{length} over {_examples(values)} examples, learning rate {rate}, {schedule}{held}"
 
 
 def _examples(values: Document) -> str:

@@ -14,6 +14,8 @@ MEMORY_PARTS = {
     "teacher model": "The weights of the teacher, whose probabilities are learned.",
     "teacher states": "The teacher's last hidden states for a micro batch, which its head reads within the loss.",
     "reward models": "The weights of the models that score the answers, whole on every GPU.",
+    "fisher information": "With `train.ewc`: how much each weight matters for the general rows, a number per weight.",
+    "starting weights": "With `train.ewc`: the weights as they were before step 1, which the penalty compares with.",
     "activations": "What the forward pass keeps for the backward pass of all layers; with gradient checkpointing, the "
     "inputs of the recomputed layers alone.",
     "working set": "What the one part of the model that runs at the peak needs for itself, such as a layer that runs "

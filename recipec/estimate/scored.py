@@ -1,8 +1,9 @@
 """Which plans are like published runs that the estimates were scored on; of others no error band is claimed.
 
 What benchmarks/data has, by card, adaptation and strategy: dense models, a single pass over supervised or plain text,
-nothing in host memory, one GPU or FSDP1 on two and four. Memory does not depend on the kind of card, speed does: 124 of
-128 timed runs were on A100s, and the speed of adapters under FSDP was missed by half.
+nothing in host memory, no FP8 and no penalty on weights, one GPU or FSDP1 on two and four. Memory does not depend on
+the kind of card, speed does: 124 of 128 timed runs were on A100s, and the speed of adapters under FSDP was missed by
+half.
 """
 
 from __future__ import annotations
@@ -33,6 +34,6 @@ def _described(architecture: Architecture, layout: Layout, work: Workload) -> bo
         architecture.moe is None and work.method.single_pass and not work.written_tokens and layout.optimizer == "adamw"
     )
     mesh = layout.mesh
-    typed = layout.precision in SCORED_PRECISIONS
+    typed = layout.precision in SCORED_PRECISIONS and not work.fp8 and not work.elastic
     near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
     return dense and typed and near and layout.on_device

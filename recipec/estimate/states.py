@@ -35,6 +35,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
+    held = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
     terms = {
         "weights": weights,
         "adapters": 0.0 if full else (sizes.adapters + sizes.originals) * path.trained / path.weight_shards,
@@ -43,10 +44,14 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         "reference_model": weights if _keeps_reference(layout, work) else 0.0,
         "teacher_model": teacher.resident if teacher else 0.0,
         "reward_models": judge_bytes(work, path),
+        "fisher_information": held,
+        "starting_weights": held,
     }
     gradients = sizes.trainable * path.gradient / path.gradient_shards
     step = sizes.trainable * path.step_gradient / path.state_shards
     temporaries = _temporaries(layout, work, sizes, path)
+    if work.elastic:  # behind the backward pass, of one parameter at a time: how far it moved, the pull, their product
+        temporaries = max(temporaries, 3 * sizes.largest * path.trained)
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
     return _paged(_offloaded_by_deepspeed(resident, layout), path)

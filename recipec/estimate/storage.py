@@ -29,7 +29,7 @@ class Storage(Struct, frozen=True):
     checkpoint_bytes: int  # one resumable checkpoint
     reloaded_bytes: int  # of the best checkpoint, read at the end: weights; DeepSpeed reads all of it
     export_bytes: int  # the final model or adapter
-    checkpoints_bytes: int  # all that are kept, and the one being written
+    checkpoints_bytes: int  # all that are kept, the one being written, and what they all share
     dataset_cache_bytes: int
     hub_cache_bytes: int
     total_bytes: int
@@ -53,7 +53,7 @@ def run_storage(
 ) -> Storage:
     """Disk that a run needs; the Hub cache holds the published bf16 weights, of all models where nothing is said."""
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
-    kept = checkpoint * (keep_checkpoints + 1)
+    kept = checkpoint * (keep_checkpoints + 1) + _elastic_file(architecture, layout, work)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes
     data, hub = round(dataset_tokens * token_bytes), 2 * (published if downloaded_params is None else downloaded_params)
@@ -84,6 +84,11 @@ def _trained_bytes(architecture: Architecture, layout: Layout, work: Workload, b
     """The weights that a save has: all of them, or the adapter's."""
     count = sizes(architecture, work.lora, loss_code(work).to_vocabulary)
     return (count.params if layout.adapts.trains_all else count.adapters) * bytes_each
+
+
+def _elastic_file(architecture: Architecture, layout: Layout, work: Workload) -> int:
+    """The Fisher information and the starting weights, once for all checkpoints."""
+    return 2 * _trained_bytes(architecture, layout, work, code_path(layout, work).trained) if work.elastic else 0
 
 
 def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) -> int:

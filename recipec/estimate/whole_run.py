@@ -135,6 +135,12 @@ def reference(seconds: float) -> RunPart:
     return RunPart("reference", seconds, "it scores all rows once, before the first step")
 
 
+def fisher(rows: int, row_seconds: float) -> RunPart:
+    """Which weights matter, before the first step: rows one at a time, at the pace that training has for a row."""
+    because = f"{rows:,} general rows, forward and backward, one at a time, at least as long as in training"
+    return RunPart("Fisher information", rows * row_seconds, because)
+
+
 def generation(seconds: float, answers: int, tokens: int, unknown: Sequence[str], writer: str) -> RunPart:
     """Answers that the model writes itself, for all steps; how long they get and what is `unknown` takes, is open.
 

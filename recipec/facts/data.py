@@ -31,7 +31,7 @@ Handed = Callable[[Sequence[str] | None], tuple[str, ...]]  # columns that rows 
 
 
 class HeldOut(Struct, frozen=True):
-    """The files of data.eval or data.test."""
+    """The files of data.eval, data.test or data.general."""
 
     shapes: tuple[DataShape, ...]  # of each source
     unread: tuple[str, ...]  # what their rows hold, and nothing reads
@@ -53,7 +53,7 @@ class DataFacts(Struct, frozen=True):
     sampled: int = 0  # rows that were read
     rows: int | None = None  # those of all sources; None where one is not read at compile time
     counted: bool = False  # whether that number is exact
-    held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # eval, test -> the files that are for this section
+    held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
     def all_unread(self) -> tuple[str, ...]:

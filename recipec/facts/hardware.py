@@ -108,6 +108,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_int8", gpu.int8, f"{gpu.name} {_INT8[gpu.int8]}", "gpu", source=source),
         known("gpu_varlen", gpu.varlen, f"{gpu.name} {_VARLEN[gpu.varlen]}", "gpu", source=source),
+        *_fp8(loaded, gpu, source),
         known("gpu_cuda", gpu.vendor == "nvidia", f"{gpu.name} is a device of {gpu.vendor}", "gpu"),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
@@ -117,6 +118,14 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
 
 _INT8 = {True: "is not known to lack 8-bit matrix units", False: "has no 8-bit matrix units"}
 _VARLEN = {True: "has PyTorch's variable-length kernel", False: "is not known to have PyTorch's variable-length kernel"}
+
+
+def _fp8(loaded: LoadedRecipe, gpu: Gpu, source: str) -> list[Decision]:
+    """Whether it trains with FP8, where the recipe asks for that."""
+    if not loaded.is_set("train", "fp8"):
+        return []
+    has = "has" if gpu.fp8 else "is not known to have"
+    return [known("gpu_fp8", gpu.fp8, f"{gpu.name} {has} the FP8 units that torchao trains with", "gpu", source=source)]
 
 
 def _cores(loaded: LoadedRecipe, gpu: Gpu, per_node: int) -> Decision:

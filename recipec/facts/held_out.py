@@ -1,4 +1,4 @@
-"""The files of data.eval and data.test: which section's stage they are for."""
+"""The files of data.eval, data.test and data.general: which section's stage they are for."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from recipec.facts.sizes import rows_read
 from recipec.facts.sources import SampledSource, sources_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
+from recipec.recipe.schema_data import GENERAL
 from recipec.rules.core import Decision
 
-PARTS = ("eval", "test")
+HELD_OUT = ("eval", "test")
+PARTS = (*HELD_OUT, GENERAL)
 
 
 def with_held_out(loaded: LoadedRecipe, data: Mapping[str, DataFacts], report: Report) -> dict[str, DataFacts]:
-    """Return the sections with has_eval_file and has_test_file: whether the file holds rows like theirs.
+    """Return the sections with has_eval_file, has_test_file and, where a recipe names such rows, has_general_file:
+    whether the file holds rows like theirs.
 
     Reports E0303 and E0304, and E0305 for a file whose rows are like those of no section.
     """
@@ -91,6 +94,8 @@ Fitting = Mapping[str, Mapping[str, list[SampledSource]]]  # part -> section -> 
 def _decisions(loaded: LoadedRecipe, section: str, fitting: Fitting) -> dict[str, Decision]:
     found = {}
     for part, sections in fitting.items():
+        if part not in HELD_OUT and not loaded.is_set("data", part):
+            continue
         because = _because(loaded, part, section in sections)
         rows = rows_read(loaded, sections[section]) if section in sections else None
         counted = "counted in the files" if rows is not None else "not counted at compile time"

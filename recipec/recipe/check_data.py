@@ -12,7 +12,7 @@ from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import either
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES
+from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES, GENERAL
 
 _HUB_ONLY = ("split", "subset", "revision")
 _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
@@ -115,7 +115,7 @@ _OF_LEARNED = {
 
 def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
     """How often rows are learned, how many and how long they are, is said of those that are learned alone."""
-    for part in ("eval", "test"):
+    for part in ("eval", "test", GENERAL):
         given = written.get("data", part)
         listed = isinstance(given, list)
         for index, source in enumerate(given if listed else [given]):

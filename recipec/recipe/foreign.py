@@ -205,6 +205,10 @@ NAMES = (
         "train.precision", "mixed_precision", "bf16 fp16", "bf16 fp16", "dtype torch_dtype amp", ', for example "bf16"'
     ),
     Names("train.curriculum", "curriculum_sampling", "curriculum_sampling", "", "curriculum_learning"),
+    Names("train.ewc", typed="elastic_weight_consolidation fisher"),
+    Names("train.ewc.strength", typed="ewc_lambda ewc_weight"),
+    Names("data.general", typed="old_data general_data"),
+    Names("train.fp8", typed="float8 fp8_recipe fp8_linear"),
     Names("train.packing", "", "sample_packing", "packing neat_packing", "pack multipack"),
     Names("train.activation_checkpointing", "", "gradient_checkpointing", "", "recompute"),
     Names("train.recompute_every", typed="selective_checkpointing recompute_num_layers"),

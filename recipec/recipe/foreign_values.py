@@ -66,13 +66,18 @@ _VALUES: dict[str, dict[str, str]] = {
         "paged_adamw_32bit": '"paged-adamw"',
         "paged_adamw_8bit": '"paged-adamw-8bit"',
     },
-    "train.precision": {"bfloat16": '"bf16"', "float16": '"fp16"', "float32": '"fp32"'},
+    "train.precision": {
+        "bfloat16": '"bf16"',
+        "float16": '"fp16"',
+        "float32": '"fp32"',
+        **dict.fromkeys(("fp8", "float8"), '"bf16"` and `train.fp8 = true'),
+    },
     "train.schedule": {
         **dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
         "constant_with_warmup": '"constant"',
     },
     "train.attention": _rows(ATTENTIONS),
-    "train.quantization": _rows(BASES),
+    "train.quantization": _rows(BASES) | dict.fromkeys(("fp8", "float8"), '"none"` and `train.fp8 = true'),
     "data.loss_on": dict.fromkeys(("assistant", "completion", "completions", "answer", "response"), '"answers"'),
     "data.template": dict.fromkeys(_TEMPLATES.split(), '"model"'),
 }

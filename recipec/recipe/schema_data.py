@@ -46,7 +46,8 @@ Reasoning = one_of(
     }
 )
 LossOn = one_of({"answers": "all answers of a conversation", "last-answer": "only the last answer of a conversation"})
-DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
+GENERAL = "general"  # the key of rows that elastic weight consolidation keeps the model good at
+DATA_SOURCES = (*SECTIONS, "eval", "test", GENERAL)  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
 COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
 
@@ -193,6 +194,13 @@ class Data(_Learned):
         "checkpoint uses them. Use either this or `test_fraction`.",
         "data/test.jsonl",
         absent="split off the training data, see `test_fraction`",
+    )
+    general: Sources | None = key(
+        "General data",
+        "General rows that the model does well on before training and should still do well on afterwards. Training "
+        "does not learn them: `train.ewc` measures on them which weights matter. Same forms as `eval`.",
+        "data/general.jsonl",
+        absent="none; required with `train.ewc`",
     )
     test_fraction: OpenFraction | None = key(
         "Test share", "Share of the training data used as the test split. Use either this or `test`.", 0.1

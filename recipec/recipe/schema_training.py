@@ -13,7 +13,6 @@ from pydantic import Field, create_model
 from recipec.axes import (
     ADAPTATIONS,
     BASES,
-    LORA_VARIANTS,
     METHODS,
     OFFLOADS,
     STRATEGIES,
@@ -31,10 +30,10 @@ from recipec.recipe.fields import (
     one_of,
     table,
 )
+from recipec.recipe.schema_tables import Curriculum, Elastic, Lora, Prefix, Prompt
 
 Adaptation = one_of({AUTO: "decided"} | families())
 Quantization = one_of({AUTO: "decided"} | {row.name: row.means for row in BASES.values()})
-Variant = one_of({row.name: row.means for row in LORA_VARIANTS.values()})
 Precision = one_of(
     {
         AUTO: "bf16 where the GPU supports it",
@@ -71,94 +70,6 @@ Schedule = one_of(
     }
 )
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]
-
-
-Targets = Literal["all-linear", "attention"] | Annotated[list[Line], Field(min_length=1, max_length=256)]
-
-
-class Lora(Section):
-    """LoRA adapters, also for QLoRA."""
-
-    rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
-        "Rank", "LoRA rank. A higher rank can learn more and needs more memory.", 16
-    )
-    alpha: Annotated[float, Field(gt=0, le=65_536)] | None = key(
-        "Alpha", "LoRA alpha: the adapter output is multiplied by alpha / rank, with rslora by alpha / sqrt(rank).", 32
-    )
-    targets: Targets | None = key(
-        "Targets",
-        "Modules that get an adapter: `all-linear` (in a mixture of experts, attention and all experts), `attention`, "
-        "or "
-        "a list of module names, such as `q_proj` or `experts.gate_up_proj`.",
-        "all-linear",
-        ["q_proj", "v_proj"],
-    )
-    expert_rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
-        "Expert rank",
-        "LoRA rank for each expert of a mixture of experts, if its experts get adapters.",
-        2,
-    )
-    dropout: Annotated[float, Field(ge=0, lt=1)] | None = key(
-        "Dropout", "Dropout probability on the input of the adapters.", 0.05
-    )
-    variant: Variant | None = key(
-        "Variant",
-        "Variant of LoRA. recipec uses one only if the recipe sets it.",
-        *LORA_VARIANTS,
-    )
-
-
-VirtualTokens = Annotated[int, Field(ge=1, le=1024)]
-EncoderWidth = Annotated[int, Field(ge=1, le=16_384)]
-
-
-class Prompt(Section):
-    """The soft prompt of prompt tuning and P-tuning."""
-
-    virtual_tokens: VirtualTokens | None = key(
-        "Virtual tokens", "Length of the soft prompt: number of trained embeddings before each row.", 20
-    )
-    encoder_hidden_size: EncoderWidth | None = key(
-        "Encoder hidden size",
-        "Width of the network of P-tuning, which makes the embeddings. With this key, recipec uses P-tuning unless "
-        "`train.adaptation` is set.",
-        128,
-        absent="128 with P-tuning; prompt tuning has no such network",
-    )
-
-
-class Prefix(Section):
-    """The prefix of prefix tuning."""
-
-    virtual_tokens: VirtualTokens | None = key(
-        "Virtual tokens", "Length of the prefix: number of trained keys and values before each row, in every layer.", 20
-    )
-    encoder_hidden_size: EncoderWidth | None = key(
-        "Encoder hidden size",
-        "Width of a network that makes the keys and values during training (PEFT's `prefix_projection`).",
-        512,
-        absent="no network: the keys and values are trained themselves",
-    )
-
-
-class Curriculum(Section):
-    """How the difficulty of a row is measured; exactly one of `by` and `column`."""
-
-    by: Literal["length"] | None = key(
-        "By",
-        "Measure of difficulty: with `length`, longer rows count as harder.",
-        "length",
-        absent="none; `column` is then required",
-    )
-    column: Line | None = key(
-        "Column",
-        "Column of the training rows with the difficulty, a number that is higher for harder rows.",
-        "difficulty",
-        absent="none; `by` is then required",
-    )
-    parts: Annotated[int, Field(ge=2, le=1000)] | None = key(
-        "Parts", "Number of equal parts of the ordered rows; within a part the order is random.", 10
-    )
 
 
 class Learning(Section):
@@ -229,6 +140,12 @@ class Learning(Section):
         "Train on easy rows first in every epoch, ordered by length or by a column. Without this table the order is "
         "random, of rows of similar length where batches are made of these (LOAD-005).",
         {"column": "difficulty"},
+    )
+    ewc: Elastic = table(
+        "Elastic weight consolidation",
+        "Hold the weights that matter for `data.general` near their start, against catastrophic forgetting. For full "
+        "fine-tuning on one device or with DDP; it needs 8 more bytes per parameter on every GPU.",
+        {"strength": 10.0},
     )
     arguments: dict[Line, Any] | None = key(
         "Arguments",
@@ -332,6 +249,12 @@ class _General(AdaptedLearning):
     )
     compile: bool | None = key(
         "Compile", "Compile the model with torch.compile, which takes minutes at the start of training.", True
+    )
+    fp8: bool | None = key(
+        "FP8 layers",
+        "Multiply in FP8 in the linear layers of the decoder, through torchao and torch.compile. For full fine-tuning "
+        "in bf16 on GPUs of compute capability 9.0 or later, on one device or with DDP.",
+        True,
     )
     optimizer: Optimizer | None = key(
         "Optimizer", "Optimizer, and the format in which it keeps its states.", "adamw", default=AUTO

@@ -18,6 +18,7 @@ from recipec.recipe.foreign import KEYS, keys_in, not_built
 from recipec.recipe.foreign_values import beyond_range, by_value, instead_of, of_another_kind
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
+from recipec.recipe.schema_data import GENERAL
 from recipec.recipe.schema_keys import allowed_values, keys_of, sections_with_key
 from recipec.recipe.shares import as_share
 from recipec.recipe.shown import number, short, shown
@@ -63,7 +64,7 @@ def recipe_of(written: Written) -> Recipe | None:
         return None
 
 
-_NAMING = ("name", "like", "gpu", "vram_gib", "path", "hub", *SECTIONS, *NAMED_MODELS, "eval", "test")
+_NAMING = ("name", "like", "gpu", "vram_gib", "path", "hub", *SECTIONS, *NAMED_MODELS, "eval", "test", GENERAL)
 
 
 def doubtful_sections(document: Document, written: Written) -> frozenset[str]:

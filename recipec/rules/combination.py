@@ -78,6 +78,11 @@ class Combination(Struct, frozen=True, kw_only=True):
     eval_every: float
     save_every: float
     ordered: bool  # the recipe orders the rows from easy to hard
+    fp8: bool  # linear layers multiply in FP8
+    gpu_fp8: bool  # torchao trains with FP8 on it
+    fp8_sizes: bool  # the sizes of the linear layers are multiples of 16
+    elastic: bool  # weights are held near their start
+    has_general: bool  # there are rows, read as those of the stage are, that tell which weights matter
     asked_sampling: str  # the order of rows that the recipe asks for; "" where it leaves that open
     followed: bool  # another stage starts from the result
     beyond_positions: bool  # a longest row and the virtual tokens before it are longer than the model's context
@@ -181,6 +186,11 @@ PLAIN: Mapping[str, Any] = {
     "eval_every": 0.05,
     "save_every": 0.05,
     "ordered": False,
+    "fp8": False,
+    "gpu_fp8": True,
+    "fp8_sizes": True,
+    "elastic": False,
+    "has_general": True,
     "asked_sampling": "",
     "followed": False,
     "beyond_positions": False,

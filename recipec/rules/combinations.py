@@ -8,6 +8,8 @@ from recipec.axes.bases import BLOCK, ROW
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_chunks import CHUNKS
+from recipec.rules.combinations_elastic import ELASTIC
+from recipec.rules.combinations_fp8 import FP8
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
@@ -262,7 +264,7 @@ COMBINATIONS = (
         "memory; the plan counts that, but no speedup",
         "transformers 5.23 masking_utils.py (is_tracing; run: the captured graph calls SDPA with a mask)",
         "set `train.compile = false`",
-        lambda f: f.compile and f.attention == "sdpa",
+        lambda f: f.compile and f.attention == "sdpa" and not f.fp8,  # which is compiled or nothing: BAD-191
         refused=False,
     ),
     BadCombination(
@@ -317,6 +319,8 @@ COMBINATIONS = (
     *VIRTUAL_TOKENS,
     *NEW_TOKENS,
     *ORDERS,
+    *ELASTIC,
+    *FP8,
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,

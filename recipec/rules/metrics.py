@@ -9,13 +9,15 @@ _OF_ALL = (
     *("peak_memory_gib", "tokens_per_second", "dropped_rows"),
 )
 _OF_LOSSES = "loss", "eval_loss"  # not where rewards judge: that loss starts anew with every generation
+_OF_HELD = ("ewc_penalty",)  # with `train.ewc`, of methods that can have it
 _OF_ROWS = ("trained_tokens",)  # not where the model writes the answers that it learns from
 
 
 def metrics_of(method: Method) -> frozenset[str]:
     """The metrics that tell how a training with this method goes."""
     own = () if method.earns else _OF_LOSSES if method.generates else (*_OF_LOSSES, *_OF_ROWS)
-    return frozenset((*_OF_ALL, *own, method.judged_by, *method.metrics, *method.acts_metrics))
+    held = _OF_HELD if method.learns_tokens else ()
+    return frozenset((*_OF_ALL, *own, *held, method.judged_by, *method.metrics, *method.acts_metrics))
 
 
 METRICS = frozenset().union(*map(metrics_of, METHODS.values()))

@@ -33,3 +33,26 @@ def precision(gpu_bf16: bool, gpu_is_cpu: bool) -> Choice:
     if gpu_bf16:
         return Choice("bf16", "the GPU computes in bf16, which has the range of fp32 and needs no loss scaling")
     return Choice("fp16", "the GPU has no bf16, so fp16 with loss scaling is used")
+
+
+@rule(
+    "PREC-005",
+    decides="fp8",
+    key="train.fp8",
+    watch="loss, eval_loss: as in bf16. A loss that stays higher → set `train.fp8 = false`",
+    source="torchao 0.18 float8/config.py (recipe rowwise); FP8 Formats for Deep Learning (arXiv 2209.05433, 2022)",
+)
+def fp8() -> Choice:
+    """FP8 products in the linear layers: off unless the recipe sets it.
+
+    With `train.fp8 = true`, torchao replaces the linear layers of the decoder by ones that round their inputs, weights
+    and gradients to 8 bits (e4m3, with a scale for every row) and multiply these. The output head, embeddings, norms
+    and layers whose sizes are no multiples of 16 stay in bf16. Weights stay in fp32, and checkpoints and the result
+    are those of any run. train.py tries one product before it trains. evaluate.py scores the result in bf16.
+
+    torchao reports up to 1.25 times the throughput of bf16 for a Llama 3 of 8B on eight H100, and fewer for small
+    matrices, where rounding takes longer than it saves. No run of a bundle with FP8 is recorded, so the plan counts
+    the time and memory of bf16: neither was scored. Rounding and scaling are fast only where torch.compile fuses them,
+    so `train.compile` is on with it. Batches are padded to a multiple of 16 tokens, which the products need.
+    """
+    return Choice(False, "no run with FP8 is recorded, so recipec uses it only where a recipe asks")

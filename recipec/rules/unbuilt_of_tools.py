@@ -12,7 +12,7 @@ OF_TOOLS = (
         "the memory, the merge and the evaluation of a bundle are tested with bitsandbytes' NF4 and LLM.int8() alone",
         'set `train.adaptation = "qlora"`, which stores the base model in 4-bit NF4, or `"lora-int8"`; a model that is '
         "published in GPTQ, AWQ or FP8 has an unquantized original to name in `model.name`",
-        words=("gptq", "awq", "fp8", "fp4", "mxfp4", "hqq", "eetq", "aqlm", "quantized_model"),
+        words=("gptq", "awq", "fp4", "mxfp4", "hqq", "eetq", "aqlm", "quantized_model"),
     ),
     Unbuilt(
         "NOT-022",

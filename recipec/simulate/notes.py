@@ -22,6 +22,8 @@ def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str 
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
     if not work.method.keeps_recomputation and (layout.recompute_interval > 1 or layout.activation_offload):
         return f"{work.method.title} recomputes every layer, from its input on the device, after its first pass"
+    if work.elastic:
+        return "train.ewc: the penalty of elastic weight consolidation is not simulated"
     if work.compiled:
         return "train.compile: what a compiled step keeps is not simulated"
     foreign = _foreign(work)

@@ -159,7 +159,7 @@ def _rows_of(
     most = 0 if by_column else held_out(stage, sum(map(len, numbers[: data.trained])))
     for place, source in enumerate(data.sources):
         carries, asked = carrying(stage, source, over), []
-        if place >= data.trained and source.format == data.sources[0].format:
+        if data.trained <= place < data.trained + data.held and source.format == data.sources[0].format:
             asked = repeated
         elif place == 0 and most and "messages" in source.columns:
             asked = alike(numbers[0][PLAIN_ROWS:], most)

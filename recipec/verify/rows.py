@@ -53,6 +53,7 @@ class StageData(Struct, frozen=True):
     stage: str
     sources: tuple[SourceData, ...]
     trained: int  # how many of them, the first ones, are trained on
+    held: int  # how many of the next are held out; the rest is neither learned nor held out
 
 
 class BundleData(Struct, frozen=True):
@@ -72,9 +73,10 @@ def bundle_data(script: Path) -> BundleData:
 
 
 def _stage(script: Path, given: Mapping[str, Any]) -> StageData:
-    sources = [source for part in ("train", "eval", "test") for source in given.get(part) or ()]
-    trained = len(given.get("train") or ())
-    return StageData(given["name"], tuple(_source(script, given, source) for source in sources), trained)
+    parts = {part: given.get(part) or () for part in ("train", "eval", "test", "general")}
+    sources = tuple(_source(script, given, source) for part in parts.values() for source in part)
+    trained, held = len(parts["train"]), len(parts["eval"]) + len(parts["test"])
+    return StageData(given["name"], sources, trained, held)
 
 
 def _source(script: Path, stage: Mapping[str, Any], source: Mapping[str, Any]) -> SourceData:

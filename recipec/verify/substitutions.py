@@ -193,7 +193,16 @@ def _optimizer(given: Situation) -> Applied | None:
 def _compiler(given: Situation) -> Applied | None:
     if not any(given.given("torch_compile")):
         return None
-    return Applied("torch.compile with inductor", "aot_eager", {"arguments": {"torch_compile_backend": "aot_eager"}})
+    patches = {"arguments": {"torch_compile_backend": "aot_eager"}, "no-streams": True}
+    return Applied("torch.compile with inductor", "aot_eager", patches)
+
+
+def _fp8(given: Situation) -> Applied | None:
+    """torchao multiplies in fp32 what it has rounded, or what rounds in its place where it is not installed."""
+    if not any(stage.decisions.get("fp8") for stage in given.bundle.stages):
+        return None
+    used = "torchao's products of rounded numbers" if find_spec("torchao") else "linear layers that round to e4m3"
+    return Applied("products in FP8", used, {"fp8": True})
 
 
 def _loader(given: Situation) -> Applied | None:
@@ -253,6 +262,7 @@ TABLE = (
     Row("quantized layers", "the GPU's kernels and their rounding", _quantized),
     Row("optimizer", "paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),
+    Row("FP8", "the GPU's products, their speed and how they compile", _fp8),
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
     Row("answers", "how long answers get, and how many are compared", answers),

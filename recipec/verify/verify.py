@@ -75,7 +75,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
 
 _TRACKERS = "tensorboard", "wandb", "mlflow"
 _OF_GENERATORS = (package for row in GENERATORS.values() for package in row.packages)
-_OPTIONAL = (*_TRACKERS, *_OF_GENERATORS)  # a run without them is a substitution
+_OPTIONAL = (*_TRACKERS, *_OF_GENERATORS, "torchao")  # a run without them is a substitution
 
 
 def installed_problems(requirements: Path) -> tuple[list[str], str]:

@@ -70,7 +70,9 @@ LEARNING: dict[str, Any] = {
     "lora.variant": "rslora",
     "arguments": {"neftune_noise_alpha": 5.0},
 }
-SOURCES = tuple(f"data.{part}" for part in ("train", "domain_text", "preferences", "prompts", "eval", "test"))
+SOURCES = tuple(
+    f"data.{part}" for part in ("train", "domain_text", "preferences", "prompts", "eval", "test", "general")
+)
 SOURCE: dict[str, Any] = {
     "split": "validation",
     "subset": "en",
@@ -115,6 +117,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "data.eval_fraction": ("lora-single", 0.2),
     "data.test": ("lora-single", "chat-more.jsonl"),
     "data.test_fraction": ("lora-single", 0.2),
+    "data.general": ("lora-single+elastic", "chat-more.jsonl"),
     "data.split.stratify": ("lora-single+share", "topic"),
     "data.split.group": ("lora-single+share", "user"),
     "data.split.time": ("lora-single+share", "date"),
@@ -166,6 +169,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.activation_offload": ("lora-single", True),
     "train.loop": ("lora-single", "accelerate"),
     "train.compile": ("lora-single", True),
+    "train.fp8": ("lora-single+eight bits", True),
     "train.optimizer": ("lora-single", "adamw-8bit"),
     "train.keep_checkpoints": ("lora-single", 5),
     "evaluate.samples": ("lora-single", 17),
@@ -187,6 +191,10 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.curriculum.parts": ("lora-single+ordered", 4),
     **{f"train.{name}.curriculum.parts": (f"{OF_METHOD[name]}+ordered", 4) for name in METHODS},
     **{f"train.{name}.curriculum.column": (f"{OF_METHOD[name]}+graded", "difficulty") for name in FROM_TEXT},
+    **{f"train.{place}ewc.strength": ("lora-single+elastic", 5) for place in ("", "sft.")},
+    **{f"train.{place}ewc.rows": ("lora-single+elastic", 64) for place in ("", "sft.")},
+    "train.continue-pretrain.ewc.strength": ("text+elastic text", 5),
+    "train.continue-pretrain.ewc.rows": ("text+elastic text", 64),
     "train.lora.expert_rank": ("lora-single+experts", 3),
     **{f"train.{place}prompt.virtual_tokens": ("lora-single", 7) for place in ("", "sft.")},
     **{f"train.{place}prefix.virtual_tokens": ("lora-single", 7) for place in ("", "sft.")},
@@ -202,6 +210,7 @@ CASES: dict[str, tuple[str, Any]] = {
         if method.packs == "blocks"
     },
 }
+HELD = {"train": {"adaptation": "full", "ewc": {"strength": 2.0}}, "model.name": "Qwen/Qwen2.5-0.5B-Instruct"}
 MORE: dict[str, Tables] = {
     "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},
     "teacher": {"alignment.teacher": {"name": "Qwen/Qwen2.5-7B-Instruct"}},
@@ -222,6 +231,9 @@ MORE: dict[str, Tables] = {
         "train.adaptation": "lora",
         "hardware": {"gpu": "h200", "gpus_per_node": 8},
     },
+    "elastic": {**HELD, "data.general": "general.jsonl"},
+    "elastic text": {**HELD, "data.general": "graded.jsonl"},
+    "eight bits": {"train.adaptation": "full", "model.name": "Qwen/Qwen2.5-0.5B-Instruct", "hardware.gpu": "h100"},
     "wandb": {"track.to": "wandb"},
     "nodes": {"hardware.nodes": 2},
     "sharded": {"train.strategy": "zero2", "hardware.host_memory_gib": 256},
@@ -247,6 +259,9 @@ REFUSED |= {
 }
 REFUSED |= {f"train.{name}.sampling" for name, row in METHODS.items() if row.generates or row.sampling == "sequential"}
 REFUSED |= {f"train.{name}.packing" for name, row in METHODS.items() if row.packs not in ("examples", "blocks")}
+REFUSED |= {
+    f"train.{name}.ewc.{key}" for name, row in METHODS.items() if not row.learns_tokens for key in ("strength", "rows")
+}  # BAD-182
 CASES = {key: case for key, case in CASES.items() if key not in REFUSED}
 
 
@@ -291,13 +306,14 @@ OF_PARTS = {
     "data.prompts": ("grpo", "prompts.jsonl", "prompts"),
     "data.eval": ("lora-single", "chat-more.jsonl", "chat"),
     "data.test": ("lora-single", "chat-more.jsonl", "chat"),
+    "data.general": ("lora-single+elastic", "chat-more.jsonl", "chat"),
 }
 OWN: dict[str, dict[str, Any]] = {
     "data.domain_text": {"columns": {"text": "body"}},
     "data.preferences": {"format": "unpaired-preference", "columns": {"chosen": "better"}},
     "data.prompts": {"columns": {"prompt": "question"}},
 }
-_HELD_OUT = ("data.eval", "data.test")
+_HELD_OUT = ("data.eval", "data.test", "data.general")
 _OF_LEARNED = ("weight", "format", "examples", "tokens_per_example")  # refused there, or that of the learned sources
 _ONE_FORMAT = ("data.domain_text", "data.prompts")  # there is one way alone to write them
 
@@ -314,7 +330,7 @@ _ONE_FORMAT = ("data.domain_text", "data.prompts")  # there is one way alone to 
 )
 def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) -> None:
     name, file, format = OF_PARTS.get(part, ("lora-single", "chat.jsonl", "chat"))
-    base = with_key(BASES[name], "data.format", format)
+    base = with_key(_base(name), "data.format", format)
     source = {"path": file} if key in ("path", "hub", "weight", "take") else {"hub": "org/other"}
     moved = {"hub": {"hub": "org/rows"}, "path": {"path": f"{file.removesuffix('.jsonl')[:-1]}*.jsonl"}}
     changed = moved[key] if key in moved else {**source, key: {**SOURCE, **OWN.get(part, {})}[key]}

@@ -125,7 +125,12 @@ _SOURCE |= {
     f"data.domain_text[].{key}": lambda value, key=key: with_key(_TEXT, "data.domain_text", _of_source(key)(value))
     for key in _KEYS
 }
-_REPEATED = {"train", "preferences", "eval", "test", "prompts", "domain_text", *OF_METHOD}
+_ELASTIC = with_key(with_key(BASES["lora-single"], "train.adaptation", "full"), "train.ewc", {"strength": 2.0})
+_SOURCE |= {
+    f"data.general[].{key}": lambda value, key=key: with_key(_ELASTIC, "data.general", _of_source(key)(value))
+    for key in _KEYS
+}
+_REPEATED = {"train", "general", "preferences", "eval", "test", "prompts", "domain_text", *OF_METHOD}
 _STAGES = {method: BASES[base] for method, base in OF_METHOD.items()}
 _ADAPTERS: dict[str, Put] = {
     f"train.{stage}lora.targets[]": _in_list(f"train.{stage}lora.targets", with_key(recipe, "train.adaptation", "lora"))

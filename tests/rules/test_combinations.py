@@ -10,6 +10,9 @@ from recipec.axes.loops import LOOPS
 from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
+# Compiled, and with attention that no warning is about.
+EIGHT = {"fp8": True, "adaptation": "full", "compile": True, "attention": "eager"}
+HELD = {"elastic": True, "adaptation": "full"}
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
 VLLM = {"method": "grpo with vllm"}
 VARLEN = {"attention": "torch_varlen", "packing": True}
@@ -115,7 +118,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-160": (VLLM | {"adaptation": "qlora"}, [{"adaptation": "lora"}, {"method": "grpo"}]),
     "BAD-161": (VLLM | {"strategy": "zero3"}, [{"strategy": "zero2"}, {"adaptation": "full"}, {"method": "grpo"}]),
     "BAD-162": (VLLM | {"variant": "dora"}, [{"variant": "rslora"}, {"method": "grpo"}]),
-    "BAD-163": (VLLM | {"gpu_is_cpu": True}, [{"gpu_is_cpu": False}, {"method": "grpo"}]),
+    "BAD-163": (VLLM | {"gpu_cuda": False}, [{"gpu_cuda": True}, {"method": "grpo"}]),
     "BAD-164": (VLLM | {"acts": True}, [{"acts": False}, {"method": "grpo"}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
@@ -211,6 +214,32 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"method": "sft"}, {"asked_sampling": "random"}, {"asked_sampling": ""}],
     ),
     "BAD-125": ({"method": "kto", "asked_sampling": "random"}, [{"method": "dpo"}, {"asked_sampling": ""}]),
+    "BAD-180": ({"elastic": True}, [{"elastic": False}, {"adaptation": "full"}]),
+    "BAD-181": ({**HELD, "strategy": "zero2"}, [{"elastic": False}, {"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-182": (
+        {**HELD, "method": "dpo"},
+        [{"elastic": False}, {"method": "sft"}, {"method": "continue-pretrain"}],
+    ),
+    "BAD-183": ({**HELD, "loop": "torch"}, [{"elastic": False}, {"loop": "trainer"}]),
+    "BAD-184": (
+        {**HELD, "precision": "fp16", "gpu_bf16": False},
+        [{"elastic": False}, {"precision": "bf16"}, {"precision": "fp32"}],
+    ),
+    "BAD-185": ({**HELD, "has_general": False}, [{"elastic": False}, {"has_general": True}]),
+    "BAD-186": ({**HELD, "new_tokens": True}, [{"elastic": False}, {"new_tokens": False}]),
+    "BAD-190": ({**EIGHT, "gpu_fp8": False}, [{"fp8": False}, {"gpu_fp8": True}]),
+    "BAD-191": ({**EIGHT, "compile": False}, [{"fp8": False}, {"compile": True}]),
+    "BAD-192": ({**EIGHT, "adaptation": "lora"}, [{"fp8": False}, {"adaptation": "full"}]),
+    "BAD-193": ({**EIGHT, "strategy": "fsdp"}, [{"fp8": False}, {"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-194": ({**EIGHT, "precision": "fp16", "gpu_bf16": False}, [{"fp8": False}, {"precision": "bf16"}]),
+    "BAD-195": ({**EIGHT, "method": "dpo"}, [{"fp8": False}, {"method": "sft"}, {"method": "pretrain"}]),
+    "BAD-196": ({**EIGHT, "moe": True}, [{"fp8": False}, {"moe": False}]),
+    "BAD-197": ({**EIGHT, "fp8_sizes": False}, [{"fp8": False}, {"fp8_sizes": True}]),
+    "BAD-198": (
+        {**EIGHT, **VARLEN, "packing": True},
+        [{"fp8": False}, {"packing": False}, {"method": "pretrain"}],
+    ),
+    "BAD-199": ({**EIGHT, "elastic": True}, [{"fp8": False}, {"elastic": False}]),
     "BAD-070": (
         {"method": "ppo", "strategy": "zero2"},
         [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],
@@ -281,11 +310,14 @@ ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4") 
 def combination(**values: object) -> Combination:
     """A combination whose rows are given by name."""
     plain = {"method": METHODS["sft"], "adaptation": ADAPTATIONS["lora"], "strategy": STRATEGIES["single"], **PLAIN}
-    return Combination(**plain | {"precision": "bf16"} | rows(values))
+    return Combination(**plain | {"precision": "bf16", "generator": None} | rows(values))
 
 
 def rows(values: dict[str, object]) -> dict[str, object]:
-    return {name: ROWS[name][value] if name in ROWS else value for name, value in values.items()}
+    found = {name: ROWS[name][value] if name in ROWS else value for name, value in values.items()}
+    if method := found.get("method"):
+        found["generator"] = method.written_by if method.generates else None
+    return found
 
 
 def found(given: Combination) -> set[str]:

@@ -116,6 +116,7 @@ PREFIXES = (
     "GOAL",
     "ADPT",
     "LORA",
+    "EWC",
     "OPT",
     "SCHED",
     "BATCH",
@@ -169,7 +170,7 @@ every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
 def test_metadata_is_complete(rule):
     assert re.fullmatch(rf"({'|'.join(PREFIXES)})-\d{{3}}", rule.id)
     assert rule.decides and rule.source
-    assert not rule.key or re.fullmatch(r"[a-z_.]+", rule.key)
+    assert not rule.key or re.fullmatch(r"[a-z0-9_.]+", rule.key)
 
 
 @every_rule

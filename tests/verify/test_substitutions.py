@@ -57,6 +57,7 @@ CASES = {
     "variable-length attention": (changed("sft-lora", {"attention": "torch_varlen"}), SFT_LORA | {"attention"}),
     "flash attention": (changed("sft-lora", {"attention": "flash_attention_2"}), SFT_LORA | {"attention"}),
     "compilation": (changed("sft-lora", {}, torch_compile=True), SFT_LORA | {"compiler"}),
+    "FP8": (situation("fp8"), SFT_LORA | {"compiler", "FP8", "accumulation"}),
     "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),
     "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
     "answers and rewards": (situation("grpo", learns=True), GRPO),

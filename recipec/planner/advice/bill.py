@@ -41,6 +41,9 @@ def bill(
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates, METHODS[value["stage"]].cached_bytes)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
+    if "ewc_rows" in value:
+        rows_measured = min(value["ewc_rows"], value.get("general_rows") or value["ewc_rows"])
+        yield whole_run.fisher(rows_measured, chosen.time.seconds_per_step / value["global_batch_size"])
     written = chosen.time.terms.get("generation", 0.0)
     if written:
         answers = value["global_batch_size"] // value.get("answer_passes", 1)

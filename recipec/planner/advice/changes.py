@@ -120,7 +120,7 @@ def larger_gpu(context: Context) -> Changes:
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         total = card.memory_gb * facts.machines.gpus
-        named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16}
+        named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16, "gpu_fp8": card.fp8}
         given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gb=total, **named)
         yield setting(hardware__gpu=card.name), replace(context, facts=replace(facts, gpu=card, decisions=given))
 

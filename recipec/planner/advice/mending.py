@@ -34,9 +34,10 @@ DECIDES = {  # recipe key -> what it decides of a combination
         f"train.{name}": (name,)
         for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload", "loop")
     },
-    **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile", "fp8")},
     "train.sampling": ("asked_sampling",),
     **dict.fromkeys(("train.curriculum.by", "train.curriculum.column"), ("ordered",)),
+    **dict.fromkeys(("train.ewc.strength", "train.ewc.rows"), ("elastic",)),
     "train.micro_batch_size": ("micro_batch",),
     "train.global_batch_size": ("cuts_groups",),
     "train.tensor_parallel": ("tensor",),

@@ -17,6 +17,7 @@ from recipec.estimate.workload import adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
+from recipec.planner.search.asked import compile_for_fp8, hold_weights, multiply_in_fp8
 from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
@@ -157,6 +158,7 @@ def _stated(wish: Wish) -> str:
 def _numerics(ledger: Ledger) -> None:
     given = ledger.decisions
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
+    multiply_in_fp8(ledger)
     ledger.decide(kernels.attention, given["has_sdpa"])
     if "train.loop" in ledger.wishes:
         ledger.decide(kernels.training_loop)
@@ -183,7 +185,7 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.overflow, stage)
     ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])
     packing = ledger.decide(data.packing, stage, given["attention"])
-    ledger.decide(kernels.compile_model, ledger.decide(data.packing_strategy, stage, packing))
+    compile_for_fp8(ledger, ledger.decide(kernels.compile_model, ledger.decide(data.packing_strategy, stage, packing)))
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
     marked, apart = given["template_has_mask"], given["answers_apart"]
@@ -218,6 +220,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers)
     _order(ledger)
+    hold_weights(ledger)
 
 
 def _order(ledger: Ledger) -> None:

@@ -46,6 +46,8 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         result_tokens=value.get("result_tokens", 0),
         updates=value.get("updates", 1),
         answer_passes=value.get("answer_passes", 1),
+        elastic="ewc_strength" in value,
+        fp8=value.get("fp8", False),
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

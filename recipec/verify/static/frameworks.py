@@ -90,7 +90,7 @@ def probe(name: str, *arguments: str | Path) -> list[str]:
 def answer(name: str, *arguments: str | Path) -> Any:
     """What a script of probes/ prints as its last line, in a clean process with the shim; else a list of problems."""
     with TemporaryDirectory(prefix="recipec-probe-") as home:
-        shim = {"arguments": {"use_cpu": True}, "number-formats": True}
+        shim = {"arguments": {"use_cpu": True}, "number-formats": True, "fp8": True}
         environment = clean_environment(Path(home)) | {
             "PYTHONPATH": str(SHIM),
             "CPU_STAND_IN": json.dumps(shim),

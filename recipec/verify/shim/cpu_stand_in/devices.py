@@ -30,4 +30,23 @@ def disk_space(module, value):
     module.disk_usage = lambda path: Usage(total=2**60, used=0, free=2**60)
 
 
-PATCHES = {"memory-statistics": ("torch.accelerator", memory_statistics), "disk-space": ("shutil", disk_space)}
+def no_streams(module, value):
+    """torch.compile asks an accelerator for its stream: what stands in for one has none."""
+    make = module.SymbolicStreamState.__init__
+
+    def __init__(self):
+        accelerator = sys.modules["torch"].accelerator
+        known, accelerator.is_available = accelerator.is_available, lambda: False
+        try:
+            make(self)
+        finally:
+            accelerator.is_available = known
+
+    module.SymbolicStreamState.__init__ = __init__
+
+
+PATCHES = {
+    "memory-statistics": ("torch.accelerator", memory_statistics),
+    "disk-space": ("shutil", disk_space),
+    "no-streams": ("torch._dynamo.variables.streams", no_streams),
+}
