@@ -270,11 +270,26 @@ def _model_part(stage: StageJob) -> Part:
         body.append(f"model = {render_call(_loaded(stage), indent=4)}")
     if _has_adapter(stage):
         imports.append(Import("peft", "get_peft_model", ids))
-        body.append("model = get_peft_model(model, lora_config())  # its weights are fp32, whatever the base is")
+        body.append(f"model = get_peft_model(model, lora_config())  # {_adapter_types(stage)}")
     if stage.value("checkpointing"):
-        body.append('model.gradient_checkpointing_enable({"use_reentrant": False})')
+        body += _recomputed(stage)
     text = "def load_model() -> PreTrainedModel:\n    " + "\n    ".join([*body, "return model"])
     return Part(imports=tuple(imports), functions=(fragment(text, ids),))
+
+
+def _adapter_types(stage: StageJob) -> str:
+    if stage.strategy.keeps_master:
+        return "the engine casts its weights and updates fp32 masters of them"
+    return "its weights are fp32, whatever the base is"
+
+
+def _recomputed(stage: StageJob) -> tuple[str, ...]:
+    if not stage.strategy.reenters(stage.adapts):
+        return ('model.gradient_checkpointing_enable({"use_reentrant": False})',)
+    return (
+        'model.gradient_checkpointing_enable({"use_reentrant": True})  # the other kind meets shards of other shapes',
+        "model.enable_input_require_grads()  # without it this one passes no gradients on to adapters",
+    )
 
 
 def _loaded(stage: StageJob) -> Call:

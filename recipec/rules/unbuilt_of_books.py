@@ -193,13 +193,13 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-015",
-        "Training loops of your own on DeepSpeed or with sharded weights",
-        "docs/rule-books/002.md, Step 2; Step 3",
-        "`train.loop` writes loops on Accelerate for one device and DDP, and on PyTorch for one device; sharded "
-        "checkpoints and the engine of DeepSpeed are only in the Trainer's bundles",
-        'set `train.loop = "accelerate"` or `"torch"` where the model fits on every device, else leave it out and edit '
-        "the `train.py` of the trainer; a rebuild merges your edit",
-        words=("deepspeed_loop", "fsdp_loop"),
+        "Training loops of your own on FSDP",
+        "docs/rule-books/002.md, Step 3",
+        "`train.loop` writes loops on Accelerate for one device and DDP, on PyTorch for one device, and on DeepSpeed's "
+        "engine for ZeRO; sharded checkpoints of FSDP are only in the Trainer's bundles",
+        'set `train.loop = "deepspeed"`, whose ZeRO-3 shards as much, or leave it out and edit the `train.py` of the '
+        "trainer; a rebuild merges your edit",
+        words=("fsdp_loop",),
     ),
     Unbuilt(
         "NOT-016",
