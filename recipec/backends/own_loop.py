@@ -178,6 +178,7 @@ def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[s
         "best_of": fragment(best, ids),
         "grad_norm": fragment(code.grad_norm, ids),
         "keeps_states": code.keeps_states,
+        "drops_empty": stage.because(code.keeps_states and _has_adapter(stage), "adaptation"),
         "moves": not code.keeps_states,
         "sums": bool(code.sum_ranks(stage)),
         "autocasts": stage.because(code.autocasts and stage.value("precision") != "fp32", "precision"),

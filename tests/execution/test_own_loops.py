@@ -93,15 +93,14 @@ def steps_of(history: list[dict[str, float]], *names: str) -> list[tuple[float, 
 
 
 @pytest.mark.executes
-def test_the_losses_are_those_of_the_trainer(tmp_path: Path, forked: None) -> None:
+def test_the_losses_are_those_of_the_trainer(tmp_path: Path, of_the_trainer: list[dict], forked: None) -> None:
     names = ("loss", "grad_norm", "learning_rate", "mean_token_accuracy", "num_tokens")
     runs = {
-        "trainer": losses(tmp_path / "trainer", "trainer"),
         "accelerate": losses(tmp_path / "accelerate", "accelerate"),
         "torch": losses(tmp_path / "torch", "torch"),
         "two ranks": losses(tmp_path / "ranks", "accelerate", ranks=2),
     }
-    expected = steps_of(runs["trainer"], *names)
+    expected = steps_of(of_the_trainer, *names)
     assert len(expected) == int(STEPS)
     for name, history in runs.items():
         for step, planned in zip(steps_of(history, *names), expected, strict=True):
