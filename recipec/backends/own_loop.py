@@ -247,7 +247,8 @@ def _loop_part(stage: StageJob) -> Part:
     imports += [Import("datasets", "Dataset")] + [Import("datasets", "load_dataset")] * (not stage.mixes_fields)
     imports += [Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "get_scheduler")]
     imports += [Import("transformers", "PreTrainedTokenizerBase")]
-    return Part(imports=(*imports, *code.imports(stage)), constants=lines(stage.ids("strategy"), *code.constants(stage)))
+    constants = lines(stage.ids("strategy"), *code.constants(stage))
+    return Part(imports=(*imports, *code.imports(stage)), constants=constants)
 
 
 def _reads_environment(stage: StageJob) -> bool:

@@ -95,8 +95,8 @@ LOOPS = (
     BadCombination(
         "BAD-155",
         "a loop of its own with states on the host",
-        "DeepSpeed then updates the weights with an optimizer of its own for the CPU, which accelerate puts in the place "
-        "of PyTorch's; no loop does",
+        "DeepSpeed then updates the weights with an optimizer of its own for the CPU, which accelerate puts in the "
+        "place of PyTorch's; no loop does",
         "accelerate 1.15 utils/deepspeed.py (map_pytorch_optim_to_deepspeed); DeepSpeed 0.19 ops/adam/cpu_adam.py",
         'set `train.offload = "none"`, or leave `train.loop` out',
         lambda f: f.offload not in f.loop.offloads,
