@@ -84,8 +84,12 @@ OF_BOOKS = (
         "Description; docs/rule-books/004.md, Parallelism types",
         "recipec plans tensor, context and expert parallelism and cannot build it, because transformers cannot "
         "resume a model that was split at load. The Trainer refuses pipelines, and DeepSpeed's tensor parallelism "
-        "gives a wrong loss with SFTTrainer",
-        "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures",
+        "gives a wrong loss with SFTTrainer. The layers of DeepSpeed-MoE (experts spread over ranks, a capacity, "
+        "dropped tokens) would stand in place of the model's own: nothing puts them there and writes the result back "
+        "as transformers loads it, and no estimate counts what they dispatch",
+        "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures. The "
+        "Trainer trains mixtures of experts so, all weights or adapters, with a loss that keeps the load of the "
+        "experts balanced, and drops no token",
         words=(
             "pipeline_parallel",
             "pipeline_parallel_size",
@@ -100,6 +104,10 @@ OF_BOOKS = (
             "sequence_parallel_size",
             "ulysses",
             "ring_attention",
+            "deepspeed_moe",
+            "ep_size",
+            "capacity_factor",
+            "drop_tokens",
         ),
     ),
     Unbuilt(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from compiling import texts
+from emitted_modules import load
 from test_own_loops import SAME, STEPS, compiled, prepared, steps_of
 
 from recipec.axes import STRATEGIES
@@ -97,3 +98,18 @@ def test_fp16_is_scaled_by_the_engine_alone(tmp_path: Path) -> None:
     assert json.loads(texts(done)["configs/deepspeed.json"])["fp16"] == {"enabled": True}
     assert "GradScaler" not in texts(done)["train.py"] + texts(done)["checkpoints.py"]
     assert "lr_scheduler=self.schedule" in texts(done)["train.py"], "it leaves the schedule out with a step"
+
+
+@pytest.mark.executes
+def test_a_result_of_shards_has_the_buffers_that_checkpoints_have(tmp_path: Path, monkeypatch) -> None:
+    import torch
+
+    bundle = on_zero(tmp_path / "recipe", "zero3")
+    for name in ("checkpoints.py", "preflight.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    checkpoints = load(tmp_path / "checkpoints.py", monkeypatch)
+    monkeypatch.setattr(checkpoints.distributed, "get_rank", lambda: 0)
+    model = torch.nn.Linear(3, 2)
+    model.register_buffer("scale", torch.ones(1))
+    model.register_buffer("made_anew", torch.ones(1), persistent=False)
+    assert checkpoints.whole_weights(model).keys() == {"weight", "bias", "scale"}
