@@ -272,17 +272,19 @@ def _model_part(stage: StageJob) -> Part:
         body.append(f"model = {render_call(_loaded(stage), indent=4)}")
     if _has_adapter(stage):
         imports.append(Import("peft", "get_peft_model", ids))
-        body.append(f"model = get_peft_model(model, lora_config())  # {_adapter_types(stage)}")
+        body.append(_adapted(stage))
     if stage.value("checkpointing"):
         body += _recomputed(stage)
     text = "def load_model() -> PreTrainedModel:\n    " + "\n    ".join([*body, "return model"])
     return Part(imports=tuple(imports), functions=(fragment(text, ids),))
 
 
-def _adapter_types(stage: StageJob) -> str:
-    if stage.strategy.keeps_master:
-        return "the engine casts its weights and updates fp32 masters of them"
-    return "its weights are fp32, whatever the base is"
+def _adapted(stage: StageJob) -> str:
+    """The model with its adapter, in fp32 where nothing keeps fp32 masters of what is trained."""
+    if not stage.strategy.keeps_master:
+        return "model = get_peft_model(model, lora_config())  # its weights are fp32, whatever the base is"
+    same = "autocast_adapter_dtype=False"
+    return f"model = get_peft_model(model, lora_config(), {same})  # the engine updates fp32 masters"
 
 
 def _recomputed(stage: StageJob) -> tuple[str, ...]:

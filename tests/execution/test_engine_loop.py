@@ -82,6 +82,7 @@ def test_adapters_are_saved_without_their_base(tmp_path: Path) -> None:
     assert "exclude_frozen_parameters=True" in adapters["checkpoints.py"]
     assert "if not weight.requires_grad" in adapters["checkpoints.py"]
     assert 'if group["params"]' in adapters["train.py"], "the engine drops empty groups, the schedule does not"
+    assert "autocast_adapter_dtype=False" in adapters["train.py"], "shards stay in the type that they are made in"
     assert "exclude_frozen_parameters" not in on_zero(tmp_path / "full", "zero3")["checkpoints.py"]
 
 
