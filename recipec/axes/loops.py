@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from recipec.axes.adaptations import ADAPTATIONS
 from recipec.axes.methods import METHODS
-from recipec.axes.strategies import ENGINES, ONE_PROCESS, TORCH_DDP, Strategy
+from recipec.axes.strategies import DEEPSPEED, ENGINES, OFFLOADS, ON_DEVICE, ONE_PROCESS, TORCH_DDP, Strategy
 
 
 class Loop(Struct, frozen=True, kw_only=True):
@@ -19,6 +19,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     own: bool  # train.py has the steps itself; else a Trainer of a library does
     methods: tuple[str, ...]  # names of METHODS
     engines: tuple[str, ...]  # of ENGINES
+    offloads: tuple[str, ...]  # values of OFFLOADS
     adaptations: tuple[str, ...]  # names of ADAPTATIONS
     optimizers: tuple[str, ...]  # values of train.optimizer; () for all
     head: str  # of recipec.estimate.head.CODES: how it computes the loss; "" where the method's row says it
@@ -42,6 +43,7 @@ TRAINER = Loop(
     own=False,
     methods=tuple(METHODS),
     engines=tuple(ENGINES),
+    offloads=tuple(OFFLOADS),
     adaptations=tuple(ADAPTATIONS),
     optimizers=(),
     head="",
@@ -57,6 +59,7 @@ ACCELERATE = Loop(
     own=True,
     methods=_TOKENS,
     engines=(ONE_PROCESS, TORCH_DDP),
+    offloads=(ON_DEVICE,),
     adaptations=("lora", "full"),
     optimizers=("adamw", "sgd"),
     head="hf",
@@ -72,6 +75,7 @@ TORCH = Loop(
     own=True,
     methods=_TOKENS,
     engines=(ONE_PROCESS,),
+    offloads=(ON_DEVICE,),
     adaptations=("lora", "full"),
     optimizers=("adamw", "sgd"),
     head="hf",
@@ -80,4 +84,21 @@ TORCH = Loop(
     source="docs/rule-books/000.md, Concepts; docs/rule-books/002.md, Step 3; torch 2.13 nn/parallel",
 )
 
-LOOPS = {row.name: row for row in (TRAINER, ACCELERATE, TORCH)}
+ENGINE = Loop(
+    name="deepspeed",
+    title="a loop on DeepSpeed",
+    means="a training loop in train.py on the engine of DeepSpeed (ZeRO), without a Trainer",
+    elsewhere=("ds", "deepspeed-engine"),
+    own=True,
+    methods=_TOKENS,
+    engines=(DEEPSPEED,),
+    offloads=(ON_DEVICE,),
+    adaptations=("lora", "full"),
+    optimizers=("adamw",),
+    head="hf",
+    trackers=("tensorboard", "none"),
+    because="every step is in train.py, and DeepSpeed's engine alone shards, scales, clips and saves",
+    source="docs/rule-books/000.md, Concepts; docs/rule-books/002.md, Step 2; DeepSpeed 0.19 runtime/engine.py",
+)
+
+LOOPS = {row.name: row for row in (TRAINER, ACCELERATE, TORCH, ENGINE)}

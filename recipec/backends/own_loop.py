@@ -38,7 +38,7 @@ _PREFLIGHT = (
     *("is_finished", "lock_folder", "model_facts", "result_files", "sizes", "this_run", "try_save", "write_whole"),
 )
 _BATCHES = (*("UNTRAINED", "evaluation_batches", "global_batch_size", "steps", "steps_per_epoch", "trained_tokens"),)
-_CHECKPOINTS = ("Progress", "delete_old", "load_checkpoint", "load_weights", "save_checkpoint", "save_result")
+_CHECKPOINTS = ("Progress", "delete_old", "load_checkpoint", "save_checkpoint", "save_result")
 _STANDARD = ("argparse", "json", "math", "os", "secrets", "time")
 _SERVED = "self.plain_model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 _TRACKED = '''\
@@ -54,7 +54,7 @@ def loop_artifacts(stage: StageJob) -> Iterator[Artifact]:
     yield Artifact(f"{folder}train.py", ids, "loops/train.py.j2", _train_names(stage, settings))
     yield Artifact(f"{folder}settings.py", ids, "loops/settings.py.j2", {"fields": list(map(_field, settings.args))})
     yield Artifact(f"{folder}batches.py", ids, "loops/batches.py.j2", _batch_names(stage))
-    yield Artifact(f"{folder}checkpoints.py", ids, "loops/checkpoints.py.j2", _checkpoint_names(stage))
+    yield Artifact(f"{folder}checkpoints.py", ids, *_checkpoints(stage))
     yield Artifact(f"{folder}preflight.py", ids, "loops/preflight.py.j2", _preflight_names(stage))
 
 
@@ -78,13 +78,26 @@ def _batch_names(stage: StageJob) -> dict[str, Any]:
     }
 
 
-def _checkpoint_names(stage: StageJob) -> dict[str, Any]:
+def _checkpoints(stage: StageJob) -> tuple[str, dict[str, Any]]:
+    """The template of checkpoints.py and its names: what is saved, by whom."""
+    if CODES[stage.loop.name].keeps_states:
+        return "loops/engine_checkpoints.py.j2", {
+            "stops_early": _stops_early(stage),
+            "gathers": _shards(stage),
+            "adapter": stage.because(_has_adapter(stage), "adaptation"),
+            "gathered": stage.because("The trained weights" if _has_adapter(stage) else "The weights", "adaptation"),
+        }
     name = "model.safetensors" if stage.adapts.trains_all else "adapter_model.safetensors"
-    return {
+    return "loops/checkpoints.py.j2", {
         "weights": stage.because(name, "adaptation"),
         "scales": stage.because(stage.value("precision") == "fp16", "precision"),
         "stops_early": _stops_early(stage),
     }
+
+
+def _shards(stage: StageJob) -> Any:
+    """Whether no rank has whole weights."""
+    return stage.because(stage.strategy.shards_weights, "strategy")
 
 
 def _stops_early(stage: StageJob) -> Any:
@@ -101,7 +114,7 @@ _SHARED = (
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
     """Of those of every preflight.py; the loop itself counts evaluations without progress."""
     names = preflight_names(stage)
-    return {name: names[name] for name in _SHARED}
+    return {name: names[name] for name in _SHARED} | {"shards": _shards(stage)}
 
 
 def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
@@ -109,7 +122,8 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
     standard, installed = import_blocks(brought.imports)
     ids = stage.ids("loop", "strategy", "precision")
     own = (Import("rows", "encode"), Import("settings", "Settings"))
-    files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": _CHECKPOINTS}
+    checkpoints = (*_CHECKPOINTS, *["load_weights"] * (not code.keeps_states))
+    files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": checkpoints}
     own += tuple(Import(module, name) for module, names in files.items() for name in names)
     own += devices_import(stage)
     own += (Import("rows", PREPARED, stage.ids("data_format")),) * stage.mixes_fields
@@ -138,7 +152,8 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
         "stops_early": _stops_early(stage),
         "drops_out": stage.because(bool(stage.value("lora_dropout")) if _has_adapter(stage) else False, "adaptation"),
         "multiplies_tf32": stage.because(has_tf32(stage), "gpu"),
-        "reduces": stage.because(stage.strategy.distributed, "strategy"),
+        "gathers": _shards(stage),
+        "loads_shards": stage.because(stage.strategy.shards_weights and not _has_adapter(stage), "strategy"),
         "step_seconds": step_seconds(stage),
         "before_saving": lines(ids, _SERVED) if saved_in_bf16(stage) else (),
         "peak_gib": stage.because(_peak(stage), "gpu").value,
@@ -150,13 +165,21 @@ def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[s
     """What the loop has written for it by its own file."""
     scales = stage.value("precision") == "fp16"
     saved = "self.plain_model, self.optimizer, self.schedule" + f", {code.scaler}" * scales
-    parts = ("start_ranks", "tokenize", "wrap", "backward", "update", "track", "wait", "end", "sum_ranks")
+    saved = "self.model" if code.keeps_states else saved
+    best = 'self.output_dir / f"checkpoint-{self.progress.best_global_step}"'
+    best = f"load_checkpoint({best}, self.model)" if code.keeps_states else f"load_weights({best}, self.plain_model)"
+    parts = ("start_ranks", "tokenize", "wrap", "restore", "micro_steps", "backward", "update", "track", "wait")
+    parts += ("end", "sum_ranks")
     return {name: lines(ids, *getattr(code, name)(stage)) for name in parts} | {
         "own_scaler": stage.because(scales and code.own_scaler, "precision"),
         "checkpoint_of": fragment(f"Path(checkpoint), {saved}", ids),
         "saved_of": fragment(f"{saved}, progress", ids),
         "distributed": fragment(code.distributed(stage), ids),
-        "no_sync": fragment(code.no_sync, ids),
+        "best_of": fragment(best, ids),
+        "grad_norm": fragment(code.grad_norm, ids),
+        "keeps_states": code.keeps_states,
+        "drops_empty": stage.because(code.keeps_states and _has_adapter(stage), "adaptation"),
+        "moves": not code.keeps_states,
         "sums": bool(code.sum_ranks(stage)),
         "autocasts": stage.because(code.autocasts and stage.value("precision") != "fp32", "precision"),
         "compute_dtype": fragment(f"torch.{_compute_dtype(stage)}", ids),
@@ -217,13 +240,15 @@ def _loop_part(stage: StageJob) -> Part:
     code = CODES[stage.loop.name]
     imports = [Import(name) for name in _STANDARD if name != "os" or _reads_environment(stage)]
     imports += [Import("itertools", "islice"), Import("pathlib", "Path"), Import("torch")]
-    imports += [Import("contextlib", "nullcontext", stage.ids("strategy"))] * stage.strategy.distributed
+    waits = stage.strategy.distributed and not code.keeps_states
+    imports += [Import("contextlib", "nullcontext", stage.ids("strategy"))] * waits
     imports += [Import("itertools", "chain", stage.ids("packing"))] * bool(stage.value("packing"))
     imports += [Import("resource")] * stage.on_cpu
     imports += [Import("datasets", "Dataset")] + [Import("datasets", "load_dataset")] * (not stage.mixes_fields)
     imports += [Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "get_scheduler")]
     imports += [Import("transformers", "PreTrainedTokenizerBase")]
-    return Part(imports=(*imports, *code.imports(stage)))
+    constants = lines(stage.ids("strategy"), *code.constants(stage))
+    return Part(imports=(*imports, *code.imports(stage)), constants=constants)
 
 
 def _reads_environment(stage: StageJob) -> bool:
@@ -247,11 +272,28 @@ def _model_part(stage: StageJob) -> Part:
         body.append(f"model = {render_call(_loaded(stage), indent=4)}")
     if _has_adapter(stage):
         imports.append(Import("peft", "get_peft_model", ids))
-        body.append("model = get_peft_model(model, lora_config())  # its weights are fp32, whatever the base is")
+        body.append(_adapted(stage))
     if stage.value("checkpointing"):
-        body.append('model.gradient_checkpointing_enable({"use_reentrant": False})')
+        body += _recomputed(stage)
     text = "def load_model() -> PreTrainedModel:\n    " + "\n    ".join([*body, "return model"])
     return Part(imports=tuple(imports), functions=(fragment(text, ids),))
+
+
+def _adapted(stage: StageJob) -> str:
+    """The model with its adapter, in fp32 where nothing keeps fp32 masters of what is trained."""
+    if not stage.strategy.keeps_master:
+        return "model = get_peft_model(model, lora_config())  # its weights are fp32, whatever the base is"
+    same = "autocast_adapter_dtype=False"
+    return f"model = get_peft_model(model, lora_config(), {same})  # the engine updates fp32 masters"
+
+
+def _recomputed(stage: StageJob) -> tuple[str, ...]:
+    if not stage.strategy.reenters(stage.adapts):
+        return ('model.gradient_checkpointing_enable({"use_reentrant": False})',)
+    return (
+        'model.gradient_checkpointing_enable({"use_reentrant": True})  # the other kind meets shards of other shapes',
+        "model.enable_input_require_grads()  # without it this one passes no gradients on to adapters",
+    )
 
 
 def _loaded(stage: StageJob) -> Call:

@@ -219,7 +219,7 @@ NAMES = (
         "flash_attn",
         "use_flash_attention_2",
     ),
-    Names("train.loop", typed="custom_loop training_loop own_loop no_trainer trainer_class"),
+    Names("train.loop", typed="custom_loop training_loop own_loop no_trainer trainer_class deepspeed_loop"),
     Names("train.compile", "", "torch_compile", "torch_compile"),
     Names(
         "train.strategy",

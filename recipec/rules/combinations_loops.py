@@ -19,10 +19,12 @@ LOOPS = (
     BadCombination(
         "BAD-091",
         "a loop of its own under a strategy that it does not run",
-        "the loop on Accelerate runs on one device and under DDP, the one on PyTorch on one device; DeepSpeed makes "
-        "the optimizer and the checkpoints itself, and sharded checkpoints are only in the trainer's bundles",
+        "the loop on Accelerate runs on one device and under DDP, the one on PyTorch on one device, and the one on "
+        "DeepSpeed under ZeRO, which needs two devices or more; sharded checkpoints of FSDP are only in the trainer's "
+        "bundles",
         "DeepSpeed 0.19 engine.py (step, save_checkpoint)",
-        'set `train.loop = "accelerate"` with `train.strategy = "ddp"` where the model fits, or leave `train.loop` out',
+        'set `train.loop = "deepspeed"` where several devices share the states, `train.loop = "accelerate"` with '
+        '`train.strategy = "ddp"` where the model fits on each, or leave `train.loop` out',
         lambda f: not f.loop.spreads(f.strategy),
     ),
     BadCombination(
@@ -35,9 +37,10 @@ LOOPS = (
     ),
     BadCombination(
         "BAD-093",
-        "a loop of its own with an optimizer that PyTorch does not have",
-        "the loops make the optimizer with torch.optim, which has AdamW and SGD of those that recipec plans",
-        "torch 2.13 optim",
+        "a loop of its own with an optimizer that it does not make",
+        "the loops make the optimizer with torch.optim, which has AdamW and SGD of those that recipec plans; DeepSpeed "
+        "shards the states of AdamW, and lists no SGD among the optimizers that it was tried with",
+        "torch 2.13 optim; DeepSpeed 0.19 runtime/zero/utils.py (ZERO_SUPPORTED_OPTIMIZERS)",
         'set `train.optimizer = "adamw"`, or leave `train.loop` out',
         lambda f: bool(f.loop.optimizers) and f.optimizer not in f.loop.optimizers,
     ),
@@ -88,5 +91,14 @@ LOOPS = (
         "PEFT 0.21.2 peft_model.py (from_pretrained with `is_trainable`): not run in a loop",
         "leave `model.init_from` or `train.loop` out",
         lambda f: f.loop.own and f.continues,
+    ),
+    BadCombination(
+        "BAD-155",
+        "a loop of its own with states on the host",
+        "DeepSpeed then updates the weights with an optimizer of its own for the CPU, which accelerate puts in the "
+        "place of PyTorch's; no loop does",
+        "accelerate 1.15 utils/deepspeed.py (map_pytorch_optim_to_deepspeed); DeepSpeed 0.19 ops/adam/cpu_adam.py",
+        'set `train.offload = "none"`, or leave `train.loop` out',
+        lambda f: f.offload not in f.loop.offloads,
     ),
 )

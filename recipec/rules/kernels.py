@@ -77,10 +77,12 @@ def training_loop() -> Choice:
     trainers have every method and strategy, and their kernels keep no logits of the whole vocabulary: with 150,000
     tokens in it those of one sequence of 2,048 take more than 3 GiB, forward and backward.
 
-    `train.loop = "accelerate"` or `"torch"` writes a train.py with every step in it, for a team that wants no Trainer:
-    supervised fine-tuning and pretraining, all weights or LoRA. The loss of a step is the mean over all trained tokens
-    of the global batch, on whatever rank they are; a resumed run ends with the weights of one that was not stopped.
-    What the loops cannot do is refused by name (BAD-090 to BAD-098). The evaluation weighs every token alike, where the
-    Trainer weighs every batch alike.
+    `train.loop = "accelerate"`, `"torch"` or `"deepspeed"` writes a train.py with every step in it, for a team that
+    wants no Trainer: supervised fine-tuning and pretraining, all weights or LoRA. The loss of a step is the mean over
+    all trained tokens of the global batch, on whatever rank they are; a resumed run ends with the weights of one that
+    was not stopped. With `"deepspeed"` the engine of DeepSpeed shards (ZeRO-1, 2 or 3, as planned), clips, scales fp16
+    and saves; its configuration has numbers alone, since only the Trainer would fill in "auto". What the loops cannot
+    do is refused by name (BAD-090 to BAD-099, BAD-155). The evaluation weighs every token alike, where the Trainer
+    weighs every batch alike.
     """
     return Choice(TRAINER.name, TRAINER.because)

@@ -84,8 +84,12 @@ OF_BOOKS = (
         "Description; docs/rule-books/004.md, Parallelism types",
         "recipec plans tensor, context and expert parallelism and cannot build it, because transformers cannot "
         "resume a model that was split at load. The Trainer refuses pipelines, and DeepSpeed's tensor parallelism "
-        "gives a wrong loss with SFTTrainer",
-        "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures",
+        "gives a wrong loss with SFTTrainer. The layers of DeepSpeed-MoE (experts spread over ranks, a capacity, "
+        "dropped tokens) would stand in place of the model's own: nothing puts them there and writes the result back "
+        "as transformers loads it, and no estimate counts what they dispatch",
+        "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures. The "
+        "Trainer trains mixtures of experts so, all weights or adapters, with a loss that keeps the load of the "
+        "experts balanced, and drops no token",
         words=(
             "pipeline_parallel",
             "pipeline_parallel_size",
@@ -100,6 +104,10 @@ OF_BOOKS = (
             "sequence_parallel_size",
             "ulysses",
             "ring_attention",
+            "deepspeed_moe",
+            "ep_size",
+            "capacity_factor",
+            "drop_tokens",
         ),
     ),
     Unbuilt(
@@ -193,13 +201,13 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-015",
-        "Training loops of your own on DeepSpeed or with sharded weights",
-        "docs/rule-books/002.md, Step 2; Step 3",
-        "`train.loop` writes loops on Accelerate for one device and DDP, and on PyTorch for one device; sharded "
-        "checkpoints and the engine of DeepSpeed are only in the Trainer's bundles",
-        'set `train.loop = "accelerate"` or `"torch"` where the model fits on every device, else leave it out and edit '
-        "the `train.py` of the trainer; a rebuild merges your edit",
-        words=("deepspeed_loop", "fsdp_loop"),
+        "Training loops of your own on FSDP",
+        "docs/rule-books/002.md, Step 3",
+        "`train.loop` writes loops on Accelerate for one device and DDP, on PyTorch for one device, and on DeepSpeed's "
+        "engine for ZeRO; sharded checkpoints of FSDP are only in the Trainer's bundles",
+        'set `train.loop = "deepspeed"`, whose ZeRO-3 shards as much, or leave it out and edit the `train.py` of the '
+        "trainer; a rebuild merges your edit",
+        words=("fsdp_loop",),
     ),
     Unbuilt(
         "NOT-016",

@@ -170,6 +170,13 @@ def test_a_model_in_a_folder_emits_clean_code(tmp_path: Path, loop: str | None) 
     _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
 
 
+@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+def test_a_loop_on_deepspeed_is_clean_code(tmp_path: Path, strategy: str) -> None:
+    write_data(tmp_path)
+    recipe = with_key(with_key(BASES["lora-ddp"], "train.strategy", strategy), "train.loop", "deepspeed")
+    _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
+
+
 def _assert_clean(folder: Path) -> None:
     _run("ruff", "check", "--no-cache", "--config", "ruff.toml", "--select", RULES, "--ignore", "E402", ".", cwd=folder)
     _run("ruff", "format", "--no-cache", "--config", "ruff.toml", "--check", ".", cwd=folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fork_server.start import fork_server, forking
@@ -22,3 +23,12 @@ def forked(forking_python: Path) -> Iterator[None]:
     """Bundles verified in this test run their scripts in forks of the server."""
     with forking(forking_python):
         yield
+
+
+@pytest.fixture(scope="session")
+def of_the_trainer(forking_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What the Trainer logs of the training that loops of train.py's own are held to."""
+    from test_own_loops import losses
+
+    with forking(forking_python):
+        return losses(tmp_path_factory.mktemp("trainer"), "trainer")

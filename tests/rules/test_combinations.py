@@ -267,6 +267,10 @@ CASES |= {
     "BAD-097": ({"loop": "torch", "recompute_every": 2}, [{"recompute_every": 1}, {"loop": "trainer"}]),
     "BAD-098": ({"loop": "torch", "compile": True, "attention": "eager"}, [{"compile": False}, {"loop": "trainer"}]),
     "BAD-099": ({"loop": "torch", "continues": True}, [{"continues": False}, {"loop": "trainer"}]),
+    "BAD-155": (
+        {"loop": "deepspeed", "strategy": "zero3", "offload": "optimizer"},
+        [{"offload": "none"}, {"loop": "trainer"}],
+    ),
     "BAD-100": ({"hybrid": True, "packing": True}, [{"packing": False}, {"hybrid": False}, {"method": "pretrain"}]),
     "BAD-101": ({"hybrid": True, "variant": "dora"}, [{"variant": "rslora"}, {"hybrid": False}]),
     "BAD-102": ({**FULL_FSDP, "hybrid": True, "context": 2}, [{"context": 1}, {"hybrid": False}]),

@@ -22,7 +22,9 @@ _ACCELERATE, _DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
 
 def _files(run: Placement) -> Files:
     stage = len(run.layout.spreads.shards)  # optimizer states, then gradients, then weights
-    own: dict[str, Any] = {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
+    own: dict[str, Any] = {"deepspeed_config_file": f"{run.folder}/{_NAME}"}
+    if not run.own_loop:  # a loop of its own says itself that models are loaded in shards
+        own["zero3_init_flag"] = stage == 3
     if run.nodes > 1:
         why = "every node starts its own processes; accelerate's usual one wants pdsh and a hostfile"
         own["deepspeed_multinode_launcher"] = Leaf("standard", run.ids("world_size", "strategy"), why)
@@ -41,7 +43,7 @@ def _deepspeed(run: Placement, stage: int) -> dict[str, Any]:
         config[layout.precision] = Leaf({"enabled": True}, run.ids("precision"))
     sizes = _buckets(run.architecture.hidden_size, stage)
     zero = {**_COMMUNICATION, **{name: Leaf(size, run.ids("model")) for name, size in sizes.items()}}
-    zero |= _GATHERED if stage == 3 else {}
+    zero |= _GATHERED if stage == 3 and not run.own_loop else {}
     zero |= _offload(run)
     if run.architecture.moe and stage == 3:
         zero["leaf_module"] = Leaf({"classes": [run.architecture.moe.block]}, run.ids("model"))

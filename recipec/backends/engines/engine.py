@@ -28,6 +28,7 @@ class Placement(Struct, frozen=True):
     ids: Callable[..., tuple[str, ...]]  # decision names -> ids for the source map
     nodes: int  # that the devices are in
     folder: str  # where the configuration files are; the stages of a recipe may need different ones
+    own_loop: bool  # train.py has the steps itself, and talks to the engine without accelerate
 
 
 class EngineBackend(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import StageJob
-from recipec.backends.loops.loop import LoopCode
+from recipec.backends.loops.loop import LoopCode, averaged_once
 from recipec.backends.parts import Import
 from recipec.backends.trackers import trackers
 from recipec.render.literals import py
@@ -62,6 +62,7 @@ def _update(stage: StageJob) -> tuple[str, ...]:
         "self.learning_rate = self.schedule.get_last_lr()[0]",
         "self.optimizer.step()",
         *schedule.splitlines(),
+        "self.optimizer.zero_grad()",
     )
 
 
@@ -79,16 +80,20 @@ def _end(stage: StageJob) -> tuple[str, ...]:
 
 CODE = LoopCode(
     imports=_imports,
+    constants=lambda stage: (),
     start_ranks=_start_ranks,
     tokenize=_tokenize,
     own_scaler=False,
     wrap=_wrap,
     scaler="self.accelerator.scaler",
+    keeps_states=False,
     distributed=lambda stage: '"ddp" if self.accelerator.distributed_type.value.startswith("MULTI_") else "none"',
-    no_sync="self.accelerator.no_sync(self.model)",
+    restore=lambda stage: (),
+    micro_steps=averaged_once("self.accelerator.no_sync(self.model)"),
     autocasts=False,
     backward=_backward,
     update=_update,
+    grad_norm="self.grad_norm.item()",
     track=_track,
     wait=lambda stage: ("self.accelerator.wait_for_everyone()",),
     end=_end,

@@ -16,16 +16,20 @@ class LoopCode(Struct, frozen=True, kw_only=True):
     """Code of one loop, in the order in which train.py has it."""
 
     imports: Callable[[StageJob], tuple[Import, ...]]
+    constants: Lines  # behind BUNDLE, the folder of the bundle
     start_ranks: Lines  # sets self.device, self.rank and self.ranks
     tokenize: Lines  # sets self.rows
     own_scaler: bool  # it scales the gradients of fp16 itself
     wrap: Lines  # sets self.model, from self.plain_model
-    scaler: str  # what scales the gradients of fp16
+    scaler: str  # what scales the gradients of fp16; "" where the engine of the loop does
+    keeps_states: bool  # what it wraps holds optimizer and schedule, and saves and loads them, on all ranks together
     distributed: Callable[[StageJob], str]  # what spreads the ranks, as the libraries report it
-    no_sync: str  # the context in which ranks do not yet average gradients
+    restore: Lines  # from `checkpoint` into what was wrapped; () where a checkpoint is read before that
+    micro_steps: Lines  # calls micro_step for each of `batches`; ranks average gradients in the last one
     autocasts: bool  # the forward pass is in its own context of the compute type
     backward: Lines  # of `loss`, the sum over a micro batch
-    update: Lines  # sets self.grad_norm and self.learning_rate
+    update: Lines  # sets self.grad_norm and self.learning_rate, and ends without gradients
+    grad_norm: str  # the norm of the gradients as a number
     track: Lines  # of the newest entry of the log
     wait: Lines  # for rank 0, which saves
     end: Lines
@@ -35,3 +39,18 @@ class LoopCode(Struct, frozen=True, kw_only=True):
 def nothing(stage: StageJob) -> tuple[str, ...]:
     """Where a loop needs no line."""
     return ()
+
+
+def averaged_once(no_sync: str) -> Lines:
+    """Micro steps of a model that averages gradients in every backward pass outside of the context `no_sync`."""
+
+    def micro_steps(stage: StageJob) -> tuple[str, ...]:
+        if not stage.strategy.distributed:
+            return ("for batch in batches:", "    self.micro_step(batch, trained)")
+        return (
+            "for place, batch in enumerate(batches, start=1):",
+            f"    with nullcontext() if place == len(batches) else {no_sync}:",
+            "        self.micro_step(batch, trained)",
+        )
+
+    return micro_steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import StageJob
-from recipec.backends.loops.loop import LoopCode
+from recipec.backends.loops.loop import LoopCode, averaged_once
 from recipec.backends.parts import Import
 from recipec.backends.trackers import trackers
 
@@ -19,6 +19,7 @@ _SCALED = (
     "self.scaler.update()",
     "if self.scaler.get_scale() >= scale:  # a lower one: gradients overflowed, and the step was left out",
     "    self.schedule.step()",
+    "self.optimizer.zero_grad()",
 )
 
 
@@ -78,7 +79,7 @@ def _backward(stage: StageJob) -> tuple[str, ...]:
 def _update(stage: StageJob) -> tuple[str, ...]:
     if stage.value("precision") == "fp16":
         return _SCALED
-    return (_CLIP, _RATE, "self.optimizer.step()", "self.schedule.step()")
+    return (_CLIP, _RATE, "self.optimizer.step()", "self.schedule.step()", "self.optimizer.zero_grad()")
 
 
 def _track(stage: StageJob) -> tuple[str, ...]:
@@ -101,16 +102,20 @@ def _when_several(*lines: str):
 
 CODE = LoopCode(
     imports=_imports,
+    constants=lambda stage: (),
     start_ranks=_start_ranks,
     tokenize=_tokenize,
     own_scaler=True,
     wrap=_wrap,
     scaler="self.scaler",
+    keeps_states=False,
     distributed=lambda stage: '"ddp"' if stage.strategy.distributed else '"none"',
-    no_sync="self.model.no_sync()",
+    restore=lambda stage: (),
+    micro_steps=averaged_once("self.model.no_sync()"),
     autocasts=True,
     backward=_backward,
     update=_update,
+    grad_norm="self.grad_norm.item()",
     track=_track,
     wait=_when_several("distributed.barrier()"),
     end=_when_several(

@@ -125,7 +125,9 @@ def final_logits(module, folder):
 
     def save_result(model, tokenizer, target):
         if Path(target).name != "save-test":
-            Path(folder, f"{Path(target).name}.json").write_text(json.dumps(_logits(model)))
+            logits = _logits(model)  # of shards, on all ranks together
+            if os.environ.get("RANK", "0") == "0":
+                Path(folder, f"{Path(target).name}.json").write_text(json.dumps(logits))
         save(model, tokenizer, target)
 
     module.save_result = save_result
