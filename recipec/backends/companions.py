@@ -1,4 +1,5 @@
-"""Files beside train.py that only some stages have: a trainer, an order of the rows, an implementation of attention."""
+"""Files beside train.py that only some stages have: a trainer, a kind of adapter, an order of the rows, an
+implementation of attention."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     if own := BACKENDS[stage.method.name].trainer:
         yield Artifact(f"{stage.folder}{own.module}.py", stage.ids("stage"), own.template, own.names(stage))
     yield from BACKENDS[stage.method.name].files(stage)
+    if module := stage.adapts.module:
+        yield Artifact(f"{stage.folder}{module}.py", stage.ids("adaptation"), f"trl/{module}.py.j2", {})
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         mixes = stage.because(stage.plan.layout.accumulation > 1, "gradient_accumulation")
@@ -35,7 +38,8 @@ def own_modules(job: Job) -> list[str]:
     orders = {_LENGTHS for stage in job.stages if stage.groups_by_length and not stage.loop.own}
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.method.name].files(stage)}
-    modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
+    adapters = {stage.adapts.module for stage in job.stages if stage.adapts.module}
+    modules = {*orders, *kernels, *brought, *adapters, *(trainer.module for trainer in trainers if trainer)}
     modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}
     added = {"vocabulary"} if job.facts.new_tokens else set()
     return sorted({"preflight", "rows", *modules, *added})

@@ -96,6 +96,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
         "auto_class": Raw(stage.method.auto_class),
         "adapter_class": Raw(stage.method.adapter_class),
+        "adapter_module": code(stage, stage.adapts.module, "adaptation"),
         "random_weights": stage.because(stage.method.random_weights, "stage"),
         "new_head": stage.because(bool(stage.method.new_head), "stage"),
         "writes": stage.because(stage.method.writes, "stage"),

@@ -20,6 +20,7 @@ from recipec.axes import (
     Method,
     families,
 )
+from recipec.axes.adaptations import BEHIND_BOTH, BEHIND_MLP
 from recipec.axes.attention import ATTENTIONS
 from recipec.axes.loops import LOOPS
 from recipec.recipe.fields import (
@@ -110,6 +111,12 @@ class Lora(Section):
 
 VirtualTokens = Annotated[int, Field(ge=1, le=1024)]
 EncoderWidth = Annotated[int, Field(ge=1, le=16_384)]
+After = one_of(
+    {
+        BEHIND_MLP: "the feed-forward block (Pfeiffer et al.)",
+        BEHIND_BOTH: "attention, and the feed-forward block (Houlsby et al.): twice as many adapters",
+    }
+)
 
 
 class Prompt(Section):
@@ -138,6 +145,21 @@ class Prefix(Section):
         "Width of a network that makes the keys and values during training (PEFT's `prefix_projection`).",
         512,
         absent="no network: the keys and values are trained themselves",
+    )
+
+
+class Bottleneck(Section):
+    """Bottleneck adapters: small networks with a residual connection behind linear modules of a frozen model."""
+
+    reduction_factor: Annotated[int, Field(ge=1, le=1024)] | None = key(
+        "Reduction factor",
+        "Width of the model divided by the width of an adapter: a smaller factor makes larger adapters.",
+        16,
+    )
+    after: After | None = key(
+        "After",
+        "What an adapter stands behind in each layer.",
+        BEHIND_MLP,
     )
 
 
@@ -261,6 +283,12 @@ class AdaptedLearning(Learning):
         "The prefix of prefix tuning, for supervised fine-tuning only. With this table, recipec uses prefix tuning "
         "unless `train.adaptation` is set.",
         {"virtual_tokens": 20},
+    )
+    bottleneck: Bottleneck = table(
+        "Bottleneck adapters",
+        "Bottleneck adapters: their width and place. With this table, recipec trains bottleneck adapters unless "
+        "`train.adaptation` is set.",
+        {"reduction_factor": 16},
     )
 
 

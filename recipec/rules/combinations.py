@@ -7,6 +7,7 @@ from recipec.axes.attention import MASK
 from recipec.axes.bases import BLOCK, ROW
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
+from recipec.rules.combinations_bottlenecks import BEHIND_MODULES
 from recipec.rules.combinations_chunks import CHUNKS
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
@@ -315,6 +316,7 @@ COMBINATIONS = (
     *ATTENTION,
     *VARIANTS,
     *VIRTUAL_TOKENS,
+    *BEHIND_MODULES,
     *NEW_TOKENS,
     *ORDERS,
     *VALUE_HEADS,

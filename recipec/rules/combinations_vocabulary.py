@@ -27,7 +27,7 @@ NEW_TOKENS = (
     BadCombination(
         "BAD-131",
         "new tokens with adapters other than LoRA",
-        "PEFT trains rows of the embedding beside LoRA; IA3, soft prompts and prefixes have no such option, and the "
+        "PEFT trains rows of the embedding beside LoRA; IA3, soft prompts, prefixes and bottlenecks have no such option, and the "
         "new tokens would stay the means that they begin as",
         "PEFT 0.21.2 tuners/lora/config.py (trainable_token_indices)",
         f'set `train.adaptation = "lora"`, or {_FULL}',
