@@ -290,7 +290,7 @@ BOTTLENECK = Adaptation(
     rate_because="bottleneck adapters were published with 1e-4",
     reference=ADAPTER_OFF,
     config="BottleneckConfig",
-    module="bottleneck",
+    module="bottleneck_adapters",  # pandas imports a package of the name bottleneck where it finds one
     table="bottleneck",
     own_key="",
     encodes=False,
@@ -375,7 +375,7 @@ def scaled(kinds: str, attention_in: tuple[str, ...], mlp_out: str) -> tuple[str
 
 
 def behind(after: str, attention_out: str, mlp_out: str) -> tuple[str, ...]:
-    """The linear modules behind which bottleneck adapters stand: the last of a feed-forward block, or of attention too."""
+    """The linear modules with a bottleneck adapter behind them: the last of a feed-forward block, and of attention."""
     return (attention_out, mlp_out) if after == BEHIND_BOTH else (mlp_out,)
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from recipec.catalog.architecture import ATTENDING, Architecture, LayerKind
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.all_experts import all_experts
-from recipec.estimate.bottlenecks import kept_behind
+from recipec.estimate.bottlenecks import kept_behind, kept_for_nothing
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
@@ -29,6 +29,7 @@ class Activations(Struct, frozen=True):
 
     checkpoint: int  # the layer's input: all that checkpointing keeps
     saved: int  # everything kept without checkpointing
+    ungraded: int  # the part of it that the first layer does not keep, because nothing below it trains
     mlp: int  # the part of it that the feed-forward block keeps
     experts_input: int  # gradient of what the experts' last product takes, while that of its weights is made
     backward: int  # transient of the layer's backward, on top of `saved`
@@ -65,6 +66,7 @@ def activations(
     return Activations(
         checkpoint=path.residual * hidden,
         saved=norms + attention + mixer.saved + mlp_saved,
+        ungraded=kept_for_nothing(architecture, lora, path, norms, attention, mlp_saved),
         mlp=mlp_saved,
         experts_input=_routed_inner(architecture, lora, path) if kind.block and not kind.plain else 0,
         backward=backward,

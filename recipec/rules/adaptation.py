@@ -128,9 +128,10 @@ def adaptation_preferences(
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
-    IA3, prompt tuning, P-tuning, prefix tuning, bottleneck adapters and 8-bit LoRA are taken where a recipe names them, and never by
-    themselves. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use it; the QLoRA
-    paper (table 3) measures no difference between adapters on 16, 8 and 4 bits. What the others can learn is less.
+    IA3, prompt tuning, P-tuning, prefix tuning, bottleneck adapters and 8-bit LoRA are taken where a recipe names them,
+    and never by themselves. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use
+    it; the QLoRA paper (table 3) measures no difference between adapters on 16, 8 and 4 bits. Bottleneck adapters do
+    not merge. What the others can learn is less.
 
     A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it. A recipe that writes
     `train.lora` gets LoRA or QLoRA, or an error where neither works, and never full fine-tuning.

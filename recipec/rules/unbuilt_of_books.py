@@ -61,12 +61,13 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-006",
-        "AdapterFusion, bottleneck adapters",
-        "docs/rule-books/001.md, Decision tree: multi-task / multi-domain; Step 1 (adapters)",
-        "the `adapters` package, which has both, does not work with transformers 5",
+        "AdapterFusion",
+        "docs/rule-books/001.md, Decision tree: multi-task / multi-domain",
+        "recipec trains one bottleneck adapter at a time and no attention over several of them; the `adapters` "
+        "package, which has it, does not work with transformers 5",
         "write one `[[adapters]]` table for each task: combine.py of the bundle merges, ensembles and routes the "
         "LoRA adapters without further training",
-        words=("adapter_fusion", "adapterfusion", "bottleneck", "x_lora", "xlora"),
+        words=("adapter_fusion", "adapterfusion", "x_lora", "xlora"),
     ),
     Unbuilt(
         "NOT-007",

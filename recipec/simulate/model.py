@@ -159,7 +159,8 @@ def _configured(lora: LoraShape, task: str, architecture: Architecture) -> Any:
     if lora.bottleneck:
         row = next(row for row in ADAPTATIONS.values() if row.trains == BOTTLENECKS)
         config = _module(row.module)[row.config]
-        return config(target_modules=list(lora.behind), bottleneck_size=lora.bottleneck, task_type=task)
+        factor = architecture.hidden_size // lora.bottleneck
+        return config(target_modules=list(lora.behind), reduction_factor=factor, task_type=task)
     return _scales(lora, task, architecture.modules.mlp_out) if lora.scaled else _low_rank(lora, task, architecture)
 
 

@@ -10,11 +10,11 @@ from recipec.render.call import Arg
 
 def part(stage: StageJob) -> Part:
     """The adapters that the trainer puts into the model."""
-    shape, factor = stage.plan.work.lora, stage.value("reduction_factor")
+    shape = stage.plan.work.lora
     assert shape is not None
-    width = f"the model's width of {stage.job.facts.model.architecture.hidden_size:,} over {factor}"
+    width = f"adapters {shape.bottleneck} wide in a model of {stage.job.facts.model.architecture.hidden_size:,}"
     return configured(
         stage,
         Arg("target_modules", list(shape.behind), stage.ids("adapters_after", "model")),
-        Arg("bottleneck_size", shape.bottleneck, stage.ids("reduction_factor", "model"), width),
+        Arg("reduction_factor", stage.value("reduction_factor"), stage.ids("reduction_factor", "model"), width),
     )
