@@ -20,7 +20,8 @@ from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_adapters import ADAPTER_SOURCES
 from recipec.recipe.schema_data import DATA_SOURCES
-from recipec.recipe.schema_training import ADAPTED, Bottleneck, Learning, Lora, Prompt
+from recipec.recipe.schema_shapes import Bottleneck, Lora, Prompt
+from recipec.recipe.schema_training import ADAPTED, Learning
 from recipec.rules import RULES
 from recipec.rules.core import Rule
 
