@@ -307,8 +307,8 @@ BOTTLENECK = Adaptation(
     asked_by='train.adaptation = "bottleneck"',
     because="bottleneck adapters train a small network behind each feed-forward block; its activation keeps it from "
     "being merged, so it costs time at inference, which LoRA does not",
-    source="Houlsby adapters (arXiv 1902.00751, 2019); AdapterFusion (arXiv 2005.00247, 2021, appendix A); "
-    "docs.adapterhub.ml/training.html (1e-4); checked 2026-11-27",
+    source="Houlsby adapters (arXiv 1902.00751, 2019); AdapterFusion (arXiv 2005.00247, 2021); "
+    "docs.adapterhub.ml/training.html (1e-4)",
 )
 FULL = Adaptation(
     name="full",

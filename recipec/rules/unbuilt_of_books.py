@@ -170,7 +170,7 @@ OF_BOOKS = (
         "AdaLoRA, LoftQ, VeRA and other variants of LoRA",
         "docs/rule-books/001.md, Description",
         "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, IA3, prompt "
-        "tuning, P-tuning and prefix tuning",
+        "tuning, P-tuning, prefix tuning and bottleneck adapters",
         'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built',
         words=(
             "loftq",

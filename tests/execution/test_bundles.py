@@ -35,7 +35,7 @@ CASES |= dict.fromkeys(
     (
         *("zero2", "zero3", "hsdp", "mixed-nodes"),
         *("hybrid", "convolutions", "two-heads", "shared-experts"),
-        *("pissa", "dora", "ia3", "p-tuning", "prefix-tuning"),
+        *("pissa", "dora", "ia3", "p-tuning", "prefix-tuning", "bottleneck"),
         *("curriculum", "warm", "judged", "loop-torch", "new-tokens-full"),
     ),
     "run",
