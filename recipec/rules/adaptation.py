@@ -286,8 +286,8 @@ def prefix_encoder_size() -> Choice:
     key="train.bottleneck.reduction_factor",
     watch="eval_loss: falls; if it stays flat, lower `train.bottleneck.reduction_factor`, then set "
     '`train.adaptation = "lora"`',
-    source="docs/rule-books/001.md, Step 1; AdapterFusion (arXiv 2005.00247, 2021); docs.adapterhub.ml/methods.html and "
-    "the adapters published there (`reduction_factor: 16`)",
+    source="docs/rule-books/001.md, Step 1; AdapterFusion (arXiv 2005.00247, 2021); docs.adapterhub.ml/methods.html "
+    "and the adapters published there (`reduction_factor: 16`)",
 )
 def reduction_factor() -> Choice:
     """Reduction factor: the width of the model divided by that of its bottleneck adapters.
