@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hashlib import sha256
 from itertools import product
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS as TRAINED
+from recipec.axes.adaptations import BEHIND_BOTH, BEHIND_MLP
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
@@ -78,6 +80,8 @@ _BEFORE_ROWS = {  # as the rules decide it
     "prompt-tuning": {"virtual_tokens": virtual_tokens().value},
     "p-tuning": {"virtual_tokens": virtual_tokens().value, "encoder_hidden_size": encoder_hidden_size().value},
 }
+# Bottlenecks behind feed-forward blocks, and behind attention too.
+BOTTLENECK_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "google/gemma-3-1b-pt")
 # Rows of the embedding that train for new tokens: the copy of the whole matrix, and its gradient. Nothing is sharded.
 EXTENDED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "google/gemma-3-1b-pt")
 NEW_ROWS = 1000
@@ -180,6 +184,7 @@ class Case(Struct, frozen=True):
     expert_rank: int = 0  # of adapters on each expert; 0: they have none
     magnitudes: bool = False  # DoRA
     prefix: tuple[int, int] = (0, 0)  # tokens, and the width of the encoder that makes them
+    behind: str = ""  # what bottlenecks stand behind
     new_rows: int = 0  # of the embedding and the head, that train for new tokens
     layers: int = 0  # the first so many; 0: all
 
@@ -198,6 +203,7 @@ class Case(Struct, frozen=True):
         experts = f" experts-{self.expert_rank}" if self.expert_rank else ""
         dora = " dora" if self.magnitudes else ""
         prefix = f" prefix-{self.prefix[0]}-{self.prefix[1]}" if self.prefix[0] else ""
+        prefix += f" behind-{self.behind}" if self.behind else ""
         added = f" new-rows-{self.new_rows}" if self.new_rows else ""
         added += f" first-{self.layers}-layers" if self.layers else ""
         return (
@@ -226,19 +232,23 @@ class Case(Struct, frozen=True):
     @property
     def work(self) -> Workload:
         full, shape = self.method == "full", self.architecture
-        if self.method == "ia3":
-            given = {"adaptation": self.method, "ia3_scales": scaled_modules(shape.moe is not None).value}
-            return self._work(adapter_shape(shape, given))
-        if self.prefix[0]:
-            tokens, width = self.prefix
-            given = {"adaptation": self.method, "prefix_tokens": tokens, "prefix_encoder_size": width}
-            return self._work(adapter_shape(shape, given))
-        if self.method in _BEFORE_ROWS:
-            return self._work(adapter_shape(shape, {"adaptation": self.method, **_BEFORE_ROWS[self.method]}))
+        if given := self._given:
+            return self._work(adapter_shape(shape, {"adaptation": self.method, **given}))
         targets = shape.attention_modules if shape.moe else shape.named_linear or ALL_LINEAR
         experts = shape.expert_parameters if self.expert_rank else ()
         shaped = (16, targets, self.dropout, experts, self.expert_rank, self.magnitudes)
         return self._work(None if full else LoraShape(*shaped, new_rows=self.new_rows))
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        """What is decided of adapters that are no low-rank matrices."""
+        if self.method == "ia3":
+            return {"ia3_scales": scaled_modules(self.architecture.moe is not None).value}
+        if self.prefix[0]:
+            return {"prefix_tokens": self.prefix[0], "prefix_encoder_size": self.prefix[1]}
+        if self.behind:
+            return {"reduction_factor": 16, "adapters_after": self.behind}
+        return _BEFORE_ROWS.get(self.method, {})
 
     def _work(self, adapter: LoraShape | None) -> Workload:
         return Workload(
@@ -287,6 +297,7 @@ def cases() -> list[Case]:
     ]
     rows += [replace(_case(name, "p-tuning", RANKS[0], "sft"), dropout=False, packed=False) for name in PREFIXED_MODELS]
     rows += [_prefixed(*choice) for choice in product(PREFIXED_MODELS, RANKS[:2], PREFIXES)]
+    rows += [_behind(*choice) for choice in product(BOTTLENECK_MODELS, RANKS[:3], TRAINERS, (BEHIND_MLP, BEHIND_BOTH))]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     rows += [_extended(*choice) for choice in product(EXTENDED_MODELS, WAYS[3:5] + WAYS[6:], (True, False))]
     rows += [_rounded(*choice) for choice in product(ROUNDED_MODELS, TRAINERS, (True, False))]
@@ -342,6 +353,12 @@ def _prefixed(name: str, ranks: tuple[str, int], prefix: tuple[int, int]) -> Cas
     case = _case(name, "prefix-tuning", ranks, f"sft {prefix}")
     length = min(case.length, 8192)
     return replace(case, trainer="sft", length=length, prefix=prefix, checkpointing=False, dropout=False, packed=False)
+
+
+def _behind(name: str, ranks: tuple[str, int], trainer: str, behind: str) -> Case:
+    """Rows of at most 8,192 tokens: at 16,384 the first 8 layers of Gemma 3 have another peak than all 26."""
+    case = _case(name, "bottleneck", ranks, f"{trainer} {behind}")
+    return replace(case, trainer=trainer, length=min(case.length, 8192), dropout=False, behind=behind)
 
 
 def _rounded(name: str, trainer: str, checkpointing: bool) -> Case:

@@ -15,11 +15,16 @@ REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "no
 ALL_LINEAR, ATTENTION = "all-linear", "attention"
 
 # What is trained: every weight; a low-rank pair of matrices beside a module's weight; a vector that scales what it
-# gives or takes; embeddings that stand before every row; keys and values that stand before every row in each layer.
-TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES = "weights", "matrices", "scales", "prompts", "prefixes"
+# gives or takes; embeddings that stand before every row; keys and values that stand before every row in each layer; a
+# small network behind a module.
+WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES = "weights", "matrices", "scales", "prompts", "prefixes"
+BOTTLENECKS = "bottlenecks"
+TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES, BOTTLENECKS
 VIRTUAL = PROMPTS, PREFIXES  # tokens that no row has
+STAYING = *VIRTUAL, BOTTLENECKS  # no weight of the base can take them in
 WITHOUT_PROMPTS = "soft prompts were run with supervised fine-tuning alone"  # why methods leave them out
 KEYS_VALUES, KEYS_VALUES_MLP = "keys-values", "keys-values-mlp"  # what such vectors scale
+BEHIND_MLP, BEHIND_BOTH = "mlp", "attention-and-mlp"  # where such networks stand: values of train.bottleneck.after
 
 
 class Adaptation(Struct, frozen=True, kw_only=True):
@@ -37,7 +42,8 @@ class Adaptation(Struct, frozen=True, kw_only=True):
     rate: float  # its learning rate, as a share of the one in these tables
     rate_because: str  # behind "because"; "" where it is the same
     reference: str  # of REFERENCES
-    config: str  # the class of peft; "" where there is none
+    config: str  # the class of peft, or of `module`; "" where there is none
+    module: str  # of the bundle, where peft has no such class; "" where it has
     table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
     own_key: str  # of this table, which no other adaptation of the table has: set, it asks for this one; "" for none
     encodes: bool  # a network that is trained, and not saved, always makes what stands before the rows
@@ -85,6 +91,7 @@ _LORA = {
     "rate_because": "",
     "reference": ADAPTER_OFF,
     "config": "LoraConfig",
+    "module": "",
     "table": "lora",
     "own_key": "",
     "encodes": False,
@@ -160,6 +167,7 @@ IA3 = Adaptation(
     rate_because="a vector that begins at 1 must move farther than the matrices of LoRA",
     reference=ADAPTER_OFF,
     config="IA3Config",
+    module="",
     table="",
     own_key="",
     encodes=False,
@@ -182,6 +190,7 @@ _VIRTUAL = {
     "base": AS_IS,
     "tables": "lora",
     "reference": ADAPTER_OFF,
+    "module": "",
     "packages": ("peft",),
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
@@ -267,6 +276,40 @@ PREFIX_TUNING = Adaptation(
     "github.com/huggingface/peft/tree/main/method_comparison/MetaMathQA (5e-3 from a start at 0 answers 36%, 1e-3 from "
     "a random one 15%)",
 )
+BOTTLENECK = Adaptation(
+    name="bottleneck",
+    title="bottleneck adapter",
+    elsewhere=("bottleneck-adapter", "bottleneck_adapter", "houlsby", "pfeiffer", "seq_bn", "double_seq_bn"),
+    family="bottleneck",
+    base=AS_IS,
+    means="bottleneck adapters: train a small network behind each feed-forward block",
+    summary="bottleneck adapters",
+    trains=BOTTLENECKS,
+    tables="lora",
+    rate=0.5,
+    rate_because="bottleneck adapters were published with 1e-4",
+    reference=ADAPTER_OFF,
+    config="BottleneckConfig",
+    module="bottleneck_adapters",  # pandas imports a package of the name bottleneck where it finds one
+    table="bottleneck",
+    own_key="",
+    encodes=False,
+    recomputes=True,
+    packages=("peft",),
+    saves=("adapter_config.json",),
+    weights="adapter_model*.safetensors",
+    toy_learning_rate=5e-2,
+    toy_share=0.75,
+    result="Bottleneck adapters",
+    merges=False,
+    unasked=False,
+    above="lora",
+    asked_by='train.adaptation = "bottleneck"',
+    because="bottleneck adapters train a small network behind each feed-forward block; its activation keeps it from "
+    "being merged, so it costs time at inference, which LoRA does not",
+    source="Houlsby adapters (arXiv 1902.00751, 2019); AdapterFusion (arXiv 2005.00247, 2021); "
+    "docs.adapterhub.ml/training.html (1e-4)",
+)
 FULL = Adaptation(
     name="full",
     title="full fine-tuning",
@@ -281,6 +324,7 @@ FULL = Adaptation(
     rate_because="",
     reference=MODEL_COPY,
     config="",
+    module="",
     table="",
     own_key="",
     encodes=False,
@@ -299,7 +343,8 @@ FULL = Adaptation(
     source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
-ADAPTATIONS = {row.name: row for row in (IA3, LORA, QLORA, LORA_INT8, PROMPT_TUNING, P_TUNING, PREFIX_TUNING, FULL)}
+_ADAPTERS = IA3, LORA, QLORA, LORA_INT8, PROMPT_TUNING, P_TUNING, PREFIX_TUNING, BOTTLENECK
+ADAPTATIONS = {row.name: row for row in (*_ADAPTERS, FULL)}
 
 
 def adaptation_of(family: str, base: str) -> Adaptation:
@@ -327,6 +372,11 @@ def scaled(kinds: str, attention_in: tuple[str, ...], mlp_out: str) -> tuple[str
     """The linear modules that vectors scale: keys and values, fused ones with the queries; the inputs of `mlp_out`."""
     keys_values = attention_in[1:] or attention_in
     return (*keys_values, mlp_out) if kinds == KEYS_VALUES_MLP else keys_values
+
+
+def behind(after: str, attention_out: str, mlp_out: str) -> tuple[str, ...]:
+    """The linear modules with a bottleneck adapter behind them: the last of a feed-forward block, and of attention."""
+    return (attention_out, mlp_out) if after == BEHIND_BOTH else (mlp_out,)
 
 
 def families() -> dict[str, str]:

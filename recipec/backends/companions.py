@@ -1,4 +1,5 @@
-"""Files beside train.py that only some stages have: a trainer, an order of the rows, an implementation of attention."""
+"""Files beside train.py that only some stages have: a trainer, a kind of adapter, an order of the rows, an
+implementation of attention."""
 
 from __future__ import annotations
 
@@ -23,6 +24,8 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     if own := trainer_of(stage):
         yield Artifact(f"{stage.folder}{own.module}.py", stage.ids("stage"), own.template, own.names(stage))
     yield from BACKENDS[stage.method.name].files(stage)
+    if module := stage.adapts.module:
+        yield Artifact(f"{stage.folder}{module}.py", stage.ids("adaptation"), f"trl/{module}.py.j2", {})
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         mixes = stage.because(stage.plan.layout.accumulation > 1, "gradient_accumulation")
@@ -40,7 +43,8 @@ def own_modules(job: Job) -> list[str]:
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.method.name].files(stage)}
     kernels |= {_EIGHT_BITS for stage in job.stages if stage.fp8}
-    modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
+    adapters = {stage.adapts.module for stage in job.stages if stage.adapts.module}
+    modules = {*orders, *kernels, *brought, *adapters, *(trainer.module for trainer in trainers if trainer)}
     modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}
     added = {"vocabulary"} if job.facts.new_tokens else set()
     return sorted({"preflight", "rows", *modules, *added})

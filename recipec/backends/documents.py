@@ -59,6 +59,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
     *("ia3_scales", "virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size"),
+    *("reduction_factor", "adapters_after"),
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",
@@ -132,6 +133,8 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         **_GOING_ON,
         "stored": job.last.because(_stored(job.last), "quantization"),
         "virtual_tokens": job.last.virtual_tokens,
+        "adapter_module": fragment(job.last.adapts.module, job.last.ids("adaptation")),
+        "adapter_file": job.last.because(f"{job.last.folder}{job.last.adapts.module}.py", "adaptation"),
         "prefix": job.last.because(job.last.adapts.trains == PREFIXES, "adaptation"),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage", *added_by(job.last)),
         "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),

@@ -32,7 +32,7 @@ from recipec.backends.models import (
     random_model,
     reads_data_root,
 )
-from recipec.backends.parts import Import, import_blocks
+from recipec.backends.parts import Import, import_blocks, import_lines
 from recipec.backends.rows import PREPARED
 from recipec.backends.wrapped import FUNCTIONS, REWARDS
 from recipec.facts.model import is_path
@@ -96,6 +96,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
         "auto_class": Raw(stage.method.auto_class),
         "adapter_class": Raw(stage.method.adapter_class),
+        "adapter_import": _adapter_import(stage),
         "random_weights": stage.because(stage.method.random_weights, "stage"),
         "new_head": stage.because(bool(stage.method.new_head), "stage"),
         "writes": stage.because(stage.method.writes, "stage"),
@@ -226,6 +227,12 @@ def _imports(stage: StageJob) -> list[Import]:
     if method.random_weights:
         found += [Import(*source, stage.ids("stage")) for source in _RANDOM]
     return found
+
+
+def _adapter_import(stage: StageJob) -> Raw | None:
+    """The statement that makes PEFT know a kind of adapter that the bundle brings; None where PEFT has it."""
+    module = stage.adapts.module
+    return import_lines([Import(module, "", stage.ids("adaptation"))])[0] if module else None
 
 
 def _placing_imports(stage: StageJob) -> Iterator[Import]:

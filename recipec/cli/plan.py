@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
-from recipec.axes.adaptations import MATRICES
+from recipec.axes.adaptations import BEHIND_BOTH, BEHIND_MLP, MATRICES
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE
@@ -61,6 +61,7 @@ def _simulated(compilation: Compilation) -> dict[str, Any]:
 
 _BAR_COLUMNS = 40  # stand for the usable memory
 _NOT_SCORED = "measured over predicted: not known, no published run of this kind was scored"
+_PLACES = {BEHIND_MLP: "each feed-forward block", BEHIND_BOTH: "attention and feed-forward block of each layer"}
 _LABEL = 9  # columns of "memory" and its like
 
 Document = dict[str, Any]
@@ -129,7 +130,7 @@ def _trained(choice: Document, values: Document) -> str:
         variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
         what += "" if variant is STANDARD else f" ({variant.title})"
         shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.trains == MATRICES else ""
-        shape += _before_rows(values)
+        shape += _before_rows(values) + _behind(values)
         what = f"{what}{base}{shape}"
     products = ", products of linear layers in FP8," * bool(values.get("fp8"))
     return f"{what}, in {choice['precision']}{products} with {choice['optimizer']}"
@@ -141,6 +142,12 @@ def _before_rows(values: Document) -> str:
     encoder = values.get("encoder_hidden_size") or values.get("prefix_encoder_size")
     made = f" from an encoder {encoder} wide" if encoder else ""
     return f", {tokens} virtual tokens{made}" if tokens else ""
+
+
+def _behind(values: Document) -> str:
+    """How narrow bottleneck adapters are, where there are some."""
+    factor = values.get("reduction_factor")
+    return f", 1/{factor} of the model's width, behind {_PLACES[values['adapters_after']]}" if factor else ""
 
 
 def _on_experts(values: Document) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from recipec.catalog.architecture import ATTENDING, Architecture, LayerKind
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.all_experts import all_experts
+from recipec.estimate.bottlenecks import kept_behind, kept_for_nothing
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
@@ -28,6 +29,7 @@ class Activations(Struct, frozen=True):
 
     checkpoint: int  # the layer's input: all that checkpointing keeps
     saved: int  # everything kept without checkpointing
+    ungraded: int  # the part of it that the first layer does not keep, because nothing below it trains
     mlp: int  # the part of it that the feed-forward block keeps
     experts_input: int  # gradient of what the experts' last product takes, while that of its weights is made
     backward: int  # transient of the layer's backward, on top of `saved`
@@ -64,6 +66,7 @@ def activations(
     return Activations(
         checkpoint=path.residual * hidden,
         saved=norms + attention + mixer.saved + mlp_saved,
+        ungraded=kept_for_nothing(architecture, lora, path, norms, attention, mlp_saved),
         mlp=mlp_saved,
         experts_input=_routed_inner(architecture, lora, path) if kind.block and not kind.plain else 0,
         backward=backward,
@@ -128,6 +131,7 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     inputs = kept_inputs(architecture.hidden_size, modules.qkv, lora, path)
     kept += kept_outputs_scaled(architecture, modules.qkv, lora, path)
     kept += kept_outputs(architecture, modules.qkv, lora, path, path.outputs)
+    kept += kept_behind(architecture, (modules.output,), lora, path)
     kept += kept_outputs(architecture, (modules.output,), lora, path, path.compute)  # attention gives the compute type
     if adapted_modules((modules.output,), lora):
         shared = path.outputs > path.compute  # attention gives the compute type, as the adapter takes it then
@@ -159,6 +163,7 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     saved += kept_inputs(hidden, modules.mlp_in, lora, path)
     saved += kept_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path, path.outputs)
     saved += inputs_scaled(architecture, inner, lora, path).kept
+    saved += kept_behind(architecture, (modules.mlp_out,), lora, path)
     transient = 3 * width - (width if product and not path.rounds_inputs else 0)  # integers hold theirs until then
     if adapted:
         saved += path.adapter_copy * inner + dropped(inner, 1, lora, path) + ranks_kept(1, lora, path)

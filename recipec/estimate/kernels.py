@@ -198,7 +198,9 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[int, Line
     if lora is None or work.fused_kernels:
         return []
     groups = architecture.linear_groups
-    return [(layers, shape) for layers, shapes in groups for shape in shapes if lora.adapts(shape[0])]
+    shaped = [(layers, shape) for layers, shapes in groups for shape in shapes if lora.adapts(shape[0])]
+    behind = [(n, (name, out, out)) for n, shapes in groups for name, _, out in shapes if name in lora.behind]
+    return shaped + behind
 
 
 def launches(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:

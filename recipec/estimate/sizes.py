@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from recipec.axes import Method
 from recipec.catalog.architecture import Architecture, LinearShape
+from recipec.estimate.bottlenecks import bottleneck_matrices, bottleneck_params
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
 from recipec.estimate.new_rows import new_rows
 from recipec.estimate.scales import scale_params
@@ -123,6 +124,8 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
             yield from ((layers, 1, lora.rank, inputs), (layers, 1, outputs, lora.rank))
         elif name in lora.scaled:
             yield layers, 1, *((1, inputs) if name == architecture.modules.mlp_out else (outputs, 1))
+        else:
+            yield from ((layers, 1, *shape) for shape in bottleneck_matrices([(name, inputs, outputs)], lora))
     for _, count, inputs, outputs in adapted_experts(architecture, lora):
         rank = count * (lora.expert_rank if lora else 0)  # of all experts side by side
         yield from ((sparse, 1, rank, inputs), (sparse, 1, outputs, rank))
@@ -153,7 +156,8 @@ def _experts_of_a_layer(architecture: Architecture) -> int:
 def _adapter_params(shapes: tuple[LinearShape, ...], lora: LoraShape | None) -> int:
     if lora is None:
         return 0
-    return sum(lora.rank * (i + o) + lora.magnitudes * o for name, i, o in shapes if lora.adapts(name))
+    low_rank = sum(lora.rank * (i + o) + lora.magnitudes * o for name, i, o in shapes if lora.adapts(name))
+    return low_rank + bottleneck_params(shapes, lora)
 
 
 def _weights(shapes: tuple[LinearShape, ...]) -> int:

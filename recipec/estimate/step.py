@@ -118,6 +118,7 @@ class Step(Struct, frozen=True):
         """Bytes that a layer keeps which keeps everything: their mean."""
         kinds = zip(self.depth.shares, self.fixed.kinds, strict=True)
         saved = sum(share * each.saved for share, each in kinds)
+        saved -= 0 if self.depth.recomputed else self.fixed.layers.ungraded / self.depth.layers
         return self.tokens * saved + self.scores.kept + self.fixed.built.kept
 
     @property

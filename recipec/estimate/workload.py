@@ -8,14 +8,24 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Method
-from recipec.axes.adaptations import ALL_LINEAR, MATRICES, PREFIXES, PROMPTS, SCALES, scaled, targeted
+from recipec.axes.adaptations import (
+    ALL_LINEAR,
+    BOTTLENECKS,
+    MATRICES,
+    PREFIXES,
+    PROMPTS,
+    SCALES,
+    behind,
+    scaled,
+    targeted,
+)
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 
 
 class LoraShape(Struct, frozen=True):
-    """The adapters of one run: low-rank ones; or vectors, a soft prompt or a prefix, which have the memory law of
-    low-rank ones on no module, and what they keep."""
+    """The adapters of one run: low-rank ones; or vectors, a soft prompt, a prefix or bottlenecks, which have the memory
+    law of low-rank ones on no module, and what they keep."""
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
@@ -27,6 +37,8 @@ class LoraShape(Struct, frozen=True):
     virtual_tokens: int = 0  # embeddings before every row, which all layers compute with it
     prefix_tokens: int = 0  # keys and values before every row, in each layer
     encoder: int = 0  # width of the network that makes either; 0: they are trained themselves
+    bottleneck: int = 0  # width of a network that stands behind a module
+    behind: tuple[str, ...] = ()  # these modules
     new_rows: int = 0  # of the embedding, and of the head where that is another matrix, that train for new tokens
 
     def adapts(self, module: str) -> bool:
@@ -59,7 +71,20 @@ def _prefix(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
     return LoraShape(0, (), prefix_tokens=value["prefix_tokens"], encoder=value["prefix_encoder_size"])
 
 
-_SHAPES = {MATRICES: lora_shape, SCALES: _scales, PROMPTS: _prompt, PREFIXES: _prefix}
+def _bottlenecks(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The networks that the decisions of a stage put behind modules of a model."""
+    width, modules = architecture.hidden_size // value["reduction_factor"], architecture.modules
+    places = behind(value["adapters_after"], modules.output, modules.mlp_out)
+    return LoraShape(0, (), bottleneck=max(1, width), behind=places)
+
+
+_SHAPES = {
+    MATRICES: lora_shape,
+    SCALES: _scales,
+    PROMPTS: _prompt,
+    PREFIXES: _prefix,
+    BOTTLENECKS: _bottlenecks,
+}
 
 
 def adapter_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape | None:

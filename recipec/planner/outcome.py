@@ -42,6 +42,7 @@ MEMORY_INPUTS = (
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout", "ia3_scales", "max_new_tokens"),
     *("virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size", "updates"),
+    *("reduction_factor", "adapters_after"),
     *("schema_tokens", "result_tokens", "tool_rounds"),
 )
 TIME_INPUTS = (

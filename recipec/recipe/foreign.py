@@ -281,6 +281,13 @@ NAMES = (
     ),
     Names("train.prefix.virtual_tokens", typed="prefix_tokens prefix_length pre_seq_len prefix_tuning_config"),
     Names("train.prefix.encoder_hidden_size", "prefix_projection", typed="prefix_hidden_size"),
+    Names(
+        "train.bottleneck.reduction_factor",
+        "bottleneck_size",
+        typed="reduction adapter_size adapter_reduction_factor bottleneck_dim",
+        note=": the width of the model over the width of an adapter",
+    ),
+    Names("train.bottleneck.after", typed="mh_adapter output_adapter adapter_location"),
     Names("train.lora.expert_rank", typed="moe experts mixture mixture_of_experts"),
     Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
     Names(

@@ -20,7 +20,8 @@ from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_adapters import ADAPTER_SOURCES
 from recipec.recipe.schema_data import DATA_SOURCES
-from recipec.recipe.schema_training import ADAPTED, Learning, Lora, Prompt
+from recipec.recipe.schema_shapes import Bottleneck, Lora, Prompt
+from recipec.recipe.schema_training import ADAPTED, Learning
 from recipec.rules import RULES
 from recipec.rules.core import Rule
 
@@ -31,6 +32,7 @@ _OF_STAGES = {
     "train": Learning,
     "train.lora": Lora,
     "train.prompt": Prompt,
+    "train.bottleneck": Bottleneck,
 }  # the tables whose keys a stage may have for itself
 _STAGES = tuple(f"train.{name}" for name in METHODS)  # tables with keys of [train], for one stage
 _LIKE_ANOTHER = (  # have the keys of the first source

@@ -30,7 +30,8 @@ from recipec.recipe.fields import (
     one_of,
     table,
 )
-from recipec.recipe.schema_tables import Curriculum, Elastic, Lora, Prefix, Prompt
+from recipec.recipe.schema_shapes import Bottleneck, Lora, Prefix, Prompt
+from recipec.recipe.schema_tables import Curriculum, Elastic
 
 Adaptation = one_of({AUTO: "decided"} | families())
 Quantization = one_of({AUTO: "decided"} | {row.name: row.means for row in BASES.values()})
@@ -178,6 +179,12 @@ class AdaptedLearning(Learning):
         "The prefix of prefix tuning, for supervised fine-tuning only. With this table, recipec uses prefix tuning "
         "unless `train.adaptation` is set.",
         {"virtual_tokens": 20},
+    )
+    bottleneck: Bottleneck = table(
+        "Bottleneck adapters",
+        "Bottleneck adapters: their width and place. With this table, recipec trains bottleneck adapters unless "
+        "`train.adaptation` is set.",
+        {"reduction_factor": 16},
     )
 
 

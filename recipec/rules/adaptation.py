@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from recipec.axes import ADAPTATIONS, BASES, Adaptation, Method
-from recipec.axes.adaptations import KEYS_VALUES, KEYS_VALUES_MLP, PREFIXES, PROMPTS
+from recipec.axes.adaptations import BEHIND_MLP, BOTTLENECKS, KEYS_VALUES, KEYS_VALUES_MLP, PREFIXES, PROMPTS
 from recipec.axes.bases import ROW
 from recipec.rules.core import Choice, Rule, rule
 from recipec.rules.defaults import method_of
@@ -128,9 +128,10 @@ def adaptation_preferences(
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
-    IA3, prompt tuning, P-tuning, prefix tuning and 8-bit LoRA are taken where a recipe names them, and never by
-    themselves. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use it; the QLoRA
-    paper (table 3) measures no difference between adapters on 16, 8 and 4 bits. What the others can learn is less.
+    IA3, prompt tuning, P-tuning, prefix tuning, bottleneck adapters and 8-bit LoRA are taken where a recipe names them,
+    and never by themselves. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use
+    it; the QLoRA paper (table 3) measures no difference between adapters on 16, 8 and 4 bits. Bottleneck adapters do
+    not merge. What the others can learn is less.
 
     A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it. A recipe that writes
     `train.lora` gets LoRA or QLoRA, or an error where neither works, and never full fine-tuning.
@@ -279,8 +280,47 @@ def prefix_encoder_size() -> Choice:
     return Choice(0, "PEFT trains keys and values themselves unless asked")
 
 
-def before_rows(row: Adaptation) -> tuple[Rule, ...]:
-    """The rules that shape what an adaptation puts before every row."""
+@rule(
+    "ADPT-008",
+    decides="reduction_factor",
+    key="train.bottleneck.reduction_factor",
+    watch="eval_loss: falls; if it stays flat, lower `train.bottleneck.reduction_factor`, then set "
+    '`train.adaptation = "lora"`',
+    source="docs/rule-books/001.md, Step 1; AdapterFusion (arXiv 2005.00247, 2021); docs.adapterhub.ml/methods.html "
+    "and the adapters published there (`reduction_factor: 16`)",
+)
+def reduction_factor() -> Choice:
+    """Reduction factor: the width of the model divided by that of its bottleneck adapters.
+
+    An adapter takes the output of a module down to its own width, through a ReLU, and up again, and adds the result.
+    With a width of h / 16 it trains about h * h / 8 numbers, 0.6% of a model of 7B parameters in all layers, as many as
+    LoRA of rank 16 on all linear layers. Large models do with a larger factor.
+    """
+    return Choice(16, "the usual factor of published adapters", accepts=(2, 64))
+
+
+@rule(
+    "ADPT-009",
+    decides="adapters_after",
+    key="train.bottleneck.after",
+    watch="eval_loss: falls; if it stays flat, lower `train.bottleneck.reduction_factor`, then set "
+    '`train.bottleneck.after = "attention-and-mlp"`',
+    source="Houlsby adapters (arXiv 1902.00751, 2019, section 2.1); AdapterFusion (arXiv 2005.00247, 2021); "
+    "docs.adapterhub.ml/methods.html",
+)
+def adapters_after() -> Choice:
+    """What bottleneck adapters stand behind: the feed-forward block of each layer, or attention too.
+
+    Houlsby et al. put one behind attention and one behind the feed-forward block. Pfeiffer et al. keep the second
+    alone, which trains half as many numbers and costs half as much time, at about the same quality.
+    """
+    return Choice(BEHIND_MLP, "one adapter in a layer reaches about the quality of two")
+
+
+def shaping(row: Adaptation) -> tuple[Rule, ...]:
+    """The rules that shape what an adaptation puts before every row, or behind a module."""
+    if row.trains == BOTTLENECKS:
+        return reduction_factor, adapters_after
     if row.trains == PREFIXES:
         return prefix_tokens, prefix_encoder_size
     return (virtual_tokens,) * (row.trains == PROMPTS) + (encoder_hidden_size,) * row.encodes

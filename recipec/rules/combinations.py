@@ -7,6 +7,7 @@ from recipec.axes.attention import MASK
 from recipec.axes.bases import BLOCK, ROW
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
+from recipec.rules.combinations_bottlenecks import BEHIND_MODULES
 from recipec.rules.combinations_chunks import CHUNKS
 from recipec.rules.combinations_elastic import ELASTIC
 from recipec.rules.combinations_fp8 import FP8
@@ -317,6 +318,7 @@ COMBINATIONS = (
     *ATTENTION,
     *VARIANTS,
     *VIRTUAL_TOKENS,
+    *BEHIND_MODULES,
     *NEW_TOKENS,
     *ORDERS,
     *ELASTIC,

@@ -3,7 +3,7 @@ of attention, heads of two sizes, and mixtures of experts without a loss for the
 
 from __future__ import annotations
 
-from recipec.axes.adaptations import SCALES
+from recipec.axes.adaptations import BOTTLENECKS, SCALES
 from recipec.rules.combination import BadCombination
 
 _DELTA_RULE = "transformers 5.23 models/qwen3_5/modeling_qwen3_5.py"
@@ -22,11 +22,12 @@ HYBRIDS = (
     ),
     BadCombination(
         "BAD-101",
-        "DoRA or IA3 on a model with recurrent or convolutional layers",
-        "what DoRA keeps and builds in such layers is not in the plan's memory, and IA3 scales nothing in them",
+        "DoRA, IA3 or bottleneck adapters on a model with recurrent or convolutional layers",
+        "what DoRA and bottleneck adapters keep in such layers is not in the plan's memory, and IA3 scales nothing in "
+        "them",
         "not simulated with PEFT 0.21.2",
         'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
-        lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains == SCALES),
+        lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains in (SCALES, BOTTLENECKS)),
     ),
     BadCombination(
         "BAD-102",
@@ -67,12 +68,12 @@ HYBRIDS = (
     ),
     BadCombination(
         "BAD-107",
-        "DoRA or IA3 on a model whose layers attend in heads of two sizes",
-        "what DoRA keeps and builds in such layers is not in the plan's memory, and some of them have no value "
-        "projection that IA3 could scale",
+        "DoRA, IA3 or bottleneck adapters on a model whose layers attend in heads of two sizes",
+        "what DoRA and bottleneck adapters keep in such layers is not in the plan's memory, and some of them have no "
+        "value projection that IA3 could scale",
         "transformers 5.23 models/gemma4/modeling_gemma4.py (attention_k_eq_v); not simulated with PEFT 0.21.2",
         'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
-        lambda f: f.two_heads and (f.variant.magnitudes or f.adaptation.trains == SCALES),
+        lambda f: f.two_heads and (f.variant.magnitudes or f.adaptation.trains in (SCALES, BOTTLENECKS)),
     ),
     BadCombination(
         "BAD-106",

@@ -27,8 +27,8 @@ NEW_TOKENS = (
     BadCombination(
         "BAD-131",
         "new tokens with adapters other than LoRA",
-        "PEFT trains rows of the embedding beside LoRA; IA3, soft prompts and prefixes have no such option, and the "
-        "new tokens would stay the means that they begin as",
+        "PEFT trains rows of the embedding beside LoRA; IA3, soft prompts, prefixes and bottleneck adapters have no "
+        "such option, and the new tokens would stay the means that they begin as",
         "PEFT 0.21.2 tuners/lora/config.py (trainable_token_indices)",
         f'set `train.adaptation = "lora"`, or {_FULL}',
         lambda f: _trains_rows(f) and f.adaptation.trains != MATRICES,

@@ -61,12 +61,13 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-006",
-        "AdapterFusion, bottleneck adapters",
-        "docs/rule-books/001.md, Decision tree: multi-task / multi-domain; Step 1 (adapters)",
-        "the `adapters` package, which has both, does not work with transformers 5",
+        "AdapterFusion",
+        "docs/rule-books/001.md, Decision tree: multi-task / multi-domain",
+        "recipec trains one bottleneck adapter at a time and no attention over several of them; the `adapters` "
+        "package, which has it, does not work with transformers 5",
         "write one `[[adapters]]` table for each task: combine.py of the bundle merges, ensembles and routes the "
         "LoRA adapters without further training",
-        words=("adapter_fusion", "adapterfusion", "bottleneck", "x_lora", "xlora"),
+        words=("adapter_fusion", "adapterfusion", "x_lora", "xlora"),
     ),
     Unbuilt(
         "NOT-007",
@@ -177,7 +178,7 @@ OF_BOOKS = (
         "AdaLoRA, LoftQ, VeRA and other variants of LoRA",
         "docs/rule-books/001.md, Description",
         "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, IA3, prompt "
-        "tuning, P-tuning and prefix tuning",
+        "tuning, P-tuning, prefix tuning and bottleneck adapters",
         'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built',
         words=(
             "loftq",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method
-from recipec.axes.adaptations import MATRICES
+from recipec.axes.adaptations import BOTTLENECKS, MATRICES
 from recipec.rules.intervals import saves_in
 from recipec.rules.watching_rewards import OF_ANSWERS, OF_REWARDS, ONE_EPOCH_OF_REWARDS
 
@@ -69,8 +69,12 @@ def _adaptation(value: str, given: Given) -> str:
     larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
     if not row.table:
         return f"eval_loss: falls; if it stays flat, set {_asking_for(row.above)}"
-    larger_key = "train.lora.rank" if row.trains == MATRICES else f"train.{row.table}.virtual_tokens"
-    return f"eval_loss: falls; if it stays flat, raise `{larger_key}`{larger}"
+    enlarged = {
+        MATRICES: "raise `train.lora.rank`",
+        BOTTLENECKS: "lower `train.bottleneck.reduction_factor`",
+    }
+    first = enlarged.get(row.trains, f"raise `train.{row.table}.virtual_tokens`")
+    return f"eval_loss: falls; if it stays flat, {first}{larger}"
 
 
 def _asking_for(name: str) -> str:

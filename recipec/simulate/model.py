@@ -11,7 +11,8 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, PreTrainedModel
 from trl.trainer.utils import add_fused_lm_head
 
-from recipec.axes import BASES
+from recipec.axes import ADAPTATIONS, BASES
+from recipec.axes.adaptations import BOTTLENECKS
 from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import HEAD, Architecture
 from recipec.catalog.model_types import MODEL_TYPES
@@ -96,9 +97,14 @@ _DISTILLERS = {"divergence": _of_rows, "written_divergence": _of_answers}  # by 
 
 def _emitted(file: str, name: str, **sides: bool) -> Any:
     """The trainer of a file of the bundle, not yet set up; but for `casts`, its loss is that of all sides."""
+    return object.__new__(_module(file, **sides)[name])
+
+
+def _module(file: str, **sides: bool) -> dict[str, Any]:
+    """What a file of the bundle defines."""
     made: dict[str, Any] = {}
     exec(render(Artifact(f"{file}.py", template=f"trl/{file}.py.j2", names=sides)).text, made)
-    return object.__new__(made[name])
+    return made
 
 
 def decoder(model: nn.Module) -> nn.Module:
@@ -150,6 +156,11 @@ def _adapted(
 def _configured(lora: LoraShape, task: str, architecture: Architecture) -> Any:
     if lora.virtual_tokens or lora.prefix_tokens:
         return _before_rows(lora, task)
+    if lora.bottleneck:
+        row = next(row for row in ADAPTATIONS.values() if row.trains == BOTTLENECKS)
+        config = _module(row.module)[row.config]
+        factor = architecture.hidden_size // lora.bottleneck
+        return config(target_modules=list(lora.behind), reduction_factor=factor, task_type=task)
     return _scales(lora, task, architecture.modules.mlp_out) if lora.scaled else _low_rank(lora, task, architecture)
 
 

@@ -67,13 +67,14 @@ def learn_bundle(launch: Rehearsal, report: VerifyReport) -> None:
 
 
 def check_reload(launch: Rehearsal, report: VerifyReport) -> None:
-    """Load what was saved in a fresh process, without the bundle and without the shim, and compare its logits."""
+    """Load what was saved in a fresh process, without the shim and with no file of the bundle but a kind of adapter."""
     sandbox, stage = launch.sandbox, launch.sandbox.bundle.last
-    folder = sandbox.outputs / stage.name
+    folder, module = sandbox.outputs / stage.name, stage.adapts.module
     spoken = {
         "folder": str(folder),
         "auto_class": stage.method.auto_class,
         "adapter": not stage.adapts.trains_all,
+        "brought": str(stage.script.with_name(f"{module}.py")) if module else "",
         "autocast": stage.choice["precision"],
         "dtype": stage.model_options["dtype"],
         "quantized": call_arguments(function(stage.script, f"{stage.adapts.base}_config")) or None,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from compiling import BASES, good, texts
 
-from recipec.recipe.schema_training import Learning, Lora
+from recipec.recipe.schema_shapes import Lora
+from recipec.recipe.schema_training import Learning
 from recipec.rules import RULES
 
 # Keys of [train] that say how often a run is looked at or saved, and what is passed on: nothing that the result has.

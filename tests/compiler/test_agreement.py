@@ -383,7 +383,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "adaptation left out": (
         "method",
         "sft",
-        {"adaptations": ("ia3", "lora", "lora-int8", "prompt-tuning", "p-tuning", "prefix-tuning", "full")},
+        {"adaptations": tuple(name for name in ADAPTATIONS if name != "qlora")},
         "method `sft`: it leaves out adaptation `qlora`, and adaptations_because is empty",
     ),
     "reason for nothing": (

@@ -40,6 +40,9 @@ FROM_TEXT = tuple(name for name, base in OF_METHOD.items() if base in ("text", "
 
 BEFORE = ("prompt", "prefix")  # tables of what stands before every row
 
+# The methods that run with bottleneck adapters.
+BOTTLENECKED = tuple(row.name for row in METHODS.values() if "bottleneck" in row.adaptations)
+
 # No loss of theirs keeps the load of experts balanced.
 NO_EXPERTS = {row.name for row in METHODS.values() if row.has_value_head or row.answers_anew}
 
@@ -198,6 +201,13 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.lora.expert_rank": ("lora-single+experts", 3),
     **{f"train.{place}prompt.virtual_tokens": ("lora-single", 7) for place in ("", "sft.")},
     **{f"train.{place}prefix.virtual_tokens": ("lora-single", 7) for place in ("", "sft.")},
+    "train.bottleneck.after": ("lora-single", "attention-and-mlp"),
+    "train.bottleneck.reduction_factor": ("lora-single", 8),
+    **{
+        f"train.{name}.bottleneck.{key}": (f"{OF_METHOD[name]}+bottleneck", value)
+        for name in BOTTLENECKED
+        for key, value in (("after", "attention-and-mlp"), ("reduction_factor", 8))
+    },
     **{f"train.{place}{name}.encoder_hidden_size": ("lora-single", 64) for place in ("", "sft.") for name in BEFORE},
     **{
         f"train.{name}.lora.expert_rank": (f"{OF_METHOD[name]}+experts", 3)
@@ -223,6 +233,7 @@ MORE: dict[str, Tables] = {
     "no method": {"alignment.method": None},
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
     "lora": {"train.adaptation": "lora"},
+    "bottleneck": {"train.adaptation": "bottleneck"},
     "rewards": {"alignment.reward": {"function": "judge.py:is_right", "weight": 0.25}},
     "graded": {"data.train": "graded.jsonl"},
     "ordered": {"train.curriculum": {"by": "length"}},
@@ -250,6 +261,12 @@ REFUSED = {f"train.{name}.lora.expert_rank" for name in NO_EXPERTS} | {
     if "prompt-tuning" not in METHODS[name].adaptations
     for table in BEFORE
     for key in ("virtual_tokens", "encoder_hidden_size")
+}
+REFUSED |= {
+    f"train.{name}.bottleneck.{key}"
+    for name in ADAPTED
+    if name not in BOTTLENECKED
+    for key in ("after", "reduction_factor")
 }
 REFUSED |= {
     f"train.{name}.curriculum.{key}"

@@ -26,13 +26,13 @@ SHIPPED = (
 )
 # What these do not show: that a run learns and resumes, alone, sharded and with answers of its own; packed examples
 # and 4 bits; further strategies, and stages on different numbers of nodes; layers without attention; a variant of
-# LoRA and prompts; rows in order, weights that are held, steps of train.py's own, and tokens that the model did not
-# have.
+# LoRA, prompts and modules behind layers; rows in order, weights that are held, steps of train.py's own, and tokens
+# that the model did not have.
 CASES = dict.fromkeys(("sft-lora", "fsdp-lora", "grpo"), "learn")
 CASES |= dict.fromkeys(
     (
         *("packed", "qlora", "zero1", "zero2", "zero3", "fsdp", "hsdp", "mixed-nodes"),
-        *("hybrid", "dora", "prefix-tuning", "curriculum", "elastic", "loop-torch", "new-tokens"),
+        *("hybrid", "dora", "prefix-tuning", "bottleneck", "curriculum", "elastic", "loop-torch", "new-tokens"),
     ),
     "run",
 )

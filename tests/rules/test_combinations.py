@@ -178,6 +178,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"moe": False}, {"balanced": False}, {"adaptation": "p-tuning"}],
     ),
     "BAD-118": ({"adaptation": "prefix-tuning", "two_heads": True}, [{"two_heads": False}, {"adaptation": "lora"}]),
+    "BAD-170": ({"adaptation": "bottleneck", "moe": True}, [{"adaptation": "lora"}, {"moe": False}]),
+    "BAD-171": ({"adaptation": "bottleneck", "followed": True}, [{"adaptation": "ia3"}, {"followed": False}]),
     "BAD-130": (
         {"new_tokens": True, "method": "dpo"},
         [{"method": "sft"}, {"method": "continue-pretrain"}, {"begins": False}, {"new_tokens": False}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
-from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, MATRICES, REFERENCES, TRAINED, VIRTUAL, Adaptation
+from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, MATRICES, REFERENCES, STAYING, TRAINED, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES, KEPT_APART, Attention
 from recipec.axes.bases import BASES
@@ -64,7 +64,7 @@ def _of_whole(row: str, adaptation: Adaptation) -> Iterator[str]:
         yield f"{row} trains every weight, and base `{adaptation.base}` is quantized and stays frozen"
     if adaptation.merges:
         yield f"{row} trains every weight, and merges is True: there is nothing to merge it into"
-    for field in ("config", "table"):
+    for field in ("config", "module", "table"):
         if getattr(adaptation, field):
             yield f"{row} trains every weight, and its {field} `{getattr(adaptation, field)}` is of an adapter"
 
@@ -74,11 +74,11 @@ def _of_adapter(row: str, adaptation: Adaptation) -> Iterator[str]:
     for field in ("config", "packages"):
         if not getattr(adaptation, field):
             yield f"{row} trains an adapter, and its {field} is empty"
-    if bool(adaptation.table) != (adaptation.trains in (MATRICES, *VIRTUAL)):
-        table = f"its table is `{adaptation.table}`: matrices, prompts and prefixes alone have one"
+    if bool(adaptation.table) != (adaptation.trains in (MATRICES, *STAYING)):
+        table = f"its table is `{adaptation.table}`: matrices, prompts, prefixes and bottlenecks alone have one"
         yield f"{row} trains {adaptation.trains}, and {table}"
-    if adaptation.merges == (adaptation.trains in VIRTUAL):
-        stay = f"merges is {adaptation.merges}: prompts and prefixes alone stay adapters"
+    if adaptation.merges == (adaptation.trains in STAYING):
+        stay = f"merges is {adaptation.merges}: prompts, prefixes and bottlenecks alone stay adapters"
         yield f"{row} trains {adaptation.trains}, and {stay}"
 
 

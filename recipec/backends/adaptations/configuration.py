@@ -18,8 +18,10 @@ def configured(stage: StageJob, *shape: Arg) -> Part:
     """The adapters that the trainer puts into the model, of a `shape`: a function of train.py returns them."""
     ids, config = stage.ids("adaptation"), stage.adapts.config
     function = f"{stage.adapts.family.replace('-', '_')}_config"
+    brought = (Import(stage.adapts.module or "peft", config, ids),)
     return Part(
-        imports=(Import("peft", config, ids),),
+        imports=brought * (not stage.adapts.module),
+        own_imports=brought * bool(stage.adapts.module),
         functions=(returning(function, config, _config(stage, shape), ids),),
         arguments=(Arg("peft_config", Raw(f"{function}()"), ids),),
         after_trainer=_head_in_fp32(stage),

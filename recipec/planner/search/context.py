@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.axes.adaptations import MATRICES, SCALES, VIRTUAL, WEIGHTS
+from recipec.axes.adaptations import MATRICES, SCALES, STAYING, WEIGHTS
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
@@ -105,7 +105,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _lora(ledger, context.facts.model.architecture)
     if ADAPTATIONS[adaptation].trains == SCALES:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
-    for rule in adaptations.before_rows(ADAPTATIONS[adaptation]):
+    for rule in adaptations.shaping(ADAPTATIONS[adaptation]):
         ledger.decide(rule)
     for rule in preference.own_rules(context.stage.name, acts=context.acts):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
@@ -256,7 +256,7 @@ _SHAPED_BY = {
     WEIGHTS: ("params", "adaptation", "stage"),
     MATRICES: ("params", "stage", "lora_rank", "lora_targets", "lora_variant"),
     SCALES: ("params", "adaptation", "stage", "ia3_scales"),
-    **dict.fromkeys(VIRTUAL, ("params", "adaptation", "stage")),
+    **dict.fromkeys(STAYING, ("params", "adaptation", "stage")),
 }
 
 
@@ -266,7 +266,7 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{percent(count / architecture.params)} of the {value['params']:,} parameters of the model"
     row = ADAPTATIONS[value["adaptation"]]
-    inputs = _SHAPED_BY[row.trains] + tuple(rule.decides for rule in adaptations.before_rows(row))
+    inputs = _SHAPED_BY[row.trains] + tuple(rule.decides for rule in adaptations.shaping(row))
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     inputs += ("trained_rows",) if shape and shape.new_rows else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
 import peft
@@ -14,8 +15,16 @@ import transformers
 PROBE_TOKENS, SCORED = 24, 8  # as in the shim's learning.py
 
 
-def load(folder: str, auto_class: str, adapter: bool, dtype: str, quantized: dict | None) -> torch.nn.Module:
-    """The model saved in `folder`, by the class that loads such results, or PEFT's class of that kind."""
+def load(
+    folder: str, auto_class: str, adapter: bool, brought: str, dtype: str, quantized: dict | None
+) -> torch.nn.Module:
+    """The model saved in `folder`, by the class that loads such results, or PEFT's class of that kind.
+
+    `brought` is a file that makes PEFT know the kind of adapter, "" where it does.
+    """
+    if brought:
+        sys.path.insert(0, str(Path(brought).parent))
+        import_module(Path(brought).stem)
     options = {"dtype": getattr(torch, dtype)}
     if quantized:
         compute = {"bnb_4bit_compute_dtype": torch.bfloat16}  # what 8 bits compute in is not asked
