@@ -247,9 +247,12 @@ def test_a_node_that_is_ended_from_outside_has_failed_and_one_that_is_done_has_n
     launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
     failed = tmp_path / "bundle" / "outputs" / "failed-node.txt"
     assert not failed.exists()
-    program(tmp_path, "accelerate", "exec sleep 100")
+    begun = tmp_path / "begun"
+    program(tmp_path, "accelerate", f'touch "{begun}"; exec sleep 100')
     node = started(tmp_path, 1)
-    time.sleep(3)
+    while not begun.exists():
+        assert node.poll() is None
+        time.sleep(0.1)
     node.terminate()
     assert node.wait(30) != 0
     assert failed.read_text().startswith("node 1 at ")
