@@ -72,7 +72,6 @@ def _path(stage: StageJob) -> str:
 
 
 def _names(stage: StageJob) -> dict[str, Any]:
-    asked, needs = stage.job.loaded.recipe.evaluate, stage.plan.needs.evaluation
     measure, base = BACKENDS[stage.method.name].measure_of(stage), BASES[stage.adapts.base]
     why = wrap(f"{base.merge_because[:1].upper()}{base.merge_because[1:]}.", WIDTH - 2)
     how = _how(stage)
@@ -113,16 +112,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "seed": stage.traced("seed"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("BASE")),
         "random_model": random_model(stage, _dtype(stage)),
-        "max_rows": stage.traced("eval_samples"),
-        "max_length": stage.traced("max_length"),
-        "samples": asked.samples or SAMPLES,
-        "quick_rows": QUICK_ROWS,
-        "tokens_at_once": stage.because(needs.tokens_at_once, "gpu", "model"),
-        "batch_gib": stage.because(round(needs.batch_bytes / GIB, 1), "prediction"),
+        **_sizes(stage),
         "soft_prompt": soft_prompt,
-        "answers_at_once": stage.because(needs.answers_at_once, "adaptation", "prediction"),
-        "rounds": stage.traced("tool_rounds") if stage.acts else 0,
-        "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
         "judges": stage.because(stage.method.earns and has_rewards(stage), "stage"),
         "acted_with": evaluated_with(stage),
         "chat_template_file": stage.because(has_template_file(stage), "template"),
@@ -131,6 +122,22 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "routes": stage.because(stage.job.facts.model.architecture.balanced, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
+    }
+
+
+def _sizes(stage: StageJob) -> dict[str, Any]:
+    """How many rows are scored, how many of them at once, and how long answers are."""
+    asked, needs = stage.job.loaded.recipe.evaluate, stage.plan.needs.evaluation
+    return {
+        "max_rows": stage.traced("eval_samples"),
+        "max_length": stage.traced("max_length"),
+        "samples": asked.samples or SAMPLES,
+        "quick_rows": QUICK_ROWS,
+        "tokens_at_once": stage.because(needs.tokens_at_once, "gpu", "model"),
+        "batch_gib": stage.because(round(needs.batch_bytes / GIB, 1), "prediction"),
+        "answers_at_once": stage.because(needs.answers_at_once, "adaptation", "prediction"),
+        "rounds": stage.traced("tool_rounds") if stage.acts else 0,
+        "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
     }
 
 

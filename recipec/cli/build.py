@@ -85,8 +85,11 @@ def command(
 def _files_of(out: Path, named: tuple[str, ...], files: Sequence[str]) -> set[str]:
     """The files of the bundle that --restore names: as they are called in OUT, or with OUT before them."""
     whole = Path(os.path.abspath(out))
-    found = {name: Path(os.path.abspath(name)) if name and name not in files else whole / name for name in named}
-    found = {name: path.relative_to(whole) if path.is_relative_to(whole) else path for name, path in found.items()}
+    given = {name: Path(os.path.abspath(name)) for name in named}
+    found = {
+        name: path.relative_to(whole) if name not in files and path.is_relative_to(whole) else Path(name)
+        for name, path in given.items()
+    }
     for name, path in sorted(found.items()):
         if path.as_posix() not in files:
             near = get_close_matches(path.as_posix(), files, 1)

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 def _cell(value: Any) -> str:
     if isinstance(value, tuple) and METHODS.keys() >= set(value) and len(value) > len(METHODS) / 2:
         others = [name for name in METHODS if name not in value]
-        return "all but " * bool(others) + (" + ".join(others) or "all")
+        return min("all but " * bool(others) + (" + ".join(others) or "all"), " + ".join(value), key=len)
     return f"{value:g}" if isinstance(value, float) else value_text(value)
 
 
@@ -199,7 +199,8 @@ def command(what: str, format: str) -> None:
     if format == "json":
         print_json({"schema_version": SCHEMA_VERSION, what: rows})
         return
-    shown = [{name: value for name, value in row.items() if name not in _SENTENCES} for row in rows]
+    hidden = (*_SENTENCES, "title") if what == "adaptations" else _SENTENCES  # whose names say as much
+    shown = [{name: value for name, value in row.items() if name not in hidden} for row in rows]
     cells = [
         [name.replace("_", " ") for name in shown[0]],
         *([_cell(value) for value in row.values()] for row in shown),

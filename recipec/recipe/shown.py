@@ -23,4 +23,5 @@ def number(value: float) -> str:
 
 
 def short(text: str) -> str:
+    """The beginning of a long text."""
     return text if len(text) <= 40 else f"{text[:39]}…"

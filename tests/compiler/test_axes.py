@@ -40,7 +40,7 @@ ORDINARY = {"text", "chat", "instruction", "full", "single", "none", "reward", "
 
 # (file, name): why it may stand there.
 ALLOWED = {
-    ("recipe/passed_on.py", "fsdp"): "an argument of transformers.TrainingArguments, which recipec decides",
+    ("recipe/kept_arguments.py", "fsdp"): "an argument of transformers.TrainingArguments, which recipec decides",
 }
 
 
