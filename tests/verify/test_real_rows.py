@@ -114,7 +114,7 @@ def test_absent_rows_are_no_pass_and_no_failure(tmp_path: Path, monkeypatch: pyt
 
 def reading(*sources: dict[str, Any]) -> BundleData:
     given = (SourceData("s", source, "text", {"text": "text"}, "strings", 256) for source in sources)
-    return BundleData((StageData("s", tuple(given), 1),), None)
+    return BundleData((StageData("s", tuple(given), 1, 0),), None)
 
 
 @pytest.mark.parametrize("named", ["a.jsonl", "*.jsonl", "[a].jsonl", Path.as_posix])

@@ -46,7 +46,7 @@ def trained(folder: Path, auto_class: str, adapter: bool) -> Any:
 
 def reloaded(folder: Path, auto_class: str, adapter: bool) -> list[float]:
     """What the probe says of it, in a clean process."""
-    given = {"folder": str(folder / "saved"), "auto_class": auto_class, "adapter": adapter}
+    given = {"folder": str(folder / "saved"), "auto_class": auto_class, "brought": "", "adapter": adapter}
     given |= {"autocast": "fp32", "dtype": "float32", "quantized": None}
     command = [sys.executable, str(PROBES / "reload.py"), json.dumps(given)]
     environment = clean_environment(folder) | {"HF_HUB_OFFLINE": "1"}
