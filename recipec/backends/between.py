@@ -55,7 +55,7 @@ def before_next(stage: StageJob) -> str:
         return (
             f"{used}. Compare `perplexity` before and after in `outputs/{stage.name}`: where it did not fall on "
             "held-out text of the domain, correct this stage before you go on; later stages start from it. Nothing "
-            f"measures what the model forgets: measure the perplexity of `{stage.result}` and of the model that this "
+            "measures what the model forgets: measure the perplexity of its result and of the model that this "
             "stage began with on general text, and where it rose much, add such text to the rows of this stage, with a "
             "weight. Held-out questions of later stages are not looked for in the text"
         )
