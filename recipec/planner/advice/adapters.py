@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recipec.axes import BASES
+from recipec.axes import BASES, ROW_FORMATS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.plan import Plan
 from recipec.recipe import LoadedRecipe
@@ -20,6 +20,19 @@ def check_adapters(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     """Report adapters that combine.py could not add up (E0414)."""
     _check_bases(loaded, plan, report)
     _check_experts(loaded, plan, report)
+    _check_formats(loaded, plan, report)
+
+
+def _check_formats(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """A question is asked of all adapters in the same words: as a turn of the chat template, or as plain text."""
+    formats = {stage.stage.task: str(stage.decisions["data_format"].value) for stage in plan.stages if stage.stage.task}
+    if len({ROW_FORMATS[format].turns for format in formats.values()}) > 1:
+        trained = ", ".join(f"{task}: {format}" for task, format in formats.items())
+        label = Label(loaded.place("adapters"), f"rows of each adapter: {trained}")
+        help = ("write the texts as prompts and completions or conversations, or train them in a recipe of their own",)
+        note = "combine.py compares and asks all adapters with one question, which is a turn or plain text"
+        title = "adapters of texts and of conversations cannot be asked together"
+        report.add(Diagnostic("E0414", title, (label,), help, (note,)))
 
 
 def _check_experts(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
