@@ -260,7 +260,7 @@ class _General(AdaptedLearning):
     fp8: bool | None = key(
         "FP8 layers",
         "Multiply in FP8 in the linear layers of the decoder, through torchao and torch.compile. For full fine-tuning "
-        "in bf16 on GPUs of compute capability 9.0 or later, on one device or with DDP.",
+        "in bf16 on GPUs of compute capability 9.0 or later, on one device, or with DDP, which was not run.",
         True,
     )
     optimizer: Optimizer | None = key(

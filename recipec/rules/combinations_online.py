@@ -95,7 +95,7 @@ ONLINE = (
     ),
     BadCombination(
         "BAD-163",
-        "vLLM without a GPU of NVIDIA",
+        "vLLM on a device that is not an NVIDIA GPU",
         "the packages that requirements.txt pins are for CUDA; other builds of vLLM were not run beside a training",
         "vLLM 0.30 (its wheels need CUDA)",
         'set `alignment.generation.engine = "transformers"`, which is the default',

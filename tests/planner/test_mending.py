@@ -191,4 +191,6 @@ def test_an_engine_whose_copy_of_the_weights_finds_no_room_is_a_way_out(tmp_path
 def test_a_stage_that_does_not_have_the_adaptation_of_all_is_named(tmp_path: Path) -> None:
     (problem,) = compiled(tmp_path, with_key(BASES["text-sft"], "train.adaptation", "prompt-tuning")).diagnostics
     assert problem.title == "stage continue-pretrain does not have the adaptation prompt-tuning"
-    assert "`train.continue-pretrain.adaptation" in problem.help[0]
+    assert "or train each stage in a recipe of its own" in problem.help[0]
+    (key,) = re.findall('`train.adaptation = "(.*?)"`', problem.help[0])
+    assert compiled(tmp_path, with_key(BASES["text-sft"], "train.adaptation", key)).plan

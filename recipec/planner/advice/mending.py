@@ -232,7 +232,7 @@ def _without_it(loaded: LoadedRecipe, context: Context) -> Diagnostic | None:
         return None
     label = Label(loaded.place(*loaded.written_for(stage, "train.adaptation")), row.adaptations_because)
     used = ADAPTATIONS[row.adaptations[0]].family
-    help = (f'set `train.{stage}.adaptation = "{used}"`, and another value in the table of the stage that has it',)
+    help = (f'set `train.adaptation = "{used}"` for all stages, or train each stage in a recipe of its own',)
     return Diagnostic("E0405", f"stage {stage} does not have the adaptation {asked.value}", (label,), help)
 
 
