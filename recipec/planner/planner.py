@@ -164,6 +164,7 @@ def _without(context: Context, keys: Sequence[str]) -> Context:
 def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report) -> None:
     """Report that no layout fits (E0402) or is supported (E0405), and what else is known of the stage without one."""
     if found.tried:
+        others = [other for other in others if fit(other, loaded).tried]  # one that is refused is told by itself
         report.add(does_not_fit(context, others, loaded, found, lambda changed: _over(changed, loaded)))
     else:
         report.add(known_to_fail(loaded, context, others, found.bad))

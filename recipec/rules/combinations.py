@@ -25,7 +25,12 @@ from recipec.rules.optimizers import BITSANDBYTES
 
 def known_bad(combination: Combination) -> list[BadCombination]:
     """Return the known-bad combinations in a layout, refused ones first."""
-    return sorted((row for row in COMBINATIONS if row.applies(combination)), key=lambda row: (not row.refused, row.id))
+    return [row for row in _REFUSED_FIRST if row.applies(combination)]
+
+
+def first_refused(combination: Combination) -> BadCombination | None:
+    """Return the first reason to refuse a combination: what `known_bad` begins with, if that is one."""
+    return next((row for row in _REFUSED_FIRST if row.refused and row.applies(combination)), None)
 
 
 COMBINATIONS = (
@@ -328,6 +333,7 @@ COMBINATIONS = (
     *HYBRIDS,
     *CHUNKS,
 )
+_REFUSED_FIRST = sorted(COMBINATIONS, key=lambda row: (not row.refused, row.id))
 
 
 def _scaled_by(combination: Combination, what: str) -> bool:

@@ -57,6 +57,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
         "linear_router",
         "chunked",
         "all_run",
+        "moe",
     ),
     "data.max_length": ("beyond_chunk", "scales_late"),
     "model.init_from": ("continues",),

@@ -25,7 +25,7 @@ from recipec.planner.search.candidates import (
     with_batch,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
-from recipec.planner.search.known_bad import refused
+from recipec.planner.search.known_bad import judged
 from recipec.planner.search.layouts import layouts
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
@@ -128,7 +128,7 @@ def _least_of(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimat
     plain = [layout for layout in layouts(ledger) if layout.on_device and layout.can_be_built]
     every = min((layout.recompute_every for layout in plain), default=1)  # fewer recomputed layers never take less
     dense = [layout for layout in plain if layout.recompute_every == every]
-    allowed = [layout for layout in dense if not refused(layout, ledger.decisions, shape)]
+    allowed = [layout for layout, refusal in judged(dense, ledger.decisions, shape) if refusal is None]
     batch = ledger.decisions["global_batch_size"].value
     split = [
         with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, work, layout, batch)

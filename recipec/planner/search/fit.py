@@ -19,7 +19,7 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context, settle, settled_method, training_sequences
-from recipec.planner.search.known_bad import Refusal, refused
+from recipec.planner.search.known_bad import Refusal, judged
 from recipec.planner.search.layouts import layouts
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
@@ -230,8 +230,8 @@ def _candidates(
 ) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
     shape = context.facts.model.architecture
-    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger, on_host, shared)]
-    bad += [refusal for _, refusal in judged if refusal is not None]
-    allowed = [layout for layout, refusal in judged if refusal is None]
+    found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape))
+    bad += [refusal for _, refusal in found if refusal is not None]
+    allowed = [layout for layout, refusal in found if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)
     return candidates(allowed, shape, work_of(ledger, facts), facts.gpu, bounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,7 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
 from recipec.planner.search.context import settled_method
 from recipec.rules.combination import PLAIN, BadCombination, Combination
-from recipec.rules.combinations import known_bad
+from recipec.rules.combinations import first_refused, known_bad
 from recipec.rules.core import Decision
 
 
@@ -44,11 +44,20 @@ class Refusal(Struct, frozen=True):
         )
 
 
+def judged(
+    layouts: Iterable[Layout], decisions: Mapping[str, Decision], shape: Architecture
+) -> Iterator[tuple[Layout, Refusal | None]]:
+    """Each layout with the first reason why it must not be proposed, None when there is none."""
+    stage = _Stage(decisions, shape)
+    for layout in layouts:
+        combination = stage.with_layout(layout)
+        row = first_refused(combination)
+        yield layout, Refusal(row, combination, layout, shape) if row else None
+
+
 def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Refusal | None:
-    """The first reason why the layout must not be proposed, None when there is none."""
-    combination = _combination(layout, decisions, shape)
-    row = next((row for row in known_bad(combination) if row.refused), None)
-    return Refusal(row, combination, layout, shape) if row else None
+    """The first reason why a layout must not be proposed, None when there is none."""
+    return next(refusal for _, refusal in judged([layout], decisions, shape))
 
 
 def refusals_of(refusal: Refusal) -> list[Refusal]:
@@ -58,68 +67,79 @@ def refusals_of(refusal: Refusal) -> list[Refusal]:
 
 def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[Refusal]:
     """What runs, but is better done otherwise."""
-    combination = _combination(layout, decisions, shape)
+    combination = _Stage(decisions, shape).with_layout(layout)
     return [Refusal(row, combination, layout, shape) for row in known_bad(combination) if not row.refused]
 
 
-def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
-    value = {id: decision.value for id, decision in decisions.items()}
-    targets, method = value.get("lora_targets", PLAIN["lora_targets"]), settled_method(decisions)
-    return Combination(
-        **_of_model(method, value, shape),
-        method=method,
-        generator=method.written_by if method.generates else None,
-        adaptation=layout.adapts,
-        strategy=layout.spreads,
-        precision=layout.precision,
-        offload=layout.offload,
-        recomputes=layout.checkpointing,
-        recompute_every=layout.recompute_every,
-        activation_offload=layout.activation_offload,
-        precomputes=layout.precomputes,
-        several_nodes=layout.mesh.world_size > value["gpus_per_node"],
-        optimizer=layout.optimizer,
-        attention=layout.attention,
-        packing=layout.packing,
-        micro_batch=layout.micro_batch,
-        compile=value["compile"],
-        gpu_bf16=value["gpu_bf16"],
-        gpu_is_cpu=value["gpu_is_cpu"],
-        gpu_cuda=value["gpu_cuda"],
-        gpu_int8=value["gpu_int8"],
-        gpu_varlen=value["gpu_varlen"],
-        leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
-        lora_targets=targets if isinstance(targets, str) else tuple(targets),
-        lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
-        lora_dropout=value.get("lora_dropout", PLAIN["lora_dropout"]),
-        loop=LOOPS[value["loop"]] if "loop" in value else TRAINER,
-        variant=LORA_VARIANTS[value.get("lora_variant", STANDARD.name)],
-        continues="init_from" in value,
-        modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
-        new_tokens="new_tokens" in value,
-        begins=value["stage"] == value["stages"][0],
-        tensor=layout.mesh.tensor,
-        context=layout.mesh.context,
-        expert=layout.mesh.expert,
-        tensor_divides=_divides(shape, layout.mesh.tensor),
-        context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
-        experts=shape.moe.count if shape.moe else 0,
-        acts="tools" in value,
-        more_ranks_than_experts=bool(shape.moe and shape.moe.count < layout.mesh.shard * layout.mesh.context),
-        cuts_groups=method.generates and _cuts_groups(layout, value),
-        eval_every=value.get("eval_every", PLAIN["eval_every"]),
-        save_every=value.get("save_every", PLAIN["save_every"]),
-        ordered="curriculum_parts" in value,
-        fp8=value.get("fp8", PLAIN["fp8"]),
-        gpu_fp8=value.get("gpu_fp8", PLAIN["gpu_fp8"]),
-        elastic="ewc_strength" in value,
-        has_general=bool(value.get("has_general_file", True)),
-        asked_sampling=order.value if (order := decisions["sampling"]).origin == "recipe" else "",
-        followed=value["stage"] != value["stages"][-1],
-        beyond_positions=value["max_length"] + _before(value) > value["max_position"],
-        beyond_chunk=shape.chunked and value["max_length"] > (shape.sliding_window or 0),
-        scales_late=0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
-    )
+class _Stage:
+    """What the combinations of all layouts of a stage have in common, read once for the hundreds of a search."""
+
+    def __init__(self, decisions: Mapping[str, Decision], shape: Architecture) -> None:
+        self.value = {id: decision.value for id, decision in decisions.items()}
+        self.shape, self.method = shape, settled_method(decisions)
+        self.common = _of_model(self.method, self.value, shape) | _of_stage(self.method, self.value)
+        order = decisions["sampling"]
+        self.common["asked_sampling"] = order.value if order.origin == "recipe" else ""
+
+    def with_layout(self, layout: Layout) -> Combination:
+        value, shape, method, mesh = self.value, self.shape, self.method, layout.mesh
+        return Combination(
+            **self.common,
+            adaptation=layout.adapts,
+            strategy=layout.spreads,
+            precision=layout.precision,
+            offload=layout.offload,
+            recomputes=layout.checkpointing,
+            recompute_every=layout.recompute_every,
+            activation_offload=layout.activation_offload,
+            precomputes=layout.precomputes,
+            several_nodes=mesh.world_size > value["gpus_per_node"],
+            optimizer=layout.optimizer,
+            attention=layout.attention,
+            packing=layout.packing,
+            micro_batch=layout.micro_batch,
+            modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
+            tensor=mesh.tensor,
+            context=mesh.context,
+            expert=mesh.expert,
+            tensor_divides=_divides(shape, mesh.tensor),
+            context_divides=value["max_length"] % (2 * mesh.context) == 0,
+            more_ranks_than_experts=bool(shape.moe and shape.moe.count < mesh.shard * mesh.context),
+            cuts_groups=method.generates and _cuts_groups(layout, value),
+            scales_late=0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
+        )
+
+
+def _of_stage(method: Method, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a combination that the settled hyperparameters and the machine decide."""
+    targets = value.get("lora_targets", PLAIN["lora_targets"])
+    return {
+        "method": method,
+        "generator": method.written_by if method.generates else None,
+        "compile": value["compile"],
+        "gpu_bf16": value["gpu_bf16"],
+        "gpu_is_cpu": value["gpu_is_cpu"],
+        "gpu_cuda": value["gpu_cuda"],
+        "gpu_int8": value["gpu_int8"],
+        "gpu_varlen": value["gpu_varlen"],
+        "lora_targets": targets if isinstance(targets, str) else tuple(targets),
+        "lora_experts": value.get("lora_experts", PLAIN["lora_experts"]),
+        "lora_dropout": value.get("lora_dropout", PLAIN["lora_dropout"]),
+        "loop": LOOPS[value["loop"]] if "loop" in value else TRAINER,
+        "variant": LORA_VARIANTS[value.get("lora_variant", STANDARD.name)],
+        "continues": "init_from" in value,
+        "new_tokens": "new_tokens" in value,
+        "begins": value["stage"] == value["stages"][0],
+        "acts": "tools" in value,
+        "eval_every": value.get("eval_every", PLAIN["eval_every"]),
+        "save_every": value.get("save_every", PLAIN["save_every"]),
+        "ordered": "curriculum_parts" in value,
+        "fp8": value.get("fp8", PLAIN["fp8"]),
+        "gpu_fp8": value.get("gpu_fp8", PLAIN["gpu_fp8"]),
+        "elastic": "ewc_strength" in value,
+        "has_general": bool(value.get("has_general_file", True)),
+        "followed": value["stage"] != value["stages"][-1],
+    }
 
 
 def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> dict[str, Any]:
@@ -138,6 +158,10 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "fp8_sizes": shape.hidden_size % 16 == 0 and shape.intermediate_size % 16 == 0,
         "two_heads": shape.whole is not None,
         "moe": value["moe"],
+        "leaf_modules": value["moe"],  # the ZeRO-3 configuration that we emit always names them
+        "experts": shape.moe.count if shape.moe else 0,
+        "beyond_positions": value["max_length"] + _before(value) > value["max_position"],
+        "beyond_chunk": shape.chunked and value["max_length"] > (shape.sliding_window or 0),
         "balanced": shape.balanced,
         "all_run": bool(shape.moe and shape.moe.all_run),
         "linear_router": bool(shape.moe and shape.moe.router and not shape.moe.all_run),
@@ -158,5 +182,7 @@ def _cuts_groups(layout: Layout, value: Mapping[str, Any]) -> bool:
 
 def _divides(shape: Architecture, ranks: int) -> bool:
     """Whether every rank gets whole heads."""
+    if ranks == 1:
+        return True
     kv_heads = [each.num_kv_heads for _, each in shape.attentions]
     return shape.num_heads % ranks == 0 and all(heads % ranks == 0 for heads in kv_heads)
