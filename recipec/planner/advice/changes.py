@@ -54,6 +54,8 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
 
 
 _BASE = "train.quantization"
+_MEASURED = ("train.ewc", "data.general")  # the rows are there for the table
+_TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
 
 
 def _bases_below(context: Context) -> list[str]:
@@ -66,10 +68,10 @@ def _bases_below(context: Context) -> list[str]:
 
 
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
-    """What a recipe writes for a key: the key, or the table that implies it, or both; nothing it can leave out of
-    adapters that are to be combined."""
+    """What a recipe writes for a key: the key, or what goes with it, or the table that implies it, or both; nothing it
+    can leave out of adapters that are to be combined."""
     if key != "train.adaptation":
-        return [key]
+        return [*_TOGETHER.get(key, (key,))]
     implied = wishes[key].implied_by.rpartition(".")[-1]
     if implied == LIST:
         return []
