@@ -33,6 +33,7 @@ from recipec.verify.run import (
     learned_problems,
     log_history,
     loss_problems,
+    lost_in_rounding,
     saved_problems,
     type_problems,
     unchanged_problems,
@@ -172,6 +173,8 @@ def test_a_result_that_scores_like_the_start_is_found() -> None:
     start = {"metrics": {"eval_loss": 6.5, "perplexity": 665.1}}
     assert unchanged_problems({"before": start, "after": {"metrics": {"eval_loss": 6.4, "perplexity": 601.8}}}) == []
     assert "loads no trained weights" in unchanged_problems({"before": start, "after": start})[0]
+    assert not lost_in_rounding(6, 1e-4)
+    assert "--level learn" in lost_in_rounding(6, 2.5e-6)
 
 
 GUESS = {"eval_loss": math.log(500), "step": 0}
