@@ -104,6 +104,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         tensor_divides=_divides(shape, layout.mesh.tensor),
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
+        per_token=shape.moe.per_token if shape.moe else 0,
+        has_capacity="capacity_factor" in value,
         acts="tools" in value,
         more_ranks_than_experts=bool(shape.moe and shape.moe.count < layout.mesh.shard * layout.mesh.context),
         cuts_groups=method.generates and _cuts_groups(layout, value),
@@ -141,6 +143,8 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "balanced": shape.balanced,
         "all_run": bool(shape.moe and shape.moe.all_run),
         "linear_router": bool(shape.moe and shape.moe.router and not shape.moe.all_run),
+        "dispatched": shape.moe is not None and shape.moe.dispatched,
+        "normalizes": shape.moe is None or shape.moe.normalizes,
         "spread": row.moe is None or row.moe.spread,
     }
 
