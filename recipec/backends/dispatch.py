@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from recipec.backends.job import StageJob
 from recipec.render.artifact import Artifact
+from recipec.render.traced import Traced
 
+MODULE = "experts"
 DECISIONS = ("expert_parallel", "capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")
 USED = ("BALANCE_LOSS", "balance_loss", "expert_groups", "load", "routing", "spread_experts", "unrouted")  # by train.py, of that file
 
@@ -16,13 +16,15 @@ def experts_artifact(stage: StageJob) -> Artifact:
     moe = stage.job.facts.model.architecture.moe
     assert moe is not None
     names = {name: stage.traced(name) for name in DECISIONS} | {"block": stage.traced("model", moe.block)}
-    return Artifact(f"{stage.folder}experts.py", stage.ids("loop", "moe"), "loops/experts.py.j2", names)
+    return Artifact(f"{stage.folder}{MODULE}.py", stage.ids("loop", "moe"), f"loops/{MODULE}.py.j2", names)
 
 
-def dispatch_names(stage: StageJob) -> dict[str, Any]:
-    """What the templates of a loop ask."""
+def has_experts_file(stage: StageJob) -> Traced:
+    """Whether the bundle has experts.py."""
+    return stage.because(stage.dispatches, *["capacity_factor"] * stage.dispatches)
+
+
+def draws_tokens(stage: StageJob) -> Traced:
+    """Whether chance decides which tokens find room: DeepSpeed draws them where a token has one expert."""
     moe = stage.job.facts.model.architecture.moe
-    return {
-        "dispatches": stage.because(stage.dispatches, *["capacity_factor"] * stage.dispatches),
-        "draws_tokens": stage.because(stage.dispatches and moe is not None and moe.per_token == 1, "model"),
-    }
+    return stage.because(stage.dispatches and moe is not None and moe.per_token == 1, "model")

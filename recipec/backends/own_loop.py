@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import has_tf32, loop_settings
-from recipec.backends.dispatch import USED, dispatch_names, experts_artifact
+from recipec.backends.dispatch import MODULE, USED, draws_tokens, experts_artifact, has_experts_file
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
 from recipec.backends.loops import CODES, LoopCode
@@ -77,6 +77,7 @@ def visible_value(value: Any) -> Any:
 def _batch_names(stage: StageJob) -> dict[str, Any]:
     return {
         "groups": stage.because(stage.groups_by_length, "sampling"),
+        "dispatches": has_experts_file(stage),
         "prefetches": stage.because(bool(stage.value("dataloader_workers")), "dataloader_workers"),
     }
 
@@ -87,7 +88,7 @@ def _checkpoints(stage: StageJob) -> tuple[str, dict[str, Any]]:
         return "loops/engine_checkpoints.py.j2", {
             "stops_early": _stops_early(stage),
             "gathers": _gathers(stage),
-            **dispatch_names(stage),
+            "dispatches": has_experts_file(stage),
             "adapter": stage.because(_has_adapter(stage), "adaptation"),
             "gathered": stage.because("The trained weights" if _has_adapter(stage) else "The weights", "adaptation"),
         }
@@ -136,7 +137,7 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
     files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": checkpoints}
     own += tuple(Import(module, name) for module, names in files.items() for name in names)
     own += devices_import(stage)
-    own += tuple(Import("experts", name, stage.ids("capacity_factor")) for name in USED if stage.dispatches)
+    own += tuple(Import(MODULE, name, stage.ids("capacity_factor")) for name in USED if stage.dispatches)
     own += (Import("rows", PREPARED, stage.ids("data_format")),) * stage.mixes_fields
     names = plan_names(stage) | {
         "summary": summary(stage),
@@ -164,7 +165,8 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
         "drops_out": stage.because(bool(stage.value("lora_dropout")) if _has_adapter(stage) else False, "adaptation"),
         "multiplies_tf32": stage.because(has_tf32(stage), "gpu"),
         "gathers": _gathers(stage),
-        **dispatch_names(stage),
+        "dispatches": has_experts_file(stage),
+        "draws_tokens": draws_tokens(stage),
         "loads_shards": stage.because(stage.strategy.shards_weights and not _has_adapter(stage), "strategy"),
         "step_seconds": step_seconds(stage),
         "before_saving": lines(ids, _SERVED) if saved_in_bf16(stage) else (),
