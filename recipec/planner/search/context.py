@@ -100,6 +100,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _small_states(ledger, context.small_states)
     _data(ledger)
     _learning(ledger)
+    dispatch_tokens(ledger, context.facts.model.architecture)
     raise_batch(ledger, context.least_batch, context.fits_with)
     if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
@@ -222,7 +223,6 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.persistent_workers)
     _order(ledger)
     hold_weights(ledger)
-    dispatch_tokens(ledger)
 
 
 def _order(ledger: Ledger) -> None:
