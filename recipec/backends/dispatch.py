@@ -8,7 +8,15 @@ from recipec.render.traced import Traced
 
 MODULE = "experts"
 DECISIONS = ("expert_parallel", "capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")
-USED = ("BALANCE_LOSS", "balance_loss", "expert_groups", "load", "routing", "spread_experts", "unrouted")  # by train.py, of that file
+USED = (
+    "BALANCE_LOSS",
+    "balance_loss",
+    "expert_groups",
+    "load",
+    "routing",
+    "spread_experts",
+    "unrouted",
+)  # by train.py, of that file
 
 
 def experts_artifact(stage: StageJob) -> Artifact:

@@ -34,7 +34,9 @@ class States(Struct, frozen=True):
 def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
-    weights = (sizes.params - sizes.elsewhere) * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
+    weights = (
+        (sizes.params - sizes.elsewhere) * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
+    )
     kept = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
     terms = {
         "weights": weights,

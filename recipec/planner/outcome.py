@@ -55,7 +55,15 @@ COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS, "priority")
 # Beside those, of the layout and of a step: what the predicted time of all steps depends on, and that of a checkpoint.
 _TIMED_INPUTS = (
     *("stage", "strategy", "micro_batch_size", "gradient_accumulation", "eval_batch_size", "weight_decay", "loop"),
-    *("capacity_factor", "expert_parallel", "precomputed_reference", "per_prompt", "answer_passes", "rewards", "passes"),
+    *(
+        "capacity_factor",
+        "expert_parallel",
+        "precomputed_reference",
+        "per_prompt",
+        "answer_passes",
+        "rewards",
+        "passes",
+    ),
 )
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",

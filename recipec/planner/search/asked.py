@@ -24,7 +24,9 @@ def dispatch_tokens(ledger: Ledger, shape: Architecture) -> None:
         for rule in _DISPATCH:
             ledger.decide(rule)
         because = "attention, the router and the experts of a token; those of other tokens rest"
-        ledger.record(Decision("active_params", shape.active_params, because, inputs=("model", "moe"), origin="planner"))
+        ledger.record(
+            Decision("active_params", shape.active_params, because, inputs=("model", "moe"), origin="planner")
+        )
 
 
 def hold_weights(ledger: Ledger) -> None:
