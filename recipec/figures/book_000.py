@@ -68,7 +68,9 @@ def zero3_gpus() -> Ours:
 )
 def moe_gpus() -> Ours:
     """The number follows from the model and the cards: ZeRO needs two, and expert parallelism any that divides them."""
-    return Ours(2, "GPUs that a loop on DeepSpeed needs; the plan says how many the model takes")
+    return Ours(
+        None, "any number of GPUs from 2 on that experts and ranks divide by; the plan says what the model needs"
+    )
 
 
 @figure("FIG-006", "LoRA: from 1 GPU", about(1, "GPUs"), book=_TABLE, does=_DECIDES, rules=("ADPT-001",))

@@ -39,7 +39,9 @@ class DispatchedExperts(Section):
         1.5,
     )
     eval_capacity_factor: Annotated[float, Field(ge=0.1, le=256)] | None = key(
-        "Evaluation capacity factor", "The capacity factor of evaluations during training.", 4.0
+        "Evaluation capacity factor",
+        "Room of each expert in evaluations during training, as a multiple of its even share of the tokens.",
+        4.0,
     )
     min_capacity: Annotated[int, Field(ge=0, le=1_000_000)] | None = key(
         "Least capacity", "Tokens that each expert has room for at least, however small the micro batch is.", 8
