@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
 
+_BOOK = "docs/rule-books/000.md, Strategy table; Description"
 _SWITCH = "Switch Transformers (arXiv 2101.03961, 2021), section 2.2"
 _ST_MOE = "ST-MoE (arXiv 2202.08906, 2022)"
 _LAYER = "DeepSpeed 0.19 moe/layer.py (MoE)"
@@ -15,7 +16,7 @@ _WATCH = "dropped_tokens: near 0 once the load is even. Above 0.05 → raise `tr
     decides="capacity_factor",
     key="train.experts.capacity_factor",
     watch=_WATCH,
-    source=f"{_SWITCH}; {_ST_MOE}; {_LAYER}",
+    source=f"{_BOOK}; {_SWITCH}; {_ST_MOE}; {_LAYER}",
 )
 def capacity_factor() -> Choice:
     """How many tokens an expert has room for in training, as a multiple of its even share.
@@ -66,7 +67,7 @@ def min_capacity() -> Choice:
     key="train.experts.balance_loss",
     watch="expert_load, balance_loss: both near 1. expert_load above 2 after the warmup → raise "
     "`train.experts.balance_loss`",
-    source=f"{_SWITCH}; DeepSpeed-MoE (arXiv 2201.05596, 2022), table 1",
+    source=f"{_BOOK}; {_SWITCH}; DeepSpeed-MoE (arXiv 2201.05596, 2022), table 1",
 )
 def balance_loss() -> Choice:
     """The weight of the loss that keeps the load of the experts even.

@@ -81,8 +81,7 @@ OF_BOOKS = (
     Unbuilt(
         "NOT-008",
         "Tensor, context and pipeline parallelism, and experts spread over ranks by FSDP",
-        "docs/rule-books/001.md, Decision tree: available compute; docs/rule-books/000.md, Strategy table; "
-        "Description; docs/rule-books/004.md, Parallelism types",
+        "docs/rule-books/001.md, Decision tree: available compute; docs/rule-books/004.md, Parallelism types",
         "recipec plans tensor, context and expert parallelism and cannot build it, because transformers cannot "
         "resume a model that was split at load. The Trainer refuses pipelines, and DeepSpeed's tensor parallelism "
         "gives a wrong loss with SFTTrainer. Experts alone are spread over ranks, by DeepSpeed-MoE, in pretraining "
