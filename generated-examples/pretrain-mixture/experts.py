@@ -73,9 +73,9 @@ class Mixture(MoE):
 
 def spread_experts(model: PreTrainedModel) -> PreTrainedModel:
     """Put a layer of DeepSpeed-MoE in the place of each block with experts."""
-    for name, block in list(model.named_modules()):
-        if type(block).__name__ == "Qwen3MoeSparseMoeBlock":
-            model.set_submodule(name, Mixture(block, model.config.num_experts_per_tok))
+    names = [name for name, module in model.named_modules() if type(module).__name__ == "Qwen3MoeSparseMoeBlock"]
+    for name in names:  # one after the other: the experts of other ranks are freed
+        model.set_submodule(name, Mixture(model.get_submodule(name), model.config.num_experts_per_tok))
     return model
 
 
@@ -121,15 +121,15 @@ def load(routed: torch.Tensor) -> dict[str, float]:
 
 def whole_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """All weights under their names in transformers, in the memory of rank 0's host; each rank brings its experts."""
-    weights = {
-        name.replace("deepspeed_moe.gate.wg", "gate"): weight.cpu()
-        for name, weight in model.state_dict().items()
-        if ".deepspeed_experts." not in name
-    }
+    keeps, weights = distributed.get_rank() == 0, {}
+    for name, weight in model.state_dict().items() if keeps else ():
+        if ".deepspeed_experts." not in name:
+            weights[name.replace("deepspeed_moe.gate.wg", "gate")] = weight.cpu()
     for name, layer in model.named_modules():
         for part in ("gate_up_proj", "down_proj") if isinstance(layer, Mixture) else ():
             own = torch.stack([getattr(expert, part).detach() for expert in layer.experts])
             parts = [torch.empty_like(own) for _ in range(RANKS)]
             distributed.all_gather(parts, own, group=layer.deepspeed_moe.ep_group)
-            weights[f"{name}.experts.{part}"] = torch.cat(parts).cpu()
+            if keeps:
+                weights[f"{name}.experts.{part}"] = torch.cat(parts).cpu()
     return weights
