@@ -75,6 +75,26 @@ def trained(ranks: int) -> dict:
     return found
 
 
+def evened(weight: float) -> list[float]:
+    """The load of the fullest expert before and after a router that prefers one expert has trained with the loss."""
+    experts.RANKS = 2
+    torch.manual_seed(1)
+    model = experts.spread_experts(AutoModelForCausalLM.from_config(Qwen3MoeConfig(**SHAPE), dtype=torch.float32))
+    with torch.no_grad():
+        for layer in experts.mixtures(model):
+            layer.deepspeed_moe.gate.wg.weight.mul_(20)
+    optimizer = torch.optim.AdamW(experts.expert_groups([{"params": list(model.parameters())}]), lr=1e-2)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=ENGINE)
+    loads = []
+    for step in range(30):
+        engine.set_gradient_accumulation_boundary(True)
+        loss = engine(tokens(step), labels=tokens(step), use_cache=False).loss
+        loads.append(experts.load(experts.routing(model))["expert_load"])
+        engine.backward(loss + weight * experts.balance_loss(model), scale_wrt_gas=False)
+        engine.step()
+    return [loads[0], sum(loads[-5:]) / 5]
+
+
 def apart(engine: deepspeed.DeepSpeedEngine, plain: torch.nn.Module) -> float:
     """How far its logits are from those of transformers, with room for every token."""
     for layer in experts.mixtures(engine.module):
@@ -87,6 +107,7 @@ def apart(engine: deepspeed.DeepSpeedEngine, plain: torch.nn.Module) -> float:
 
 deepspeed.init_distributed()
 found = {ranks: trained(ranks) for ranks in (1, 2)}
+found["evened"] = {"with": evened(0.1), "without": evened(0.0)}
 if distributed.get_rank() == 0:
     (OUT / "found.json").write_text(json.dumps(found))
 distributed.barrier()

@@ -93,6 +93,12 @@ def test_the_ranks_that_share_experts_change_nothing(found: dict) -> None:
 
 
 @pytest.mark.executes
+def test_the_balance_loss_spreads_the_load(found: dict) -> None:
+    (_, even), (_, uneven) = found["evened"]["with"], found["evened"]["without"]
+    assert even < 1.4 and even < uneven - 0.1
+
+
+@pytest.mark.executes
 def test_what_a_layer_keeps_is_what_the_estimate_counts(found: dict) -> None:
     saved, _, _ = dispatched(architecture_from_config(CONFIG), code_path(layout(1), WORK))
     for ranks in ("1", "2"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipec.verify.experts import drop_problems, even_problems, load_problems
+from recipec.verify.experts import drop_problems, load_problems
 
 
 def _history(*loads: float) -> list[dict[str, float]]:
@@ -18,8 +18,3 @@ def test_no_more_is_dropped_than_the_room_leaves() -> None:
 def test_a_load_is_one_that_can_be() -> None:
     assert not load_problems(_history(1.0, 2.0), 2.0)
     assert load_problems(_history(0.9), 2.0) and load_problems(_history(2.1), 2.0)
-
-
-def test_a_load_becomes_even() -> None:
-    assert not even_problems(_history(2.0, 1.2), 2.0)
-    assert even_problems(_history(1.2, 2.0), 2.0) and even_problems([], 2.0)
