@@ -142,13 +142,7 @@ def _logits(model):
         return model(input_ids=tokens).logits[0, -1].float().tolist()
 
 
-def expert_ranks(module, value):
-    """How many ranks share the experts of a layer, where there are fewer ranks than planned."""
-    module.RANKS = value
-
-
 PATCHES = {
-    "expert-ranks": ("experts", expert_ranks),
     "arguments": ("settings", arguments),
     "script-arguments": ("settings", script_arguments),
     "limits": ("settings", limits),
