@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
-from recipec.axes.strategies import EVERYTHING, ON_DEVICE, SINGLE, TORCH_FSDP
+from recipec.axes.strategies import DEEPSPEED, EVERYTHING, ON_DEVICE, SINGLE, TORCH_FSDP
 
 EVALUATED = 32  # answers that an evaluation writes at a time: more take memory that training does not need
 
@@ -107,8 +107,10 @@ class Layout(Struct, frozen=True):
 
     @property
     def can_be_built(self) -> bool:
-        """Whether no layer is shared between ranks: transformers 5.23 cannot resume a model that is split at load."""
-        return self.mesh.ranks_per_layer == 1
+        """Whether no layer is shared between ranks, but for experts that DeepSpeed spreads, whose checkpoints resume:
+        transformers 5.23 cannot resume a model that is split at load.
+        """
+        return self.mesh.tensor * self.mesh.context == 1 and (self.mesh.expert == 1 or self.deepspeed)
 
     @property
     def recompute_interval(self) -> int:
@@ -122,6 +124,11 @@ class Layout(Struct, frozen=True):
     def recomputed_share(self, layers: int) -> float:
         """The same as a share of the layers."""
         return self.recomputed(layers) / layers
+
+    @property
+    def deepspeed(self) -> bool:
+        """Whether DeepSpeed runs it."""
+        return self.spreads.engine == DEEPSPEED
 
     @property
     def fsdp(self) -> bool:

@@ -22,6 +22,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     offloads: tuple[str, ...]  # values of OFFLOADS
     adaptations: tuple[str, ...]  # names of ADAPTATIONS
     optimizers: tuple[str, ...]  # values of train.optimizer; () for all
+    dispatches: tuple[str, ...]  # names of METHODS in which it trains mixtures in layers of DeepSpeed-MoE
     head: str  # of recipec.estimate.head.CODES: how it computes the loss; "" where the method's row says it
     trackers: tuple[str, ...]  # values of track.to that it writes to
     because: str
@@ -46,6 +47,7 @@ TRAINER = Loop(
     offloads=tuple(OFFLOADS),
     adaptations=tuple(ADAPTATIONS),
     optimizers=(),
+    dispatches=(),
     head="",
     trackers=TRACKERS,
     because="the trainers of TRL have all methods, and their kernels keep no logits of the whole vocabulary",
@@ -62,6 +64,7 @@ ACCELERATE = Loop(
     offloads=(ON_DEVICE,),
     adaptations=("lora", "full"),
     optimizers=("adamw", "sgd"),
+    dispatches=(),
     head="hf",
     trackers=TRACKERS,
     because="every step is in train.py, to be read and changed; Accelerate places and wraps the model",
@@ -78,6 +81,7 @@ TORCH = Loop(
     offloads=(ON_DEVICE,),
     adaptations=("lora", "full"),
     optimizers=("adamw", "sgd"),
+    dispatches=(),
     head="hf",
     trackers=("tensorboard", "none"),
     because="every step is in train.py, with nothing between it and PyTorch",
@@ -95,6 +99,7 @@ ENGINE = Loop(
     offloads=(ON_DEVICE,),
     adaptations=("lora", "full"),
     optimizers=("adamw",),
+    dispatches=("pretrain",),
     head="hf",
     trackers=("tensorboard", "none"),
     because="every step is in train.py, and DeepSpeed's engine alone shards, scales, clips and saves",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipec.backends.dispatch import MODULE
 from recipec.backends.elastic import trainer_of
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
@@ -46,6 +47,7 @@ def own_modules(job: Job) -> list[str]:
     adapters = {stage.adapts.module for stage in job.stages if stage.adapts.module}
     modules = {*orders, *kernels, *brought, *adapters, *(trainer.module for trainer in trainers if trainer)}
     modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}
+    modules |= {MODULE for stage in job.stages if stage.dispatches}
     added = {"vocabulary"} if job.facts.new_tokens else set()
     return sorted({"preflight", "rows", *modules, *added})
 

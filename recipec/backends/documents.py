@@ -69,6 +69,7 @@ SHOWN_LATER = (  # behind what only the stage's method has
     "sampling",
     *("curriculum_by", "curriculum_column", "curriculum_parts"),
     *("ewc_strength", "ewc_rows"),
+    *("active_params", "capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss"),
     "template",
     "eos_token",  # where it is not the model's
     "loss_on",
@@ -83,6 +84,7 @@ SHOWN_LATER = (  # behind what only the stage's method has
 TITLES = {  # where the field's name is not that of the decision
     "checkpointing": "gradient checkpointing",
     "trainable_params": "trainable parameters",
+    "active_params": "parameters at work for each token",
 }
 
 

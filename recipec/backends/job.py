@@ -278,6 +278,11 @@ class StageJob(Struct, frozen=True):
         return "ewc_strength" in self.plan.decisions
 
     @property
+    def dispatches(self) -> bool:
+        """Whether its experts are in layers of DeepSpeed-MoE."""
+        return "capacity_factor" in self.plan.decisions
+
+    @property
     def hardness_column(self) -> str:
         """The column that says how hard a row is; empty where no curriculum reads one."""
         return str(self.value("curriculum_column")) if "curriculum_column" in self.plan.decisions else ""

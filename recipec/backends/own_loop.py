@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import has_tf32, loop_settings
+from recipec.backends.dispatch import MODULE, USED, draws_tokens, experts_artifact, has_experts_file
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
 from recipec.backends.loops import CODES, LoopCode
@@ -55,6 +56,8 @@ def loop_artifacts(stage: StageJob) -> Iterator[Artifact]:
     yield Artifact(f"{folder}settings.py", ids, "loops/settings.py.j2", {"fields": list(map(_field, settings.args))})
     yield Artifact(f"{folder}batches.py", ids, "loops/batches.py.j2", _batch_names(stage))
     yield Artifact(f"{folder}checkpoints.py", ids, *_checkpoints(stage))
+    if stage.dispatches:
+        yield experts_artifact(stage)
     yield Artifact(f"{folder}preflight.py", ids, "loops/preflight.py.j2", _preflight_names(stage))
 
 
@@ -74,6 +77,7 @@ def visible_value(value: Any) -> Any:
 def _batch_names(stage: StageJob) -> dict[str, Any]:
     return {
         "groups": stage.because(stage.groups_by_length, "sampling"),
+        "dispatches": has_experts_file(stage),
         "prefetches": stage.because(bool(stage.value("dataloader_workers")), "dataloader_workers"),
     }
 
@@ -83,7 +87,8 @@ def _checkpoints(stage: StageJob) -> tuple[str, dict[str, Any]]:
     if CODES[stage.loop.name].keeps_states:
         return "loops/engine_checkpoints.py.j2", {
             "stops_early": _stops_early(stage),
-            "gathers": _shards(stage),
+            "gathers": _gathers(stage),
+            "dispatches": has_experts_file(stage),
             "adapter": stage.because(_has_adapter(stage), "adaptation"),
             "gathered": stage.because("The trained weights" if _has_adapter(stage) else "The weights", "adaptation"),
         }
@@ -100,6 +105,12 @@ def _shards(stage: StageJob) -> Any:
     return stage.because(stage.strategy.shards_weights, "strategy")
 
 
+def _gathers(stage: StageJob) -> Any:
+    """Whether all ranks bring their part of the weights that are saved."""
+    asked = ("strategy", *["capacity_factor"] * stage.dispatches)
+    return stage.because(stage.strategy.shards_weights or stage.dispatches, *asked)
+
+
 def _stops_early(stage: StageJob) -> Any:
     return stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience")
 
@@ -114,7 +125,7 @@ _SHARED = (
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
     """Of those of every preflight.py; the loop itself counts evaluations without progress."""
     names = preflight_names(stage)
-    return {name: names[name] for name in _SHARED} | {"shards": _shards(stage)}
+    return {name: names[name] for name in _SHARED} | {"shards": _shards(stage), "gathers": _gathers(stage)}
 
 
 def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
@@ -126,6 +137,7 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
     files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": checkpoints}
     own += tuple(Import(module, name) for module, names in files.items() for name in names)
     own += devices_import(stage)
+    own += tuple(Import(MODULE, name, stage.ids("capacity_factor")) for name in USED if stage.dispatches)
     own += (Import("rows", PREPARED, stage.ids("data_format")),) * stage.mixes_fields
     names = plan_names(stage) | {
         "summary": summary(stage),
@@ -152,7 +164,9 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
         "stops_early": _stops_early(stage),
         "drops_out": stage.because(bool(stage.value("lora_dropout")) if _has_adapter(stage) else False, "adaptation"),
         "multiplies_tf32": stage.because(has_tf32(stage), "gpu"),
-        "gathers": _shards(stage),
+        "gathers": _gathers(stage),
+        "dispatches": has_experts_file(stage),
+        "draws_tokens": draws_tokens(stage),
         "loads_shards": stage.because(stage.strategy.shards_weights and not _has_adapter(stage), "strategy"),
         "step_seconds": step_seconds(stage),
         "before_saving": lines(ids, _SERVED) if saved_in_bf16(stage) else (),
@@ -268,6 +282,7 @@ def _model_part(stage: StageJob) -> Part:
         imports.append(Import("transformers", "AutoConfig", ids))
         body.append(f"shape = {render_call(from_hub(stage, 'AutoConfig', Raw('MODEL')), indent=4)}")
         body.append(f"model = {render_call(random_model(stage, weights_dtype(stage)), indent=4)}")
+        body += ["model = spread_experts(model)"] * stage.dispatches
     else:
         body.append(f"model = {render_call(_loaded(stage), indent=4)}")
     if _has_adapter(stage):
@@ -321,7 +336,9 @@ def _tokenizer(stage: StageJob) -> Call:
 
 def _optimizer(stage: StageJob) -> Call:
     ids, sgd = stage.ids("optimizer"), stage.value("optimizer") == "sgd"
-    args = [Arg("", Raw("decayed(self.plain_model, settings)"), ids), Arg("lr", Raw("settings.learning_rate"))]
+    groups = "decayed(self.plain_model, settings)"
+    groups = f"expert_groups({groups})" if stage.dispatches else groups
+    args = [Arg("", Raw(groups), ids), Arg("lr", Raw("settings.learning_rate"))]
     if not sgd:
         args.append(Arg("betas", Raw("(settings.adam_beta1, settings.adam_beta2)")))
         args.append(Arg("eps", Raw("settings.adam_epsilon")))

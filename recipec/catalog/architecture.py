@@ -46,6 +46,8 @@ class Experts(Struct, frozen=True):
     router_scales: bool = False  # with scales before and behind it
     all_run: bool = False  # every expert computes every token, weighted by the router or by 0
     every: int = 1  # every n-th layer has experts, the others a plain MLP
+    normalizes: bool = True  # what the router gives the experts of a token sums to 1
+    dispatched: bool = False  # DeepSpeed-MoE computes the same where no token is dropped
 
     @property
     def computed(self) -> int:

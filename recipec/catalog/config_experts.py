@@ -24,6 +24,8 @@ def expert_keys(architecture: Architecture) -> dict[str, Any]:
     }
     if row.switch:
         keys[row.switch.name] = True
+    if row.normalizes:
+        keys[row.normalizes.name] = experts.normalizes
     if row.shared:
         keys[row.shared] = experts.shared_intermediate_size
     if row.shared_count:
@@ -65,6 +67,8 @@ def experts_of(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         router_scales=row.moe.router_scales,
         all_run=row.moe.all_run,
         every=_every(config, row.moe),
+        normalizes=row.moe.normalizes is None or flag(config, row.moe.normalizes),
+        dispatched=row.moe.dispatched,
         gate_up=row.moe.gate_up,
         down=row.moe.down,
     )

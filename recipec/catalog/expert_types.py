@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from recipec.catalog.type_row import Key, MoeType, Number
 
-MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
+MIXTRAL_MOE = MoeType(
+    "MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size", dispatched=True
+)
 GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
 GRANITE4_MOE = MoeType(
     "GraniteMoeHybridMoE",
@@ -55,5 +57,11 @@ NEMOTRON_H_MOE = MoeType(
     spread=False,
     unbuilt=("moe_latent_size",),
 )
-QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
+QWEN3_MOE = MoeType(
+    "Qwen3MoeSparseMoeBlock",
+    count_saved="num_local_experts",
+    sparse_steps=True,
+    normalizes=Key("norm_topk_prob", False),
+    dispatched=True,
+)
 QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)

@@ -112,6 +112,7 @@ def _chosen(choice: Document, values: Document) -> list[str]:
         _row("batch", f"{batch} = {_split(choice)}, {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
+        *([_row("experts", _dispatched(values))] if "capacity_factor" in values else []),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
     ]
 
@@ -148,6 +149,15 @@ def _behind(values: Document) -> str:
     """How narrow bottleneck adapters are, where there are some."""
     factor = values.get("reduction_factor")
     return f", 1/{factor} of the model's width, behind {_PLACES[values['adapters_after']]}" if factor else ""
+
+
+def _dispatched(values: Document) -> str:
+    """Experts in layers of DeepSpeed-MoE: how many parameters are at work, and for how many tokens there is room."""
+    active, ranks = values["active_params"], values["expert_parallel"]
+    shared = f"spread over {ranks} ranks" if ranks > 1 else "all on every rank"
+    room = f"capacity factor {values['capacity_factor']:g} ({values['eval_capacity_factor']:g} in evaluations)"
+    used = f"{active / 1e9:.3g}B of {values['params'] / 1e9:.3g}B parameters at work for each token"
+    return f"{used}, experts {shared}, {room}"
 
 
 def _on_experts(values: Document) -> str:

@@ -15,6 +15,7 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.all_experts import all_experts
 from recipec.estimate.bottlenecks import kept_behind, kept_for_nothing
 from recipec.estimate.codepath import CodePath
+from recipec.estimate.dispatched import dispatched
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
 from recipec.estimate.mixers import NO_MIXER, mixing
@@ -146,6 +147,8 @@ def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath, kin
     experts = architecture.moe
     if experts is None or kind.plain:
         return _dense_mlp(architecture, architecture.intermediate_size, lora, path)
+    if path.capacity_factor:
+        return dispatched(architecture, path)
     law = all_experts if experts.all_run else _experts
     saved, transient, forward = law(architecture, lora, path)
     if experts.shared_intermediate_size:

@@ -50,6 +50,7 @@ class CodePath(Struct, frozen=True):
     placed_features: int
     repeated_kv: bool
     reentrant: bool
+    capacity_factor: float  # of experts that DeepSpeed-MoE computes; 0 where it does not
     holds_inputs: bool  # FSDP1's hooks on frozen units hold each layer's recomputed input and its gradient to the end
 
 
@@ -90,6 +91,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         placed_features=work.placed_features,
         repeated_kv=work.repeated_kv,
         reentrant=work.reentrant and not full,
+        capacity_factor=work.capacity_factor,
         holds_inputs=work.fsdp == 1 and spreads.shards_weights and not full,
     )
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.dispatched import padded_params
 from recipec.estimate.experts import built_gradient_flops
 from recipec.estimate.scores import masked, prefix_tokens, row_tokens
 from recipec.estimate.step import Fixed
@@ -76,8 +77,9 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
     backward = 2.0 if layout.adapts.trains_all else 1.0
     again = layout.recomputed_share(architecture.num_layers)
     passes, attended = 1 + backward + fixed.scored, 3.5 + fixed.scored
+    slots = 2.0 * padded_params(architecture, work.capacity_factor)
     own = StepFlops(
-        products=forward.layers * (passes + again)
+        products=(forward.layers + slots) * (passes + again)
         + head * (passes + code.repeats)
         + built_gradient_flops(architecture, work.lora),
         attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),

@@ -12,6 +12,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.dispatched import params_elsewhere
 from recipec.estimate.sizes import Sizes, sizes
 from recipec.estimate.workload import LoraShape
 from recipec.layout import Mesh
@@ -42,6 +43,12 @@ def rank_sizes(architecture: Architecture, lora: LoraShape | None, tensor: int, 
     elsewhere = vocabulary - vocabulary // tensor
     trained_elsewhere = elsewhere if lora is None else 0
     return replace(count, params=count.params - elsewhere, trainable=count.trainable - trained_elsewhere)
+
+
+def dispatched_sizes(architecture: Architecture, lora: LoraShape | None, mesh: Mesh, to_vocabulary: bool) -> Sizes:
+    """The same, without the experts of DeepSpeed-MoE that other ranks have."""
+    count = rank_sizes(architecture, lora, mesh.tensor, to_vocabulary)
+    return replace(count, elsewhere=params_elsewhere(architecture, mesh))
 
 
 def gathered_sizes(architecture: Architecture, lora: LoraShape | None, mesh: Mesh, to_vocabulary: bool) -> Sizes:

@@ -40,6 +40,7 @@ class Sizes(Struct, frozen=True):
     cast_by_layers: int  # trained parameters that autocast copies: no norms, biases, fused experts
     largest: int  # the largest trained parameter; all experts of a layer are one
     factors: int  # rows and columns of the trained matrices, and what is no matrix
+    elsewhere: int = 0  # of all parameters, those of experts that other ranks have (DeepSpeed-MoE)
 
 
 def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: bool) -> Sizes:

@@ -34,8 +34,10 @@ class States(Struct, frozen=True):
 def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
-    weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
-    held = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
+    weights = (
+        (sizes.params - sizes.elsewhere) * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
+    )
+    kept = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
     terms = {
         "weights": weights,
         "adapters": 0.0 if full else (sizes.adapters + sizes.originals) * path.trained / path.weight_shards,
@@ -44,10 +46,12 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         "reference_model": weights if _keeps_reference(layout, work) else 0.0,
         "teacher_model": teacher.resident if teacher else 0.0,
         "reward_models": judge_bytes(work, path),
-        "fisher_information": held,
-        "starting_weights": held,
+        "fisher_information": kept,
+        "starting_weights": kept,
     }
-    gradients = sizes.trainable * path.gradient / path.gradient_shards
+    # sharded, what ranks have of the experts is a share of all of them, however they are spread
+    held = sizes.trainable - (sizes.elsewhere if path.gradient_shards == 1 else 0)
+    gradients = held * path.gradient / path.gradient_shards
     step = sizes.trainable * path.step_gradient / path.state_shards
     temporaries = _temporaries(layout, work, sizes, path)
     if work.elastic:  # behind the backward pass, of one parameter at a time: how far it moved, the pull, their product

@@ -16,7 +16,7 @@ from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.magnitudes import measuring
 from recipec.estimate.new_rows import copied_embedding, copied_head
-from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
+from recipec.estimate.ranks import dispatched_sizes, gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.scores import Scores, kept_shares, scores_of
 from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
@@ -247,6 +247,8 @@ def _fixed(
     layout = replace(layout, precomputes=precomputes)
     path, code, method = code_path(layout, work), loss_code(work), work.method
     count = rank_sizes(architecture, work.lora, mesh.tensor, code.to_vocabulary)
+    if work.capacity_factor:
+        count = dispatched_sizes(architecture, work.lora, mesh, code.to_vocabulary)
     gathered = gathered_sizes(architecture, work.lora, mesh, code.to_vocabulary)
     teacher = teacher_of(work.teacher, layout, path)
     held = states(layout, work, count, path, teacher)

@@ -138,7 +138,8 @@ def _copies(layout: Layout, work: Workload, ranks: int) -> int:
         return 0
     if work.method.random_weights:
         shards = spreads.engine == DEEPSPEED and spreads.shards_weights
-        return 0 if shards or layout.mesh.ranks_per_layer > 1 else ranks
+        spread = layout.mesh.ranks_per_layer > 1 and not work.capacity_factor  # DeepSpeed-MoE spreads what is made
+        return 0 if shards or spread else ranks
     shared = _read_bytes(layout, work) == 2 or (spreads.engine == DEEPSPEED and spreads.shards_weights)
     if spreads.one_rank or shared:
         return 1

@@ -77,7 +77,8 @@ def _of_deepspeed(layout: Layout, step: Step, layers: int) -> list[Exchange]:
     """
     if layout.spreads.shards_weights:
         return _between_shards(layout, step, layers)
-    mesh, gradients = layout.mesh, 2.0 * step.fixed.sizes.trainable
+    mesh, sizes = layout.mesh, step.fixed.sizes
+    gradients = 2.0 * (sizes.trainable - sizes.elsewhere)
     shards = Group(mesh.shard * mesh.context, mesh.tensor)
     if layout.spreads.shards_gradients:
         return [Exchange(shards, per_micro_step=2 * gradients, per_step=gradients)]
@@ -108,7 +109,7 @@ def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> lis
         keys_and_values = width * mesh.context * mean / mesh.tensor
         found.append(Exchange(Group(mesh.context, mesh.tensor), passes * keys_and_values, collectives=passes))
     if mesh.expert > 1 and architecture.moe:
-        sent = hidden * architecture.moe.per_token
+        sent = hidden * architecture.moe.per_token * (step.fixed.path.capacity_factor or 1.0)
         found.append(Exchange(_experts(mesh), passes * 2 * sent, collectives=2 * passes))
     return found
 

@@ -63,11 +63,14 @@ def zero3_gpus() -> Ours:
     "DeepSpeed-MoE: from 8 GPUs (8-256+)",
     about(8, "GPUs"),
     book=_TABLE,
-    does="plans expert parallel layouts where they are asked for or on several nodes, and builds none",
+    does="trains mixtures with DeepSpeed-MoE where a recipe pretrains them with a loop on DeepSpeed, from 2 GPUs on",
+    rules=("MOE-001", "MOE-004"),
 )
 def moe_gpus() -> Ours:
-    """The number follows from the model and the cards: expert parallelism saves gathered experts, not their states."""
-    return Ours(None, "DeepSpeed-MoE itself is not modelled")
+    """The number follows from the model and the cards: ZeRO needs two, and expert parallelism any that divides them."""
+    return Ours(
+        None, "any number of GPUs from 2 on that experts and ranks divide by; the plan says what the model needs"
+    )
 
 
 @figure("FIG-006", "LoRA: from 1 GPU", about(1, "GPUs"), book=_TABLE, does=_DECIDES, rules=("ADPT-001",))

@@ -55,7 +55,15 @@ COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS, "priority")
 # Beside those, of the layout and of a step: what the predicted time of all steps depends on, and that of a checkpoint.
 _TIMED_INPUTS = (
     *("stage", "strategy", "micro_batch_size", "gradient_accumulation", "eval_batch_size", "weight_decay", "loop"),
-    *("precomputed_reference", "per_prompt", "answer_passes", "rewards", "passes"),
+    *(
+        "capacity_factor",
+        "expert_parallel",
+        "precomputed_reference",
+        "per_prompt",
+        "answer_passes",
+        "rewards",
+        "passes",
+    ),
 )
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",
@@ -182,7 +190,7 @@ def _generator(ledger: Ledger, chosen: Candidate, facts: Facts) -> Iterator[Row]
 _SHARED = {  # what each rank has whole, and what it means to share it
     "tensor": ("whole matrix products", "each matrix product, so each rank gathers and recomputes a part of a layer"),
     "context": ("whole sequences", "each sequence, so each rank keeps a part of its activations"),
-    "expert": ("whole layers", "the experts, so each rank gathers a part of them"),
+    "expert": ("whole layers", "the experts, so each rank gathers or keeps a part of them"),
 }
 
 

@@ -29,6 +29,31 @@ class Curriculum(Section):
     )
 
 
+class DispatchedExperts(Section):
+    """Experts of a mixture that DeepSpeed-MoE trains: how many tokens each has room for, and what balances them."""
+
+    capacity_factor: Annotated[float, Field(ge=0.1, le=256)] | None = key(
+        "Capacity factor",
+        "Room of each expert in training, as a multiple of its even share of the tokens of a micro batch. What goes "
+        "beyond it is dropped: the token passes the layer without that expert.",
+        1.5,
+    )
+    eval_capacity_factor: Annotated[float, Field(ge=0.1, le=256)] | None = key(
+        "Evaluation capacity factor",
+        "Room of each expert in evaluations during training, as a multiple of its even share of the tokens.",
+        4.0,
+    )
+    min_capacity: Annotated[int, Field(ge=0, le=1_000_000)] | None = key(
+        "Least capacity", "Tokens that each expert has room for at least, however small the micro batch is.", 8
+    )
+    balance_loss: Annotated[float, Field(ge=0, le=10)] | None = key(
+        "Balance loss",
+        "Weight of the loss that rises where few experts of a layer get most of the tokens. It is added for each layer "
+        "with experts.",
+        0.02,
+    )
+
+
 class Elastic(Section):
     """Elastic weight consolidation: how strongly weights are held, and how many rows tell which ones matter."""
 

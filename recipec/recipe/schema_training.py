@@ -31,7 +31,7 @@ from recipec.recipe.fields import (
     table,
 )
 from recipec.recipe.schema_shapes import Bottleneck, Lora, Prefix, Prompt
-from recipec.recipe.schema_tables import Curriculum, Elastic
+from recipec.recipe.schema_tables import Curriculum, DispatchedExperts, Elastic
 
 Adaptation = one_of({AUTO: "decided"} | families())
 Quantization = one_of({AUTO: "decided"} | {row.name: row.means for row in BASES.values()})
@@ -226,9 +226,16 @@ class _General(AdaptedLearning):
     )
     expert_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Expert parallel",
-        "Expert parallelism: number of GPUs that share the experts of a layer.",
+        "Expert parallelism: number of GPUs that share the experts of a layer. A bundle is built with it for "
+        'pretraining with `train.loop = "deepspeed"` (DeepSpeed-MoE); with FSDP it can only be planned (E0410).',
         8,
-        absent="expert parallelism is planned only if nothing else fits, and no bundle is built with it (E0410)",
+        absent="1 with DeepSpeed-MoE; else expert parallelism is planned only if nothing else fits",
+    )
+    experts: DispatchedExperts = table(
+        "Experts",
+        "The experts of a mixture in layers of DeepSpeed-MoE, with a capacity: for pretraining with "
+        '`train.loop = "deepspeed"` and ZeRO-1 or ZeRO-2.',
+        {"capacity_factor": 1.5},
     )
     offload: Offload | None = key(  # DeepSpeed 0.19.8, run: loss 5.21 without a break, 5.83 resumed
         "Offload",

@@ -54,6 +54,10 @@ class Combination(Struct, frozen=True, kw_only=True):
     more_ranks_than_experts: bool  # share the weights
     all_run: bool  # every expert computes every token
     linear_router: bool  # the router of the experts is a linear module
+    dispatched: bool  # a run with DeepSpeed-MoE in the place of its experts was verified, with equal logits
+    normalizes: bool  # what the router gives the experts of a token sums to 1
+    per_token: int  # experts
+    has_capacity: bool  # experts have room for so many tokens
     spread: bool  # a run with its experts spread over ranks was verified
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
     lora_targets: str | tuple[str, ...]
@@ -96,6 +100,11 @@ class Combination(Struct, frozen=True, kw_only=True):
     def in_place(self) -> bool:
         """Whether answers are written with the very weights that learn."""
         return self.generator is not None and not self.generator.own_copy
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether its experts are trained in layers of DeepSpeed-MoE."""
+        return self.moe and self.method.name in self.loop.dispatches
 
     @property
     def deepspeed(self) -> bool:
@@ -162,6 +171,10 @@ PLAIN: Mapping[str, Any] = {
     "more_ranks_than_experts": False,
     "all_run": False,
     "linear_router": False,
+    "dispatched": False,
+    "normalizes": True,
+    "per_token": 0,
+    "has_capacity": False,
     "spread": True,
     "leaf_modules": False,
     "lora_targets": "all-linear",

@@ -9,6 +9,7 @@ from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_bottlenecks import BEHIND_MODULES
 from recipec.rules.combinations_chunks import CHUNKS
+from recipec.rules.combinations_dispatch import DISPATCH
 from recipec.rules.combinations_elastic import ELASTIC
 from recipec.rules.combinations_fp8 import FP8
 from recipec.rules.combinations_hybrids import HYBRIDS
@@ -330,6 +331,7 @@ COMBINATIONS = (
     *FP8,
     *VALUE_HEADS,
     *LOOPS,
+    *DISPATCH,
     *HYBRIDS,
     *CHUNKS,
 )

@@ -55,10 +55,11 @@ LOOPS = (
     BadCombination(
         "BAD-095",
         "a loop of its own for a mixture of experts",
-        "the loops have no loss that keeps the load of the experts balanced",
-        "transformers 5.23 (load_balancing_loss_func); TRL 1.16 trainer/sft_trainer.py",
-        _LEAVE,
-        lambda f: f.loop.own and f.moe,
+        "the loops have no loss that keeps the load of the experts balanced, but for pretraining on DeepSpeed, whose "
+        "layers for mixtures have one",
+        "transformers 5.23 (load_balancing_loss_func); TRL 1.16 trainer/sft_trainer.py; DeepSpeed 0.19 moe/layer.py",
+        f'{_LEAVE}, or pretrain with `train.loop = "deepspeed"`',
+        lambda f: f.loop.own and f.moe and not f.dispatches,
     ),
     BadCombination(
         "BAD-096",

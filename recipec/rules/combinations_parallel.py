@@ -84,9 +84,10 @@ PARALLEL = (
         "BAD-027",
         "tensor, context or expert parallelism without FSDP",
         "only FSDP has these kinds of ranks; DeepSpeed's tensor parallelism trains on a wrong loss with TRL, which "
-        "multiplies by the local part of `lm_head` alone",
+        "multiplies by the local part of `lm_head` alone. Experts are also spread by DeepSpeed-MoE, in pretraining "
+        "with a loop on DeepSpeed's engine",
         "run with the pinned versions: loss 5.367 instead of 5.947",
-        'set `train.strategy = "fsdp"` or `"hsdp"`',
-        lambda f: max(f.tensor, f.context, f.expert) > 1 and not f.fsdp,
+        'set `train.strategy = "fsdp"` or `"hsdp"`, or pretrain a mixture with `train.loop = "deepspeed"`',
+        lambda f: max(f.tensor, f.context, 1 if f.dispatches else f.expert) > 1 and not f.fsdp,
     ),
 )

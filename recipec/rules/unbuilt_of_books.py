@@ -80,14 +80,12 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-008",
-        "Tensor, context, expert and pipeline parallelism",
-        "docs/rule-books/001.md, Decision tree: available compute; docs/rule-books/000.md, Strategy table; "
-        "Description; docs/rule-books/004.md, Parallelism types",
+        "Tensor, context and pipeline parallelism, and experts spread over ranks by FSDP",
+        "docs/rule-books/001.md, Decision tree: available compute; docs/rule-books/004.md, Parallelism types",
         "recipec plans tensor, context and expert parallelism and cannot build it, because transformers cannot "
         "resume a model that was split at load. The Trainer refuses pipelines, and DeepSpeed's tensor parallelism "
-        "gives a wrong loss with SFTTrainer. The layers of DeepSpeed-MoE (experts spread over ranks, a capacity, "
-        "dropped tokens) would stand in place of the model's own: nothing puts them there and writes the result back "
-        "as transformers loads it, and no estimate counts what they dispatch",
+        "gives a wrong loss with SFTTrainer. Experts alone are spread over ranks, by DeepSpeed-MoE, in pretraining "
+        'with `train.loop = "deepspeed"` (MOE-001)',
         "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures. The "
         "Trainer trains mixtures of experts so, all weights or adapters, with a loss that keeps the load of the "
         "experts balanced, and drops no token",
@@ -98,16 +96,12 @@ OF_BOOKS = (
             "pp",
             "tp",
             "cp",
-            "ep",
             "sp",
             "sequence_parallel",
             "sequence_parallel_degree",
             "sequence_parallel_size",
             "ulysses",
             "ring_attention",
-            "deepspeed_moe",
-            "ep_size",
-            "capacity_factor",
             "drop_tokens",
         ),
     ),

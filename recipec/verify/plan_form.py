@@ -51,6 +51,7 @@ class DecidedForm(Struct, kw_only=True):
 
     answers_apart: bool
     best_metric: str
+    capacity_factor: float = 0.0
     carried: list[str] | None = None
     compile: bool
     early_stopping_patience: Whole
@@ -58,6 +59,7 @@ class DecidedForm(Struct, kw_only=True):
     eval_every: float
     eval_samples: Whole
     examples: Whole
+    expert_parallel: Whole = 1
     generator: str = TRANSFORMERS.name
     gpu: str
     gpus_per_node: Counted

@@ -18,6 +18,7 @@ from recipec.axes import KINDS, Method
 from recipec.axes.strategies import ZERO3
 from recipec.verify.best import check_best
 from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.experts import check_experts
 from recipec.verify.learn_checks import story
 from recipec.verify.new_tokens import check_new_tokens
 from recipec.verify.process import Outcome, drop_stale_locks
@@ -236,6 +237,7 @@ def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) ->
         report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
     check_best(stage, folder, seen, report)
     check_new_tokens(stage, bundle.root, folder, seen, report)
+    check_experts(stage, read_json(folder / "config.json"), history, report)
     saved = [path.name for path in saved_weights(folder, stage)]
     report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(saved))
 

@@ -100,6 +100,15 @@ def _world_size(given: Situation) -> Applied | None:
     return Applied(f"{planned} processes", str(given.ranks)) if planned != given.ranks else None
 
 
+def _expert_ranks(given: Situation) -> Applied | None:
+    """Of DeepSpeed-MoE; no more ranks can share experts than there are."""
+    dispatching = [stage.decisions for stage in given.bundle.stages if "capacity_factor" in stage.decisions]
+    planned = max((decided["expert_parallel"] for decided in dispatching), default=1)
+    if planned <= given.ranks:
+        return None
+    return Applied(f"{planned} ranks that share experts", str(given.ranks), {"expert-ranks": given.ranks})
+
+
 def _steps(given: Situation) -> Applied:
     every = {"arguments": {"logging_steps": 1}}
     return Applied("the whole training", f"--max-steps {given.steps}, each of them logged", every)
@@ -252,6 +261,7 @@ TABLE = (
     Row("hyperparameters", "that the plan's own values learn", _hyperparameters),
     Row("rows", "that more than those of one batch are learned", _rows),
     Row("world size", "behavior at the planned size", _world_size),
+    Row("experts", "that the planned number of ranks shares the experts", _expert_ranks),
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
     Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),
     Row("sharding", "NCCL and overlap of communication", _fsdp),

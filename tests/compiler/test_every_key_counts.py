@@ -30,7 +30,8 @@ LIMITS = {
     "policy.max_usd": "refuses a plan",
     "train.tensor_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
     "train.context_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
-    "train.expert_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
+    "train.expert_parallel": "changes the plan of FSDP, which is not built: tests/planner/test_several_nodes.py; that "
+    "of DeepSpeed-MoE: tests/execution/test_dispatched_experts.py",
 }
 
 TELLING = ("README.md",)  # reasons and places are there of what is decided anyway
@@ -173,6 +174,10 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.loop": ("lora-single", "accelerate"),
     "train.compile": ("lora-single", True),
     "train.fp8": ("lora-single+eight bits", True),
+    "train.experts.capacity_factor": ("pretrain+dispatched", 1.75),
+    "train.experts.eval_capacity_factor": ("pretrain+dispatched", 3.5),
+    "train.experts.min_capacity": ("pretrain+dispatched", 9),
+    "train.experts.balance_loss": ("pretrain+dispatched", 0.03),
     "train.optimizer": ("lora-single", "adamw-8bit"),
     "train.keep_checkpoints": ("lora-single", 5),
     "evaluate.samples": ("lora-single", 17),
@@ -241,6 +246,11 @@ MORE: dict[str, Tables] = {
         "model.name": "Qwen/Qwen3-30B-A3B",
         "train.adaptation": "lora",
         "hardware": {"gpu": "h200", "gpus_per_node": 8},
+    },
+    "dispatched": {
+        "model.name": "Qwen/Qwen3-30B-A3B-Base",
+        "train": {"loop": "deepspeed", "expert_parallel": 8},
+        "hardware": {"gpu": "h200", "gpus_per_node": 8, "host_memory_gib": 2000},
     },
     "elastic": {**HELD, "data.general": "general.jsonl"},
     "elastic text": {**HELD, "data.general": "graded.jsonl"},

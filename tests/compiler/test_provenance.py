@@ -104,6 +104,9 @@ OF_ROWS |= {
 }  # no base orders rows: tests/execution/test_curriculum.py
 OF_GENERAL_ROWS = {"train.ewc.strength", "train.ewc.rows"}  # no base has any: tests/execution/test_elastic_weights.py
 OF_EIGHT_BITS = {"train.fp8"}  # of full fine-tuning on few GPUs alone: tests/compiler/test_every_key_counts.py
+OF_CAPACITIES = {  # no base pretrains a mixture with DeepSpeed: tests/compiler/test_every_key_counts.py
+    f"train.experts.{name}" for name in ("capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")
+}
 OF_TRACKERS = {"track.project"}  # no base has a tracker with projects: tests/backends/test_arguments.py
 
 # Lines that no single decision is behind, and why.
@@ -144,7 +147,7 @@ def test_every_overridable_key_is_flipped(folder: Path) -> None:
     settled = [decision for name in BASES for decision in _found(_base(folder, name)).values()]
     known = (
         FLIPS.keys() | NOT_BUILT | OF_MIXTURES | OF_ROWS | OF_GENERAL_ROWS | OF_EIGHT_BITS | OF_TRACKERS | OTHER_SCRIPT
-    )
+    ) | OF_CAPACITIES
     assert {_general(thing.key) for thing in (*RULES.values(), *settled)} - {""} == known
 
 

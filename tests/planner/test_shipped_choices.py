@@ -35,6 +35,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],
     "ppo": [("ppo", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
+    "pretrain-mixture": [("pretrain", "full", "none", "zero1", "none")],
     "reward": [("reward", "lora", "none", "fsdp", "none")],
     "simpo": [("simpo", "full", "none", "fsdp", "none")],
     "rlhf": [(name, "lora", "none", "single", "none") for name in ("sft", "reward", "ppo")],

@@ -252,6 +252,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
 }
 
 
+DISPATCHED = {"method": "pretrain", "adaptation": "full", "strategy": "zero2", "loop": "deepspeed", "moe": True}
+DISPATCHED |= {"dispatched": True, "experts": 8, "per_token": 2}
 CASES |= {
     "BAD-090": ({"loop": "accelerate", "method": "dpo"}, [{"loop": "trainer"}, {"method": "pretrain"}]),
     "BAD-091": (
@@ -273,6 +275,15 @@ CASES |= {
         {"loop": "deepspeed", "strategy": "zero3", "offload": "optimizer"},
         [{"offload": "none"}, {"loop": "trainer"}],
     ),
+    "BAD-210": (
+        {**DISPATCHED, "has_capacity": True, "loop": "trainer"},
+        [{"loop": "deepspeed"}, {"has_capacity": False}],
+    ),
+    "BAD-211": ({**DISPATCHED, "strategy": "zero3", "leaf_modules": True}, [{"strategy": "zero2"}, {"moe": False}]),
+    "BAD-212": ({**DISPATCHED, "dispatched": False}, [{"dispatched": True}, {"moe": False}]),
+    "BAD-213": ({**DISPATCHED, "normalizes": False}, [{"normalizes": True}, {"per_token": 1}]),
+    "BAD-214": ({**DISPATCHED, "several_nodes": True}, [{"several_nodes": False}, {"moe": False}]),
+    "BAD-215": ({**DISPATCHED, "precision": "fp16", "gpu_bf16": False}, [{"precision": "bf16"}, {"moe": False}]),
     "BAD-100": ({"hybrid": True, "packing": True}, [{"packing": False}, {"hybrid": False}, {"method": "pretrain"}]),
     "BAD-101": ({"hybrid": True, "variant": "dora"}, [{"variant": "rslora"}, {"hybrid": False}]),
     "BAD-102": ({**FULL_FSDP, "hybrid": True, "context": 2}, [{"context": 1}, {"hybrid": False}]),

@@ -117,6 +117,7 @@ PREFIXES = (
     "ADPT",
     "LORA",
     "EWC",
+    "MOE",
     "OPT",
     "SCHED",
     "BATCH",

@@ -62,6 +62,22 @@ CASES = {
     "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
     "answers and rewards": (situation("grpo", learns=True), GRPO),
     "answers by vLLM": (situation("grpo-vllm", learns=True), GRPO | {"generation"}),
+    "spread experts": (
+        situation("grpo", learns=False, bundle=read_bundle(EXAMPLES / "pretrain-mixture")),
+        {
+            "accumulation",
+            "data",
+            "data loading",
+            "device",
+            "disk",
+            "experts",
+            "memory",
+            "model",
+            "packed length",
+            "steps",
+            "world size",
+        },
+    ),
     "tools": (
         situation("grpo", learns=True, bundle=read_bundle(EXAMPLES / "tools")),
         GRPO | {"tool calls", "accumulation"},

@@ -61,14 +61,21 @@ def _restore(stage: StageJob) -> tuple[str, ...]:
 
 
 def _micro_steps(stage: StageJob) -> tuple[str, ...]:
+    given = "batch, trained, len(batches)" if stage.dispatches else "batch, trained"
     return (
         "for place, batch in enumerate(batches, start=1):  # the last step of an epoch may have fewer than planned",
         "    self.model.set_gradient_accumulation_boundary(place == len(batches))",
-        "    self.micro_step(batch, trained)",
+        f"    self.micro_step({given})",
     )
 
 
 def _backward(stage: StageJob) -> tuple[str, ...]:
+    if stage.dispatches:
+        return (
+            "balance = BALANCE_LOSS * balance_loss(self.plain_model) / micro_steps",
+            "whole = loss * (self.ranks / trained) + balance  # the mean of the step already",
+            "self.model.backward(whole, scale_wrt_gas=False)",
+        )
     return ("self.model.backward(loss * (self.ranks / trained), scale_wrt_gas=False)  # the mean of the step already",)
 
 

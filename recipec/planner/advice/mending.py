@@ -27,6 +27,8 @@ _EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
 _BATCH = "train.global_batch_size"
 _TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
 
+_CAPACITY = ("capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")
+
 DECIDES = {  # recipe key -> what it decides of a combination
     **dict.fromkeys(("train.adaptation", *(f"train.{table}" for table in TABLES)), ("adaptation",)),
     "train.quantization": ("adaptation",),
@@ -38,6 +40,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "train.sampling": ("asked_sampling",),
     **dict.fromkeys(("train.curriculum.by", "train.curriculum.column"), ("ordered",)),
     **dict.fromkeys(("train.ewc.strength", "train.ewc.rows"), ("elastic",)),
+    **{f"train.experts.{name}": ("has_capacity",) for name in _CAPACITY},
     "train.micro_batch_size": ("micro_batch",),
     "train.global_batch_size": ("cuts_groups",),
     "train.tensor_parallel": ("tensor",),

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from recipec.rules import forgetting, precision
+from recipec.axes.loops import LOOPS
+from recipec.catalog.architecture import Architecture
+from recipec.rules import dispatch, forgetting, precision
 from recipec.rules.core import Decision, Ledger
 
 _ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
+
+
+_DISPATCH = dispatch.capacity_factor, dispatch.eval_capacity_factor, dispatch.min_capacity, dispatch.balance_loss
+
+
+def dispatch_tokens(ledger: Ledger, shape: Architecture) -> None:
+    """The room of experts: where the loop trains them in layers of DeepSpeed-MoE, or the recipe asks for it."""
+    value = ledger.decisions
+    loop = LOOPS[value["loop"].value] if "loop" in value else None
+    trains = loop is not None and value["moe"].value and value["stage"].value in loop.dispatches
+    if trains or any(rule.key in ledger.wishes for rule in _DISPATCH):
+        for rule in _DISPATCH:
+            ledger.decide(rule)
+        because = "attention, the router and the experts of a token; those of other tokens rest"
+        ledger.record(
+            Decision("active_params", shape.active_params, because, inputs=("model", "moe"), origin="planner")
+        )
 
 
 def hold_weights(ledger: Ledger) -> None:

@@ -17,7 +17,7 @@ from recipec.estimate.workload import adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
-from recipec.planner.search.asked import compile_for_fp8, hold_weights, multiply_in_fp8
+from recipec.planner.search.asked import compile_for_fp8, dispatch_tokens, hold_weights, multiply_in_fp8
 from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
@@ -100,6 +100,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _small_states(ledger, context.small_states)
     _data(ledger)
     _learning(ledger)
+    dispatch_tokens(ledger, context.facts.model.architecture)
     raise_batch(ledger, context.least_batch, context.fits_with)
     if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
@@ -113,7 +114,8 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         whole_groups(ledger)
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
-    if settled_method(ledger.decisions).writes and context.facts.model.architecture.balanced:
+    plain = "balance_loss" not in ledger.decisions
+    if plain and settled_method(ledger.decisions).writes and context.facts.model.architecture.balanced:
         ledger.record(router_loss(ledger.decisions["adaptation"]))
     _trainable(ledger, context.facts.model.architecture)
     _passes(ledger)

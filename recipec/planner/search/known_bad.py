@@ -131,6 +131,7 @@ def _of_stage(method: Method, value: Mapping[str, Any]) -> dict[str, Any]:
         "new_tokens": "new_tokens" in value,
         "begins": value["stage"] == value["stages"][0],
         "acts": "tools" in value,
+        "has_capacity": "capacity_factor" in value,
         "eval_every": value.get("eval_every", PLAIN["eval_every"]),
         "save_every": value.get("save_every", PLAIN["save_every"]),
         "ordered": "curriculum_parts" in value,
@@ -160,11 +161,14 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "moe": value["moe"],
         "leaf_modules": value["moe"],  # the ZeRO-3 configuration that we emit always names them
         "experts": shape.moe.count if shape.moe else 0,
+        "per_token": shape.moe.per_token if shape.moe else 0,
         "beyond_positions": value["max_length"] + _before(value) > value["max_position"],
         "beyond_chunk": shape.chunked and value["max_length"] > (shape.sliding_window or 0),
         "balanced": shape.balanced,
         "all_run": bool(shape.moe and shape.moe.all_run),
         "linear_router": bool(shape.moe and shape.moe.router and not shape.moe.all_run),
+        "dispatched": shape.moe is not None and shape.moe.dispatched,
+        "normalizes": shape.moe is None or shape.moe.normalizes,
         "spread": row.moe is None or row.moe.spread,
     }
 

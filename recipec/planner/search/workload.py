@@ -47,6 +47,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         updates=value.get("updates", 1),
         answer_passes=value.get("answer_passes", 1),
         elastic="ewc_strength" in value,
+        capacity_factor=value.get("capacity_factor", 0.0),
         fp8=value.get("fp8", False),
         padded=not value["packing"],
         compiled=value["compile"],

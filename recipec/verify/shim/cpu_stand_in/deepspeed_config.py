@@ -17,4 +17,12 @@ def deepspeed_limits(module, values):
     config_class.__init__ = __init__
 
 
-PATCHES = {"deepspeed-limits": ("accelerate.utils.deepspeed", deepspeed_limits)}
+def expert_ranks(module, value):
+    """How many ranks share the experts of a layer, where there are fewer ranks than planned."""
+    module.RANKS = value
+
+
+PATCHES = {
+    "deepspeed-limits": ("accelerate.utils.deepspeed", deepspeed_limits),
+    "expert-ranks": ("experts", expert_ranks),
+}

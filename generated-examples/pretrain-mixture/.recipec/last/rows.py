@@ -1,0 +1,33 @@
+"""The rows of stage pretrain: how they become tokens, and which tokens are learned."""
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: all of them."""
+    tokens = tokenizer(row["text"] + tokenizer.eos_token)["input_ids"]
+    return tokens, [1] * len(tokens)
+
+
+def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The beginning of the text, for the model to go on from: half of it, and 256 tokens at most."""
+    tokens = tokenizer(row["text"])["input_ids"]
+    return tokens[: min((len(tokens) + 1) // 2, 256)]
+
+
+def trained_tokens(rows: Dataset) -> int:
+    """How many tokens the rows teach."""
+    return sum(label != -100 for row in rows for label in row["labels"])
+
+
+def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The row as text, with every trained stretch between [[ and ]]."""
+    text, span, trained = "", [], False
+    for token, label in zip([*row["input_ids"], None], [*row["labels"], None], strict=True):
+        if span and (token is None or (label != -100) != trained):
+            text += f"[[{tokenizer.decode(span)}]]" if trained else tokenizer.decode(span)
+            span = []
+        span.append(token)
+        trained = label != -100
+    return text

@@ -1,0 +1,398 @@
+"""Turn the raw data of pretrain-mixture into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
+duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
+
+from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+SEED = 42
+IGNORED = ["id", "dump", "url", "file_path", "language", "language_score", "token_count", "score", "int_score"]
+
+
+class UnreadableRow(ValueError):
+    """A row that is not as the sampled rows were."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float
+    test_fraction: float
+
+
+STAGES = [
+    Stage(
+        name="pretrain",
+        format="text",  # set in pretrain-mixture.toml:18
+        train=[{"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train"}],
+        max_length=4096,  # documents are packed into full blocks of this length
+        eval_fraction=5.2e-5,
+        test_fraction=5.2e-5,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    check_hub_columns()
+    tokenizer = load_tokenizer()
+    try:
+        for stage in STAGES:
+            prepare(stage, root, tokenizer)
+    except UnreadableRow as error:  # of whichever process
+        raise SystemExit(str(error)) from error
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    return AutoTokenizer.from_pretrained("Qwen/Qwen3-30B-A3B-Base")
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, tokenizer, report)}
+    require(splits["train"], 3, stage, "train", report)
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        require(rows, 1, stage, name, report)
+        rows = fit(rows, stage, report.setdefault(name, {}))
+        rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
+    """Stop where fewer rows are left than needed, and say what dropped the others."""
+    if len(rows) < needed:
+        counts = report.get(name) or report["train"]
+        reasons = ["empty", "duplicates", "leaks"]
+        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Read, bring to the trainer's columns, count tokens, drop rows with nothing to learn, then exact duplicates."""
+    raw = [read(source, root) for source in sources]
+    parts = [converted(part, stage, tokenizer) for part in raw]
+    rows = concatenate_datasets(parts)
+    teaches, itself = rows["teaches"][:], rows["itself"][:]  # whole columns at once: one value at a time is slow
+    first: dict[bytes, int] = {}
+    for index in range(len(rows)):
+        if teaches[index]:
+            first.setdefault(itself[index], index)
+    kept, teaching = sorted(first.values()), sum(teaches)
+    counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    report["train"] = counted
+    return rows.select(kept)
+
+
+def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:
+    """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
+    features = Features({**PLACE, **FEATURES[stage.format], **REFUSED})
+    rows = raw.map(
+        lambda row: read_row(row, features, stage),
+        remove_columns=["row"],
+        features=features,
+        num_proc=processes(len(raw)),
+    )
+    rows = without_refused(rows)
+    found = rows.map(
+        lambda batch: looked_at(batch, tokenizer),
+        batched=True,
+        remove_columns=rows.column_names,
+        num_proc=processes(len(rows)),
+    )
+    return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
+
+
+def read_row(raw: dict, features: Features, stage: Stage) -> dict:
+    """The row as the trainer reads it, or why it is refused: an exception would tell of one row alone."""
+    try:
+        return {**converted_row(raw, stage), "refused": ""}
+    except UnreadableRow as error:
+        return {**dict.fromkeys(features), "place": raw["place"], "refused": str(error)}
+
+
+def without_refused(rows: Dataset) -> Dataset:
+    """The rows, if none of them was refused; else each reason is told, with its first row."""
+    reasons: dict[str, list[str]] = {}
+    for said in dict.fromkeys(filter(None, rows["refused"][:])):
+        _, reason, *_ = said.split(": ")
+        reasons.setdefault(VALUES.sub("…", reason), []).append(said)
+    if reasons:
+        told = [first + f" ({len(others):,} more rows like it)" * bool(others) for first, *others in reasons.values()]
+        more = [f"There are {len(told) - 10:,} more reasons."] * (len(told) > 10)
+        raise UnreadableRow("\n".join([*told[:10], *more]))
+    return rows.remove_columns("refused")
+
+
+def converted_row(raw: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its place."""
+    try:
+        return CONVERTERS[stage.format](parsed(raw["row"]))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
+
+
+def parsed(text: bytes) -> dict:
+    """A row of which nothing is left out."""
+    row = json.loads(text.decode(), object_pairs_hook=once)
+    if not isinstance(row, dict):
+        raise ValueError(f"this is no JSON object: {row!r:.100}")
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
+        raise ValueError(unread(lost, "this row"))
+    return whole(row)
+
+
+def whole(value: object) -> object:
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
+    return value
+
+
+def unread(lost: list[str], of: str) -> str:
+    """What is told of names that nothing reads: with the line of the recipe that passes over them."""
+    line = f"ignore = {json.dumps([*IGNORED, *lost], ensure_ascii=False)}"
+    return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
+
+
+def processes(rows: int) -> int:
+    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
+    return min(os.cpu_count() or 1, rows // 5_000)
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of a data set of the Hub, as JSON texts."""
+    return read_hub(source)
+
+
+def read_hub(source: dict) -> Dataset:
+    """The rows of a data set of the Hub, as JSON texts."""
+    rows = hub_rows(source)
+    return rows.map(
+        lambda row, index: written(dict(row), f"{source['hub']}, row {index + 1}"),
+        with_indices=True,
+        remove_columns=rows.column_names,
+        features=RAW,
+        num_proc=processes(len(rows)),
+    )
+
+
+def hub_rows(source: dict) -> Dataset:
+    """A data set of the Hub, without the columns that the recipe ignores."""
+    rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
+    return rows.remove_columns([name for name in IGNORED if name in rows.column_names])
+
+
+def check_hub_columns() -> None:
+    """Refuse the columns of the Hub's data sets that nothing reads, of all at once: no build has seen them."""
+    lost = {
+        name: source["hub"]
+        for stage in STAGES
+        for part in vars(stage).values()
+        for source in (part if isinstance(part, list) else ())
+        if "hub" in source
+        for name in unread_columns(hub_rows(source), COLUMNS)
+    }
+    if lost:
+        raise SystemExit(unread([*lost], " and ".join(dict.fromkeys(lost.values()))))
+
+
+def unread_columns(rows: Dataset, columns: list[str]) -> list[str]:
+    """What the rows have beside the given columns, and hold something in."""
+    names = rows.column_names
+    return [name for name in names if name not in columns and says_something(rows.select_columns(name), name)]
+
+
+def says_something(rows: Dataset, column: str) -> bool:
+    """Whether a column has a value in any row."""
+    parts = rows.iter(batch_size=1_000)  # faster than row by row
+    return any(without_nulls(value) not in NOTHING for part in parts for value in part[column])
+
+
+def written(row: dict, place: str) -> dict:
+    """A row of typed columns as JSON. Fields that it lacks, and other rows have, are null there: they are left out."""
+    try:
+        return {"row": json.dumps(plain(row, "row")).encode(), "place": place}
+    except ValueError as error:
+        raise UnreadableRow(f"{place}: {error}") from error
+
+
+def plain(value: object, name: str) -> object:
+    """The value without nulls, if JSON has its like."""
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: plain(part, key) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [plain(part, name) for part in value]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if name in IGNORED:
+        return None
+    said = f"`{name}` holds {value!r:.60}, and JSON has no value of its type ({type(value).__name__})"
+    line = f"ignore = {json.dumps([*IGNORED, name], ensure_ascii=False)}"
+    raise ValueError(f"{said}: write it as text or numbers, or train without it: `{line}` under [data]")
+
+
+def without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: without_nulls(part) for name, part in value.items() if part is not None}
+    return [without_nulls(part) for part in value] if isinstance(value, list) else value
+
+
+PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
+REFUSED = {"refused": Value("string")}  # why a row cannot be read; "" where it can
+VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.]*")  # what a row holds, in what is said of it
+RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
+
+
+def once(pairs: list[tuple[str, object]]) -> dict:
+    """The object, if no key stands in it twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
+    return dict(pairs)
+
+
+def text_of(row: dict, column: str) -> str:
+    if not isinstance(row.get(column), str):
+        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no text")
+    return row[column]
+
+
+def from_text(row: dict) -> dict:
+    """Plain text: every token is learned."""
+    return {"text": text_of(row, "text")}
+
+
+CONVERTERS = {"text": from_text}
+FEATURES = {"text": Features({"text": Value("string")})}
+# Columns that rows have on the way, and that training does not read.
+MARKS = ["teaches", "itself", "question", "place"]
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["text", "dump", "file_path", "id", "int_score", "language", "language_score", "score", "token_count", "url"]
+
+
+def looked_at(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
+    """What later steps ask of rows, and the tokens of those that teach something."""
+    rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+    found = [marks(row) for row in rows]
+    teaching = [row for row, mark in zip(rows, found, strict=True) if mark["teaches"]]
+    counted = iter(count_tokens(teaching, tokenizer) if teaching else ())
+    for mark in found:
+        mark["length"] = next(counted) if mark["teaches"] else 0
+    return {name: [mark[name] for mark in found] for name in found[0]}
+
+
+def marks(row: dict) -> dict:
+    """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
+    told = taught(row)
+    content = {name: value for name, value in row.items() if name not in ("place",)}
+    return {
+        "teaches": all(map(says, told)),
+        "itself": digest(content),
+        "question": question(row),
+    }
+
+
+def says(text: str) -> bool:
+    """Whether a text has more than spaces and characters without width."""
+    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
+
+
+def taught(row: dict) -> list[str]:
+    """What the row teaches, as texts."""
+    return [row["text"]]
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest(row["text"])
+
+
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+    """The rows whose question is not also held out."""
+    kept = [index for index, asked in enumerate(rows["question"][:]) if asked not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A share of the rows, drawn at random, is held out."""
+    units = rows["question"][:]
+    members: dict[bytes, list[int]] = {}
+    for index, unit in enumerate(units):
+        members.setdefault(digest([SEED, unit]), []).append(index)
+    wanted = max(1, round(len(rows) * fraction))
+    held_out = drawn(members, wanted) or min(members.values(), key=len)
+    apart = set(held_out)
+    return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+
+
+def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
+    """The rows of whole units, taken in the order of their hashes, as many as are wanted or fewer."""
+    rows: list[int] = []
+    for unit in sorted(members):
+        if len(rows) + len(members[unit]) <= wanted:
+            rows += members[unit]
+    return rows
+
+
+def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
+    """Handle what is over max_length."""
+    report["counted"] = len(rows)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"][:])
+    report["dropped_rows"] = 0.0  # longer rows are cut
+    report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
+    return rows
+
+
+def count_tokens(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens of the longest sequence that the trainer builds from each row."""
+    texts = tokenizer([row["text"] for row in rows], return_attention_mask=False)["input_ids"]
+    return [len(tokens) + 1 for tokens in texts]  # the trainer adds the end-of-text token
+
+
+if __name__ == "__main__":
+    main()
