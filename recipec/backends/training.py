@@ -88,7 +88,7 @@ def summary(stage: StageJob) -> Traced:
 def _rows(stage: StageJob) -> str:
     """How many rows are trained on: not those that are held out of them."""
     given = stage.value("examples")
-    trained = training_rows({id: decision.value for id, decision in stage.plan.decisions.items()})
+    trained = training_rows(stage.values)
     return f"{trained:,} of {given:,} rows" if trained < given else f"{given:,} rows"
 
 

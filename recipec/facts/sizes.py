@@ -89,9 +89,16 @@ def _stated(
     return Decision(id, found, because, origin=origin, key=f"data.{id}", where=where if origin == "recipe" else "")
 
 
+def mean_tokens(sources: Sequence[SampledSource], system: str | None, template: Template | None) -> int | None:
+    """The mean length in tokens of the rows beside those of the task; None where none is read or stated."""
+    found = _sampled(sources, _head(system, template))
+    return rounded(_mean(found)) if found else None
+
+
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
     """The rows of all sources, rounded; None where one is not read at compile time, or the recipe states the rows."""
     seen = all(source.sample for source in sources) and not states_rows(loaded)
+    seen = seen or all(source.given.examples for source in sources)
     return rounded(sum(map(_count, sources))) if seen else None
 
 
@@ -284,10 +291,12 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
     many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
     shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
+    beside = {id: decisions[id] for id in ("general_tokens",) if id in decisions}
     return {
         "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
         "source_rows": replace(own, value=rounded(each.value * own.value), because=many),
         "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
+        **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
     }
 
 

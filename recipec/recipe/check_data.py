@@ -118,8 +118,9 @@ def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
     for part in ("eval", "test", GENERAL):
         given = written.get("data", part)
         listed = isinstance(given, list)
+        keys = ("weight",) if part == GENERAL else _OF_LEARNED
         for index, source in enumerate(given if listed else [given]):
-            for key in _OF_LEARNED if isinstance(source, dict) else ():
+            for key in keys if isinstance(source, dict) else ():
                 if key in source:
                     place = ("data", part, index, key) if listed else ("data", part, key)
                     label = written.label(place, _OF_LEARNED[key])
