@@ -17,7 +17,7 @@ from recipec.facts.converting import as_learned, faults_of
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
 from recipec.facts.row_faults import unusable
-from recipec.facts.sizes import mean_tokens, rows_read
+from recipec.facts.sizes import GENERAL_TOKENS, lengths_of, rows_read
 from recipec.facts.sources import SampledSource, sources_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
@@ -48,25 +48,39 @@ def with_held_out(
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
         decisions = {**carrying.decisions, **_decisions(loaded, name, fitting)}
-        if GENERAL in parts:
-            tokens = _general_tokens(loaded, carrying, parts[GENERAL], template)
-            decisions[tokens.id] = tokens
+        if GENERAL in parts and _replays(loaded):
+            lengths = _general_lengths(loaded, carrying, parts[GENERAL], template)
+            decisions |= {length.id: length for length in lengths}
         found[name] = replace(carrying, decisions=decisions, held_out=held_out)
     return found
 
 
-def _general_tokens(
+def _general_lengths(
     loaded: LoadedRecipe, facts: DataFacts, sources: list[SampledSource], template: Template | None
-) -> Decision:
-    """The mean length of general rows: stated or measured, else taken to be that of the rows of the task."""
+) -> Iterator[Decision]:
+    """Yield the mean length of general rows, and that of the longest of all rows where general ones are longer.
+
+    They are stated or measured, else taken to be as long as the rows of the task.
+    """
     own, kind = facts.decisions["tokens_per_example"], ROW_FORMATS[facts.shape.format].kind
     stated = any(source.given.tokens_per_example for source in sources)
     read = [] if states_rows(loaded) and not stated else [as_learned(loaded, source, kind) for source in sources]
-    found = mean_tokens(read, loaded.recipe.data.system, template)
-    id, how = f"{GENERAL}_tokens", "stated for general rows, or measured on the sampled ones"
+    found = lengths_of(read, loaded.recipe.data.system, template)
     if found is None:
-        return known(id, own.value, "taken to be as long as the rows of the task", own.id, origin="default")
-    return known(id, found, how, origin="recipe" if stated else "data")
+        yield known(GENERAL_TOKENS, own.value, "taken to be as long as the rows of the task", own.id, origin="default")
+        return
+    mean, longest = found
+    how = "stated for general rows, or measured on the sampled ones"
+    yield known(GENERAL_TOKENS, mean, how, origin="recipe" if stated else "data")
+    before = facts.decisions["tokens_p99"]
+    if not stated and longest > (before.value or longest):
+        yield replace(before, value=longest, because=f"99% of the general rows, which are replayed; {before.because}")
+
+
+def _replays(loaded: LoadedRecipe) -> bool:
+    """Whether general rows are learned: elastic weight consolidation alone does not learn them (REPLAY-001)."""
+    tables = [("train", "ewc"), *(("train", name, "ewc") for name in METHODS)]
+    return loaded.is_set("data", "replay") or not any(loaded.is_set(*table) for table in tables)
 
 
 def _held_out(loaded: LoadedRecipe, sources: list[SampledSource]) -> HeldOut:

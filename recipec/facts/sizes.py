@@ -31,6 +31,7 @@ LAST_ANSWER = "last-answer"  # of data.loss_on
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the Hub
 STATED = "the recipe states the rows, so none is measured"
+GENERAL_TOKENS = "general_tokens"  # the mean length of general rows
 
 
 class _Head(Struct, frozen=True):
@@ -89,10 +90,12 @@ def _stated(
     return Decision(id, found, because, origin=origin, key=f"data.{id}", where=where if origin == "recipe" else "")
 
 
-def mean_tokens(sources: Sequence[SampledSource], system: str | None, template: Template | None) -> int | None:
-    """The mean length in tokens of the rows beside those of the task; None where none is read or stated."""
+def lengths_of(
+    sources: Sequence[SampledSource], system: str | None, template: Template | None
+) -> tuple[int, int] | None:
+    """The mean length in tokens and the one that 99% of rows do not exceed; None where none is read or stated."""
     found = _sampled(sources, _head(system, template))
-    return rounded(_mean(found)) if found else None
+    return (rounded(_mean(found)), rounded(_quantile(found, 0.99))) if found else None
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
@@ -291,7 +294,7 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
     many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
     shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
-    beside = {id: decisions[id] for id in ("general_tokens",) if id in decisions}
+    beside = {id: decisions[id] for id in (GENERAL_TOKENS,) if id in decisions}
     return {
         "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
         "source_rows": replace(own, value=rounded(each.value * own.value), because=many),

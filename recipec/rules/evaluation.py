@@ -74,7 +74,7 @@ def _held_out(rows: int, most: int) -> tuple[float, str]:
 
 
 def training_rows(value: Mapping[str, Any]) -> int:
-    """The rows of a stage that it trains on: those that are left, rounded as prepare_data.py rounds it, and replayed ones.
+    """The rows that a stage trains on: those that are left, rounded as prepare_data.py rounds, and replayed ones.
 
     Where groups, conversations or prompts stay whole, it may hold out some more or fewer; and it refuses to leave none.
     """

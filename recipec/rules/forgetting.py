@@ -11,8 +11,8 @@ _TOLD = (
 )
 FISHER_ROWS = 512  # our decision: with too few the rare tokens are missing, and each costs a forward and backward pass
 
-DEFAULT_REPLAY = 0.2  # the middle of the 10% to 30% of the rule book
-HELD_OUT_ROWS = 500  # the fewest of the 500 to 1,000 of a fixed evaluation set in the rule book
+DEFAULT_REPLAY = 0.2  # the middle of 10% to 30%: docs/rule-books/001.md, Rules
+HELD_OUT_ROWS = 500  # the fewest of 500 to 1,000: docs/rule-books/001.md, Evaluation loop architecture
 
 
 @rule(
@@ -64,8 +64,8 @@ def ewc_rows() -> Choice:
     "REPLAY-001",
     decides="replay",
     key="data.replay",
-    watch="eval_loss: falls as without replay, a little later. evaluate.py: `general_eval_loss` stays near its value "
-    "before training; if it rises → raise `data.replay` or lower `train.learning_rate`",
+    watch="eval_loss: falls as it would without replay. `general_eval_loss` of evaluate.py stays near its value before "
+    "training; if it rises → raise `data.replay` or lower `train.learning_rate`",
     source="docs/rule-books/001.md, Rules; Anti-pattern 6",
 )
 def replay() -> Choice:
@@ -75,10 +75,10 @@ def replay() -> Choice:
     |---|---|---|---|
     | not set | - | - | your rows alone |
     | set | not set | not set | 20% general tokens |
-    | set | set | not set | your rows alone, with weights held that matter for general rows |
+    | set | set | not set | your rows alone, with the weights held that matter for general rows |
     | set | any | set | as large a share of general tokens as `data.replay` says |
 
-    The rule book mixes in 10% to 30% of general data; recipec takes the middle and warns outside. The share is one of
+    10% to 30% of general data are usual; recipec takes the middle and warns outside. The share is one of
     tokens, not of rows: the loss is a mean over the tokens of a step, so a share of short rows would count for less
     than it says. Tokens are those of whole sequences, as prepare_data.py counts them for `max_length`, after rows that
     are too long are dropped or cut, and after weights of sources. Your rows stay as many as they are, so a share of 0.2
@@ -104,14 +104,15 @@ def replay() -> Choice:
 @rule(
     "REPLAY-002",
     decides="general_held_out",
-    watch="evaluate.py: `general_eval_loss` before and after training tells how much the model has forgotten",
+    watch="eval_loss: falls. `general_eval_loss` of evaluate.py should not rise from before training to after it",
     source="docs/rule-books/001.md, Anti-pattern 6; Evaluation loop architecture",
 )
 def general_held_out(ewc_rows: int) -> Choice:
-    """How many general rows are neither replayed nor part of any split, at most: evaluate.py measures forgetting on them.
+    """How many general rows are not replayed, so that evaluate.py measures on them what was forgotten.
 
-    500 rows, and no more than a tenth of the general rows. At least one row is held out. Rows that ask the same stay together. With `train.ewc` at
-    least as many as `train.ewc.rows` says, up to the same tenth: the Fisher information is estimated on them.
+    500 rows, and no more than a tenth of the general rows, but at least one. Rows that ask the same stay together. With
+    `train.ewc` at least as many as `train.ewc.rows` says, up to the same tenth: the Fisher information is estimated on
+    them.
 
     evaluate.py reports their loss as `general_eval_loss` beside that of your test rows, before and after training. No
     decision of the training sees them, so the difference is what was forgotten.

@@ -113,7 +113,8 @@ def compare(stage: BundleStage, counted: Mapping[str, Any], exact: bool, report:
         report.skip(f"{stage.name}: {WHAT}", f"{states}, so they are not the data of the plan")
         return
     steps = steps_of(stage, train, exact)
-    pairs = [("rows to train on", train["counted"], training_rows(facts))]
+    replayed = train.get("replay", {}).get("rows", 0)
+    pairs = [("rows to train on", train["counted"] + replayed, training_rows(facts))]
     pairs += [] if steps is None else [("optimizer steps", steps, facts["total_steps"])]
     seen = [f"{found:,} {what}, the plan counts {planned:,}" for what, found, planned in pairs]
     problems = [said for said, (_, found, planned) in zip(seen, pairs, strict=True) if _off(found, planned)]
@@ -125,7 +126,7 @@ def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool) -> int |
     facts = stage.decisions
     if facts["max_steps"] > 0 or (stage.choice["packing"] and not exact):
         return None
-    rows = train["rows"] if exact else train["counted"]
+    rows = train["rows"] if exact else train["counted"] + train.get("replay", {}).get("rows", 0)
     if stage.method.generates:  # steps of whole generations
         each = stage.choice["global_batch_size"] * facts.get("updates", 1)
         generations = max(1, rows * facts.get("per_prompt", 1) // each)

@@ -13,7 +13,7 @@ from recipec.rules.core import Decision, Ledger
 from recipec.rules.evaluation import training_rows
 from recipec.units import percent
 
-OWN_ROWS = "examples", "tokens_per_example", "eval_fraction", "test_fraction"  # what the task's training rows follow from
+OWN_ROWS = "examples", "tokens_per_example", "eval_fraction", "test_fraction"  # of the task, without replay
 _ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
 
 
