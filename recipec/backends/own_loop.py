@@ -201,7 +201,7 @@ def _cuts_rows(stage: StageJob) -> bool:
 
 def _check_rows_of(stage: StageJob) -> Raw:
     given = ["rows", "self.tokenizer", "self.rank == 0", *check_rows_of(stage, 'len(read_rows("train"))')]
-    return fragment(", ".join(given), stage.ids("overflow", "packing"))
+    return fragment(", ".join(given), stage.ids("overflow", "packing", "replay"))
 
 
 def _peak(stage: StageJob) -> Raw:

@@ -10,6 +10,7 @@ from typing import Any
 from recipec.axes import KINDS, ROW_FORMATS, Kind
 from recipec.axes.row_formats import EITHER, IDS, TEXTS
 from recipec.backends.job import Job, StageJob
+from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, marks_of, weighs
 from recipec.backends.reading import (
@@ -94,8 +95,8 @@ def _names(job: Job) -> dict[str, Any]:
         **contents(stages),
         **_selecting(stages),
         **_losing(stages),
-        **_ordering(stages),
-        **_replaying(stages),
+        **ordering(stages),
+        **replaying(stages),
         **requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
@@ -116,32 +117,6 @@ def _end_to_look_for(stages: list[StageJob]) -> Traced:
 def _may_lack_its_end(stage: StageJob) -> bool:
     assumed = stage.value("has_turn_end") is None and bool(stage.eos_token)
     return stage.method.writes and stage.format.turns and (has_template_file(stage) or assumed)
-
-
-def _ordering(stages: list[StageJob]) -> dict[str, Any]:
-    """How the rows of a curriculum are put from easy to hard."""
-    ordered = [stage.ordered for stage in stages]
-    found = {
-        "orders": any(ordered),
-        "all_order": all(ordered),
-        "hardness": asks_hardness(stages),
-        "all_hard": all(stage.hardness_column for stage in stages),
-        "some_by_length": any(stage.ordered and not stage.hardness_column for stage in stages),
-    }
-    return {name: stages[0].job.because(value, "sampling") for name, value in found.items()}
-
-
-def _replaying(stages: list[StageJob]) -> dict[str, Any]:
-    """Which stages learn general rows, and how many of these no stage learns."""
-    replaying = [stage for stage in stages if stage.replays]
-    first = (replaying or stages)[0]
-    return {
-        "replays": first.because(bool(replaying), "replay"),
-        "all_replay": first.because(len(replaying) == len(stages), "replay"),
-        "some_hold": first.because(any(stage.elastic and not stage.replays for stage in stages), "replay"),
-        "general_held_out": first.traced("general_held_out") if replaying else 0,
-        "most_off": MOST_OFF,
-    }
 
 
 def _abstract_names(stages: list[StageJob]) -> Raw:
@@ -171,8 +146,6 @@ def _dataset_names(stages: list[StageJob]) -> Raw:
     names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]
     return Raw(", ".join(sorted(names)))
 
-
-MOST_OFF = 0.02  # of the share of general tokens: half a row of a small data set, and far below what a run can tell
 
 _OF_ORDER = ("shuffled", "parts", "hardness")  # what the order of the rows decides
 

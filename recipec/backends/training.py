@@ -51,7 +51,7 @@ _PREFLIGHT = (
 )
 CHECK_DEVICES = "check_devices"  # of preflight.py, where the run has GPUs
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
-_LOSING = ("overflow", "packing")  # what decides whether rows can be lost
+_LOSING = ("overflow", "packing", "replay")  # what decides whether rows can be lost, or come from elsewhere
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _ALWAYS = (
     Import("argparse"),
@@ -278,6 +278,6 @@ def _stopping_part(stage: StageJob) -> Part:
 
 
 def check_rows_of(stage: StageJob, given: str) -> list[str]:
-    """What preflight.check_rows is told of lost rows: the report where some can be lost, and how many were `given`."""
-    told = ['DATA / "report.json"'] if drops(stage).value or cuts(stage).value else []
+    """What preflight.check_rows is told of rows: the report where some can be lost or are replayed, and how many were `given`."""
+    told = ['DATA / "report.json"'] if drops(stage).value or cuts(stage).value or stage.replays else []
     return [*told, given] if cuts(stage).value else told
