@@ -107,7 +107,7 @@ def _stops_early(stage: StageJob) -> Any:
 _SHARED = (
     *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
     *("max_dropped", "disk_gib", "continues", "judged", "on_gpu", "node_gpus", "gpu", "several_nodes"),
-    *("wraps", "alone", "start_command", "unended"),
+    *("wraps", "alone", "start_command", "unended", "replays", "replay", "most_off"),
 )
 
 

@@ -78,9 +78,13 @@ def training_rows(value: Mapping[str, Any]) -> int:
 
     Where groups, conversations or prompts stay whole, it may hold out some more or fewer; and it refuses to leave none.
     """
+    return own_rows(value) + value.get("replay_rows", 0)
+
+
+def own_rows(value: Mapping[str, Any]) -> int:
+    """The rows of the task that a stage trains on."""
     left = value["examples"] - _drawn(value["examples"], value["test_fraction"])
-    own = max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"])))
-    return own + value.get("replay_rows", 0)
+    return max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"])))
 
 
 def training_tokens(value: Mapping[str, Any]) -> int:

@@ -96,8 +96,8 @@ def replay() -> Choice:
         DEFAULT_REPLAY,
         "usual are 10% to 30% general data against forgetting, and this is the middle",
         accepts=(0.1, 0.3),
-        below="Fewer general tokens leave more steps for your rows, and the model forgets more.",
-        above="More general tokens slow training down and leave your rows less weight.",
+        below="with fewer general tokens the model forgets more",
+        above="more general tokens take longer and leave your rows less weight",
     )
 
 

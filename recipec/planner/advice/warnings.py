@@ -10,6 +10,7 @@ from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
 from recipec.planner.advice.cut_thoughts import cut_thoughts
+from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
@@ -50,7 +51,7 @@ def warn(loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], plan: 
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
-        for finding in assumed_machine(loaded, stage):
+        for finding in (*assumed_machine(loaded, stage), *few_general(loaded, stage)):
             report.add(finding)
 
 

@@ -10,7 +10,7 @@ from recipec.axes import METHODS
 from recipec.recipe.schema_data import GENERAL
 from recipec.rules import forgetting, precision
 from recipec.rules.core import Decision, Ledger
-from recipec.rules.evaluation import training_rows
+from recipec.rules.evaluation import own_rows
 from recipec.units import percent
 
 OWN_ROWS = "examples", "tokens_per_example", "eval_fraction", "test_fraction"  # of the task, without replay
@@ -46,7 +46,7 @@ def _has_general(given: Mapping[str, Decision]) -> bool:
 def _mix(ledger: Ledger) -> None:
     """Record the general rows that are learned, and the mean length of all training rows."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    own, mean, share = training_rows(value), value["tokens_per_example"], value["replay"]
+    own, mean, share = own_rows(value), value["tokens_per_example"], value["replay"]
     each = min(value["general_tokens"], value["max_length"])
     rows = max(1, round(own * mean * share / (1 - share) / each))
     told = f"beside {own:,} rows of about {mean:,} tokens, at about {each:,} tokens per general row"
