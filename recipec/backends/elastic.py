@@ -69,8 +69,8 @@ def _replayed_told(stage: StageJob) -> str:
     rows, share = counted(stage.value("replay_rows"), "row"), f"{100 * stage.value('replay'):.3g}%"
     names = _names_of_general(stage)
     return (
-        f"; about {rows} of {names} are replayed among them, {share} of all training tokens, so that the model does not "
-        "forget; on others, which nothing learns, evaluate.py measures what it has forgotten "
+        f"; about {rows} of {names} are replayed among them, {share} of all training tokens, so that the model "
+        "does not forget; on others, which nothing learns, evaluate.py measures what it has forgotten "
         "(`general_eval_loss`)"
     )
 

@@ -12,6 +12,7 @@ from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import either
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.check_elastic import replays
 from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES, GENERAL
 
 _HUB_ONLY = ("split", "subset", "revision")
@@ -118,7 +119,7 @@ def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
     for part in ("eval", "test", GENERAL):
         given = written.get("data", part)
         listed = isinstance(given, list)
-        keys = ("weight",) if part == GENERAL else _OF_LEARNED
+        keys = ("weight",) if part == GENERAL and replays(written) else _OF_LEARNED
         for index, source in enumerate(given if listed else [given]):
             for key in keys if isinstance(source, dict) else ():
                 if key in source:

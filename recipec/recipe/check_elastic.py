@@ -29,6 +29,11 @@ def held_by_nothing(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0201", f"missing key `{dotted(_ROWS)}`", (label,), help)
 
 
+def replays(written: Written) -> bool:
+    """Whether general rows are learned: elastic weight consolidation alone does not learn them (REPLAY-001)."""
+    return written.has(*_REPLAY) or not any(written.has(*table) for table in _TABLES)
+
+
 def replay_of_nothing(written: Written) -> Iterator[Diagnostic]:
     """A share of general rows, and none are named (E0201)."""
     if written.has(*_REPLAY) and not written.has(*_ROWS):

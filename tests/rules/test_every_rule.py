@@ -117,6 +117,7 @@ PREFIXES = (
     "ADPT",
     "LORA",
     "EWC",
+    "REPLAY",
     "OPT",
     "SCHED",
     "BATCH",
