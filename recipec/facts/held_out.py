@@ -48,7 +48,7 @@ def with_held_out(
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
         decisions = {**carrying.decisions, **_decisions(loaded, name, fitting)}
-        if GENERAL in parts and _replays(loaded):
+        if GENERAL in parts:
             lengths = _general_lengths(loaded, carrying, parts[GENERAL], template)
             decisions |= {length.id: length for length in lengths}
         found[name] = replace(carrying, decisions=decisions, held_out=held_out)
@@ -73,7 +73,7 @@ def _general_lengths(
     how = "stated for general rows, or measured on the sampled ones"
     yield known(GENERAL_TOKENS, mean, how, origin="recipe" if stated else "data")
     before = facts.decisions["tokens_p99"]
-    if not stated and longest > (before.value or longest):
+    if _replays(loaded) and not stated and longest > (before.value or longest):
         yield replace(before, value=longest, because=f"99% of the general rows, which are replayed; {before.because}")
 
 

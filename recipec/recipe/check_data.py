@@ -9,10 +9,10 @@ from typing import Any
 from recipec.axes import COMMON_SECTION, SECTIONS, earlier, methods_of, stages_of
 from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.check_elastic import replays
 from recipec.recipe.clashes import either
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.check_elastic import replays
 from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES, GENERAL
 
 _HUB_ONLY = ("split", "subset", "revision")

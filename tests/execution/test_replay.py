@@ -1,4 +1,4 @@
-"""General rows among the training rows: the share, what is drawn and what is kept apart, in plan, script and training."""
+"""General rows among the training rows: share, order, what is kept apart; in the plan, the scripts and training."""
 
 from __future__ import annotations
 

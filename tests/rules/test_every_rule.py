@@ -107,6 +107,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "on_host": (False, True),
     "required": ("", "8.2B parameters are more than 7B"),
     "gpus": (1, 8),
+    "ewc_rows": (0, 64, 2_000),
     "micro_batches": (1, 64),
     "added_in": ("", "bf16"),
     "noun": ("GPU", "device"),
