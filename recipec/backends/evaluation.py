@@ -91,7 +91,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         **_sources(stage),
         "stage": stage.named,
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
-        "replays": stage.because(stage.replays, "replay"),
+        "replays": stage.because(stage.replays, *["replay"] * stage.replays),
         "asked_with": _asked_with(stage),
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
         "auto_class": Raw(stage.method.auto_class),

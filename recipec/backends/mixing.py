@@ -27,11 +27,11 @@ def ordering(stages: list[StageJob]) -> dict[str, Any]:
 def replaying(stages: list[StageJob]) -> dict[str, Any]:
     """Which stages learn general rows, and how many of these no stage learns."""
     replaying = [stage for stage in stages if stage.replays]
-    first = (replaying or stages)[0]
+    first, ids = (replaying or stages)[0], ["replay"] * bool(replaying)
     return {
-        "replays": first.because(bool(replaying), "replay"),
-        "all_replay": first.because(len(replaying) == len(stages), "replay"),
-        "some_hold": first.because(any(stage.elastic and not stage.replays for stage in stages), "replay"),
+        "replays": first.because(bool(replaying), *ids),
+        "all_replay": first.because(len(replaying) == len(stages), *ids),
+        "some_hold": first.because(any(stage.elastic and not stage.replays for stage in stages), *ids),
         "general_held_out": first.traced("general_held_out") if replaying else 0,
         "most_off": MOST_OFF,
     }

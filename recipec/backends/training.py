@@ -51,7 +51,7 @@ _PREFLIGHT = (
 )
 CHECK_DEVICES = "check_devices"  # of preflight.py, where the run has GPUs
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
-_LOSING = ("overflow", "packing", "replay")  # what decides whether rows can be lost, or come from elsewhere
+_LOSING = ("overflow", "packing")  # what decides whether rows can be lost
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _ALWAYS = (
     Import("argparse"),
@@ -122,7 +122,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
-        "check_rows_of": code(stage, ", ".join(["trainer", *check_rows_of(stage, 'len(rows["train"])')]), *_LOSING),
+        "check_rows_of": _check_rows_of(stage),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -277,6 +277,16 @@ def _stopping_part(stage: StageJob) -> Part:
     return Part(
         imports=(others,), own_imports=(imported,), arguments=(Arg("callbacks", [stop], ids),) if patience else ()
     )
+
+
+def _check_rows_of(stage: StageJob) -> Raw:
+    given = ["trainer", *check_rows_of(stage, 'len(rows["train"])')]
+    return code(stage, ", ".join(given), *deciding_rows(stage))
+
+
+def deciding_rows(stage: StageJob) -> tuple[str, ...]:
+    """The decisions behind which rows there are."""
+    return (*_LOSING, *["replay"] * stage.replays)
 
 
 def check_rows_of(stage: StageJob, given: str) -> list[str]:

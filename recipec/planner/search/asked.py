@@ -47,15 +47,16 @@ def _mix(ledger: Ledger) -> None:
     """Record the general rows that are learned, and the mean length of all training rows."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     own, mean, share = own_rows(value), value["tokens_per_example"], value["replay"]
-    each = min(value["general_tokens"], value["max_length"])
+    cut = value["overflow"] != "split"  # text that is split keeps all its tokens
+    each = min(value["general_tokens"], value["max_length"]) if cut else value["general_tokens"]
     rows = max(1, round(own * mean * share / (1 - share) / each))
     told = f"beside {own:,} rows of about {mean:,} tokens, at about {each:,} tokens per general row"
-    inputs = ("replay", "general_tokens", "max_length", *OWN_ROWS)
+    inputs = ("replay", "general_tokens", "max_length", "overflow", *OWN_ROWS)
     because = f"{percent(share)} of all training tokens {told}"
     ledger.record(Decision("replay_rows", rows, because, inputs=inputs, origin="planner"))
     mixed = round((own * mean + rows * each) / (own + rows))
     because = f"about {mean:,} per row of the task and {each:,} per general row"
-    inputs = ("replay_rows", "general_tokens", "max_length", *OWN_ROWS)
+    inputs = ("replay_rows", "general_tokens", "max_length", "overflow", *OWN_ROWS)
     ledger.record(Decision("training_tokens", mixed, because, inputs=inputs, origin="planner"))
 
 
