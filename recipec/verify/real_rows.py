@@ -129,7 +129,7 @@ def replayed_rows(counted: Mapping[str, Any]) -> int:
 
 
 def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool, replayed: int = 0) -> int | None:
-    """Optimizer steps with these rows and `replayed` ones; None where uncounted tokens decide, or the recipe fixes the steps."""
+    """Optimizer steps with these rows and `replayed` ones; None where uncounted tokens or the recipe decide."""
     facts = stage.decisions
     if facts["max_steps"] > 0 or (stage.choice["packing"] and not exact):
         return None
