@@ -241,7 +241,7 @@ def _loader(stage: StageJob) -> Iterator[Arg]:
 
 def _tokenizing(stage: StageJob) -> Iterator[Arg]:
     """The trainer's own pass over the rows: the other ranks wait for the first one's, as long as the timeout lets."""
-    processes = tokenizing_processes({id: decision.value for id, decision in stage.plan.decisions.items()})
+    processes = tokenizing_processes(stage.values)
     if processes > 1:
         ids = stage.ids("examples", "host_cores", "dataloader_workers")
         yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the GPUs wait")

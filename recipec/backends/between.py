@@ -54,12 +54,20 @@ def before_next(stage: StageJob) -> str:
     if stage.method.of_text:
         return (
             f"{used}. Compare `perplexity` before and after in `outputs/{stage.name}`: where it did not fall on "
-            "held-out text of the domain, correct this stage before you go on; later stages start from it. Nothing "
-            "measures what the model forgets: measure the perplexity of its result and of the model that this "
-            "stage began with on general text, and where it rose much, add such text to the rows of this stage, with a "
-            "weight. Held-out questions of later stages are not looked for in the text"
+            "held-out text of the domain, correct this stage before you go on; later stages start from it. "
+            f"{_forgotten(stage)} Held-out questions of later stages are not looked for in the text"
         )
     return (
         f"{used}. Compare the evaluations before and after in `outputs/{stage.name}`: where `eval_loss` did not fall, "
         "correct this stage before you go on; later stages start from it"
+    )
+
+
+def _forgotten(stage: StageJob) -> str:
+    """How to see what a stage has forgotten, and what to do about it."""
+    if stage.replays:
+        return "`general_perplexity` tells what the model forgot: where it rose much, raise `data.replay`."
+    return (
+        "Nothing measures what the model forgets: name general text as `general` under [data], which replays a share "
+        "of it and measures the rest (REPLAY-001)."
     )

@@ -11,6 +11,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.trackers import trackers
 from recipec.render.traced import fragment
 from recipec.rules.checklist import Checked, completion
+from recipec.rules.evaluation import training_tokens
 from recipec.units import counted
 
 
@@ -43,7 +44,7 @@ def _each_has(job: Job, script: str, paths: Collection[str]) -> bool:
 
 def _rows_of_batch(stage: StageJob) -> float:
     """The rows of an optimizer step: of packed examples those that its sequences hold; documents count as blocks."""
-    sequences, length = stage.plan.layout.global_batch, stage.value("tokens_per_example")
+    sequences, length = stage.plan.layout.global_batch, training_tokens(stage.values)
     return sequences * max(1.0, stage.value("max_length") / length) if stage.packs_examples else sequences
 
 

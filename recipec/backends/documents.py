@@ -230,7 +230,7 @@ def _stage(stage: StageJob) -> Any:
         merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=summary(stage),
         learns=stage.method.learns,
-        data=stage.because(_data(stage), "examples", "tokens_per_example", "data_format", "loss_on"),
+        data=stage.because(_data(stage), *_OF_DATA, *["replay_rows"] * stage.replays),
         held_out=stage.because(_held_out(stage), "eval_fraction", "test_fraction", "save_every"),
         memory=stage.because(_memory(stage, gpu), "prediction", "gpu", "vram_gib"),
         peak=stage.because("the peak of the process" if stage.on_cpu else "the allocated peak", "gpu"),
@@ -245,6 +245,7 @@ def _stage(stage: StageJob) -> Any:
     )
 
 
+_OF_DATA = "examples", "tokens_per_example", "data_format", "loss_on"  # what decides what the rows are
 _RESULTS = (
     f" (whether the model sees {' and '.join(OF_RESULTS)} of a result is left to the chat "
     "template: prepare_data.py looks for the texts alone)"

@@ -91,6 +91,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         **_sources(stage),
         "stage": stage.named,
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
+        "replays": stage.because(stage.replays, *["replay"] * stage.replays),
         "asked_with": _asked_with(stage),
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
         "auto_class": Raw(stage.method.auto_class),
@@ -259,7 +260,7 @@ def _placing_imports(stage: StageJob) -> Iterator[Import]:
 
 def _asked_with(stage: StageJob) -> Raw:
     """The files that say what is asked."""
-    files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
+    files = ["ROWS", *["GENERAL"] * stage.replays, "Path(__file__)", 'Path(__file__).with_name("rows.py")']
     if stage.method.earns:
         judging = f'Path(__file__).with_name("{FUNCTIONS}").glob("*.py")'
         wrapping = [REWARDS] * has_rewards(stage) + [TOOLS] * stage.acts

@@ -194,7 +194,7 @@ class StageJob(Struct, frozen=True):
     @property
     def brought(self) -> tuple[str, ...]:
         """The parts beside the rows that are learned, which files of the recipe bring."""
-        parts = ("eval", "test", *(GENERAL,) * self.elastic)
+        parts = ("eval", "test", *(GENERAL,) * (self.elastic or self.replays))
         return tuple(part for part in parts if self.value(f"has_{part}_file"))
 
     @property
@@ -283,6 +283,11 @@ class StageJob(Struct, frozen=True):
         return "capacity_factor" in self.plan.decisions
 
     @property
+    def replays(self) -> bool:
+        """Whether general rows are among those that it learns."""
+        return "replay_rows" in self.plan.decisions
+
+    @property
     def hardness_column(self) -> str:
         """The column that says how hard a row is; empty where no curriculum reads one."""
         return str(self.value("curriculum_column")) if "curriculum_column" in self.plan.decisions else ""
@@ -325,6 +330,11 @@ class StageJob(Struct, frozen=True):
 
     def value(self, id: str) -> Any:
         return self.plan.decisions[id].value
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every decision's value, by its id."""
+        return {id: decision.value for id, decision in self.plan.decisions.items()}
 
     def ids(self, *names: str) -> tuple[str, ...]:
         """Decision ids as the source map knows them: "sft.learning_rate"."""

@@ -29,7 +29,7 @@ from recipec.backends.parts import Import, Part, import_blocks, import_lines, jo
 from recipec.backends.preflight import preflight_names, step_seconds
 from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
-from recipec.backends.training import check_rows_of, devices_import, plan_names, summary
+from recipec.backends.training import check_rows_of, deciding_rows, devices_import, plan_names, summary
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
@@ -118,7 +118,7 @@ def _stops_early(stage: StageJob) -> Any:
 _SHARED = (
     *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
     *("max_dropped", "disk_gib", "continues", "judged", "on_gpu", "node_gpus", "gpu", "several_nodes"),
-    *("wraps", "alone", "start_command", "unended"),
+    *("wraps", "alone", "start_command", "unended", "replays", "replay", "most_off"),
 )
 
 
@@ -215,7 +215,7 @@ def _cuts_rows(stage: StageJob) -> bool:
 
 def _check_rows_of(stage: StageJob) -> Raw:
     given = ["rows", "self.tokenizer", "self.rank == 0", *check_rows_of(stage, 'len(read_rows("train"))')]
-    return fragment(", ".join(given), stage.ids("overflow", "packing"))
+    return fragment(", ".join(given), stage.ids(*deciding_rows(stage)))
 
 
 def _peak(stage: StageJob) -> Raw:

@@ -11,6 +11,7 @@ from recipec.backends.job import StageJob
 from recipec.backends.launchers import launcher_of, start_of
 from recipec.backends.machine import gpu_names, output_gib
 from recipec.backends.methods import BACKENDS
+from recipec.backends.mixing import MOST_OFF
 from recipec.backends.routing import compares_losses
 from recipec.render.traced import Raw, Traced, mark
 
@@ -91,6 +92,9 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "generates": stage.because(stage.method.generates, "stage"),
         "earns": stage.because(stage.method.earns, "stage"),
         "elastic": stage.because(stage.elastic, *["ewc_strength"] * stage.elastic),
+        "replays": stage.because(stage.replays, *["replay"] * stage.replays),
+        "replay": stage.traced("replay") if stage.replays else 0,
+        "most_off": MOST_OFF,
         "routes": stage.because(compares_losses(stage), "model", "stage"),
         "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.method.name].library_order, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),

@@ -10,6 +10,7 @@ from typing import Any
 from recipec.axes import KINDS, ROW_FORMATS, Kind
 from recipec.axes.row_formats import EITHER, IDS, TEXTS
 from recipec.backends.job import Job, StageJob
+from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, marks_of, weighs
 from recipec.backends.reading import (
@@ -94,13 +95,15 @@ def _names(job: Job) -> dict[str, Any]:
         **contents(stages),
         **_selecting(stages),
         **_losing(stages),
-        **_ordering(stages),
+        **ordering(stages),
+        **replaying(stages),
         **requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **contents_of_rows(stages),
         **marks_of(stages),
         "dataset_names": _dataset_names(stages),
+        "iterator_names": _iterator_names(stages),
         "abstract_names": _abstract_names(stages),
     }
 
@@ -116,23 +119,20 @@ def _may_lack_its_end(stage: StageJob) -> bool:
     return stage.method.writes and stage.format.turns and (has_template_file(stage) or assumed)
 
 
-def _ordering(stages: list[StageJob]) -> dict[str, Any]:
-    """How the rows of a curriculum are put from easy to hard."""
-    ordered = [stage.ordered for stage in stages]
-    found = {
-        "orders": any(ordered),
-        "all_order": all(ordered),
-        "hardness": asks_hardness(stages),
-        "all_hard": all(stage.hardness_column for stage in stages),
-        "some_by_length": any(stage.ordered and not stage.hardness_column for stage in stages),
-    }
-    return {name: stages[0].job.because(value, "sampling") for name, value in found.items()}
-
-
 def _abstract_names(stages: list[StageJob]) -> Raw:
     """What the script takes from collections.abc."""
     reads = any(source.path or source.take for source in sources_of(stages[0].job))
     return Raw(", ".join(["Callable"] * ("tools" in carries(stages)) + ["Iterator"] * reads))
+
+
+def _iterator_names(stages: list[StageJob]) -> Raw | None:
+    """What the script takes from itertools; None where it takes nothing."""
+    job = stages[0].job
+    cuts = any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
+    takes = any(source.path and source.take for source in sources_of(job))
+    used = {"accumulate": any(stage.replays for stage in stages), "islice": takes, "takewhile": cuts}
+    names = ", ".join(name for name, has in used.items() if has)
+    return mark(",".join(job.ids("overflow", "packing", "replay")), names) if names else None
 
 
 def _dataset_names(stages: list[StageJob]) -> Raw:
@@ -155,7 +155,8 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     types = {"eval": ("list[dict]", "has_eval_file"), "test": ("list[dict]", "has_test_file")}
     types |= {name: ("float", name) for name in ("eval_fraction", "test_fraction")}
     given = {name: (type, [bool(stage.value(id)) for stage in stages]) for name, (type, id) in types.items()}
-    given[GENERAL] = ("list[dict]", [stage.elastic for stage in stages])
+    given[GENERAL] = ("list[dict]", [stage.elastic or stage.replays for stage in stages])
+    given["replay"] = ("float", [stage.replays for stage in stages])
     shuffled = [_shuffles(stage) for stage in stages]
     given["shuffled"] = ("bool", [one and not all(shuffled) for one in shuffled])
     given["overflow"] = ("str", [_differ(stages)] * len(stages))
@@ -316,7 +317,6 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
         "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
         "overflow_cut": _overflow(stages, any(map(cuts_answers, stages))),
-        "takes_while": _overflow(stages, any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)),
     }
 
 
@@ -358,6 +358,8 @@ def _stage(stage: StageJob) -> Call:
     args.append(Arg("train", _sources(stage, ""), stage.ids("data_format")))
     for part in stage.brought:
         args.append(Arg(part, _sources(stage, part), stage.ids(f"has_{part}_file")))
+    if stage.replays:
+        args.append(stage.arg("replay", "replay"))
     args.append(stage.arg("max_length", "max_length", note=True))
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):

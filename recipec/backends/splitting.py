@@ -22,8 +22,8 @@ def parts_of_rows(job: Job) -> dict[str, Any]:
         "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
         **_comparing(job),
         "reads_parts": parts_brought(job),
-        "reads_general": any(stage.elastic for stage in job.stages),
-        "all_read_general": all(stage.elastic for stage in job.stages),
+        "reads_general": any(stage.elastic or stage.replays for stage in job.stages),
+        "all_read_general": all(stage.elastic or stage.replays for stage in job.stages),
         "split_name": Raw("name" if parts_brought(job) else '"train"'),
         "weighs": weighs(job),
     }

@@ -41,7 +41,7 @@ from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, Traced
-from recipec.rules.evaluation import training_rows
+from recipec.rules.evaluation import own_rows
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
@@ -81,15 +81,17 @@ def summary(stage: StageJob) -> Traced:
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
     ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
+    replayed = ("replay_rows",) if stage.replays else ()
     variant = ("lora_variant",) if "lora_variant" in stage.plan.decisions else ()
-    return stage.because(sentence, *ids, *variant, *row.named_models)
+    return stage.because(sentence, *ids, *variant, *replayed, *row.named_models)
 
 
 def _rows(stage: StageJob) -> str:
     """How many rows are trained on: not those that are held out of them."""
     given = stage.value("examples")
-    trained = training_rows({id: decision.value for id, decision in stage.plan.decisions.items()})
-    return f"{trained:,} of {given:,} rows" if trained < given else f"{given:,} rows"
+    trained = own_rows(stage.values)
+    told = f"{trained:,} of {given:,} rows" if trained < given else f"{given:,} rows"
+    return f"{told} and {stage.value('replay_rows'):,} general rows" if stage.replays else told
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
-        "check_rows_of": code(stage, ", ".join(["trainer", *check_rows_of(stage, 'len(rows["train"])')]), *_LOSING),
+        "check_rows_of": _check_rows_of(stage),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -277,7 +279,17 @@ def _stopping_part(stage: StageJob) -> Part:
     )
 
 
+def _check_rows_of(stage: StageJob) -> Raw:
+    given = ["trainer", *check_rows_of(stage, 'len(rows["train"])')]
+    return code(stage, ", ".join(given), *deciding_rows(stage))
+
+
+def deciding_rows(stage: StageJob) -> tuple[str, ...]:
+    """The decisions behind which rows there are."""
+    return (*_LOSING, *["replay"] * stage.replays)
+
+
 def check_rows_of(stage: StageJob, given: str) -> list[str]:
-    """What preflight.check_rows is told of lost rows: the report where some can be lost, and how many were `given`."""
-    told = ['DATA / "report.json"'] if drops(stage).value or cuts(stage).value else []
+    """What preflight.check_rows is told: the report where rows are lost or replayed, and how many were `given`."""
+    told = ['DATA / "report.json"'] if drops(stage).value or cuts(stage).value or stage.replays else []
     return [*told, given] if cuts(stage).value else told

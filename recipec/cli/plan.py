@@ -17,7 +17,7 @@ from recipec.axes.strategies import EVERYTHING, ON_DEVICE
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
-from recipec.rules.evaluation import training_rows
+from recipec.rules.evaluation import own_rows
 from recipec.rules.words import device, evaluation, waiting
 from recipec.simulate.view import exact_text
 from recipec.units import GIB, counted, duration, gib, usd, value_text
@@ -215,13 +215,16 @@ def _learning(values: Document) -> str:
     length = counted(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
     rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
     held = ", weights that matter for general rows held near their start" * ("ewc_strength" in values)
-    return f"{length} over {_examples(values)} examples, learning rate {rate}, {schedule}{held}"
+    return f"{length} over {_examples(values)}, learning rate {rate}, {schedule}{held}"
 
 
 def _examples(values: Document) -> str:
     """How many are learned of how many there are."""
-    learned = training_rows(values)
-    return f"{learned:,} of {values['examples']:,}" if learned < values["examples"] else f"{learned:,}"
+    learned = own_rows(values)
+    told = f"{learned:,} of {values['examples']:,}" if learned < values["examples"] else f"{learned:,}"
+    if "replay_rows" not in values:
+        return f"{told} examples"
+    return f"{told} examples and {values['replay_rows']:,} general rows ({100 * values['replay']:.3g}% of all tokens)"
 
 
 def _kernels(choice: Document) -> str:

@@ -90,6 +90,7 @@ CODES: dict[str, str] = {
     "W0542": "rows without an answer",
     "W0545": "a key of memory decides what is trained",
     "W0546": "value without effect",
+    "W0549": "too few general rows to replay",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -49,6 +49,11 @@ def faults_of(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, lea
     return _converted(loaded, source, shape, learned)[1]
 
 
+def as_learned(loaded: LoadedRecipe, source: SampledSource, learned: str) -> SampledSource:
+    """The source with what becomes of those of its rows that preparation takes beside rows of the kind `learned`."""
+    return _answered(source, _converted(loaded, source, source.shape, learned)[0])
+
+
 def _answered(source: SampledSource, made: Mapping[int, Converted]) -> SampledSource:
     """The source with what becomes of its rows, without those that preparation leaves out."""
     if source.sample is None or len(made) == len(source.rows):

@@ -191,7 +191,7 @@ def _data(
         elsewhere = () if pairs is None else (*pairs.shape.columns.values(), *pairs.unread)
         looked[name] = data_facts(loaded, name, template, handed, report, elsewhere, context)
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
-    data = with_held_out(loaded, known_rows, report)
+    data = with_held_out(loaded, known_rows, template, report)
     if data.keys() == looked.keys():
         shapes = [shape for facts in data.values() for shape in facts.shapes]
         lacking = [*against_rows(rewards, data), *against_episodes(acting, data)]

@@ -7,17 +7,18 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from recipec.axes import CARRIED, KINDS, ROW_FORMATS
+from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS
 from recipec.axes.tasks import AUTO
+from recipec.catalog.templates import Template
 from recipec.dataset import BadRows, DataShape, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries, prompted
-from recipec.facts.converting import faults_of
+from recipec.facts.converting import as_learned, faults_of
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
 from recipec.facts.row_faults import unusable
-from recipec.facts.sizes import rows_read
-from recipec.facts.sources import SampledSource, sources_of
+from recipec.facts.sizes import GENERAL_TOKENS, lengths_of, rows_read
+from recipec.facts.sources import SampledSource, sources_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
 from recipec.recipe.schema_data import GENERAL
@@ -25,11 +26,15 @@ from recipec.rules.core import Decision
 
 HELD_OUT = ("eval", "test")
 PARTS = (*HELD_OUT, GENERAL)
+# The sections whose rows general ones can stand beside: those of methods that learn single tokens of them.
+_LEARNED_BY_TOKENS = {COMMON_SECTION, *(row.section for row in METHODS.values() if row.learns_tokens)}
 
 
-def with_held_out(loaded: LoadedRecipe, data: Mapping[str, DataFacts], report: Report) -> dict[str, DataFacts]:
+def with_held_out(
+    loaded: LoadedRecipe, data: Mapping[str, DataFacts], template: Template | None, report: Report
+) -> dict[str, DataFacts]:
     """Return the sections with has_eval_file, has_test_file and, where a recipe names such rows, has_general_file:
-    whether the file holds rows like theirs.
+    whether the file holds rows like theirs. `template` is what is known of the chat template of the training.
 
     Reports E0303 and E0304, and E0305 for a file whose rows are like those of no section.
     """
@@ -43,8 +48,39 @@ def with_held_out(loaded: LoadedRecipe, data: Mapping[str, DataFacts], report: R
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
         decisions = {**carrying.decisions, **_decisions(loaded, name, fitting)}
+        if GENERAL in parts:
+            lengths = _general_lengths(loaded, carrying, parts[GENERAL], template)
+            decisions |= {length.id: length for length in lengths}
         found[name] = replace(carrying, decisions=decisions, held_out=held_out)
     return found
+
+
+def _general_lengths(
+    loaded: LoadedRecipe, facts: DataFacts, sources: list[SampledSource], template: Template | None
+) -> Iterator[Decision]:
+    """Yield the mean length of general rows, and that of the longest of all rows where general ones are longer.
+
+    They are stated or measured, else taken to be as long as the rows of the task.
+    """
+    own, kind = facts.decisions["tokens_per_example"], ROW_FORMATS[facts.shape.format].kind
+    stated = any(source.given.tokens_per_example for source in sources)
+    read = [] if states_rows(loaded) and not stated else [as_learned(loaded, source, kind) for source in sources]
+    found = lengths_of(read, loaded.recipe.data.system, template)
+    if found is None:
+        yield known(GENERAL_TOKENS, own.value, "taken to be as long as the rows of the task", own.id, origin="default")
+        return
+    mean, longest = found
+    how = "stated for general rows, or measured on the sampled ones"
+    yield known(GENERAL_TOKENS, mean, how, origin="recipe" if stated else "data")
+    before = facts.decisions["tokens_p99"]
+    if _replays(loaded) and not stated and longest > (before.value or longest):
+        yield replace(before, value=longest, because=f"99% of the general rows, which are replayed; {before.because}")
+
+
+def _replays(loaded: LoadedRecipe) -> bool:
+    """Whether general rows are learned: elastic weight consolidation alone does not learn them (REPLAY-001)."""
+    tables = [("train", "ewc"), *(("train", name, "ewc") for name in METHODS)]
+    return loaded.is_set("data", "replay") or not any(loaded.is_set(*table) for table in tables)
 
 
 def _held_out(loaded: LoadedRecipe, sources: list[SampledSource]) -> HeldOut:
@@ -115,6 +151,8 @@ def _fitting(
     loaded: LoadedRecipe, part: str, sources: list[SampledSource] | None, data: Mapping[str, DataFacts], report: Report
 ) -> dict[str, list[SampledSource]]:
     """Section -> the sources of the part, each like one of its own; those that cannot be seen are for the first."""
+    if part not in HELD_OUT:
+        data = {name: facts for name, facts in data.items() if name in _LEARNED_BY_TOKENS}
     if sources is None or not data:
         return {}
     found, errors = {}, {}

@@ -31,6 +31,7 @@ LAST_ANSWER = "last-answer"  # of data.loss_on
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the Hub
 STATED = "the recipe states the rows, so none is measured"
+GENERAL_TOKENS = "general_tokens"  # the mean length of general rows
 
 
 class _Head(Struct, frozen=True):
@@ -89,9 +90,18 @@ def _stated(
     return Decision(id, found, because, origin=origin, key=f"data.{id}", where=where if origin == "recipe" else "")
 
 
+def lengths_of(
+    sources: Sequence[SampledSource], system: str | None, template: Template | None
+) -> tuple[int, int] | None:
+    """The mean length in tokens and the one that 99% of rows do not exceed; None where none is read or stated."""
+    found = _sampled(sources, _head(system, template))
+    return (rounded(_mean(found)), rounded(_quantile(found, 0.99))) if found else None
+
+
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
     """The rows of all sources, rounded; None where one is not read at compile time, or the recipe states the rows."""
     seen = all(source.sample for source in sources) and not states_rows(loaded)
+    seen = seen or all(source.given.examples for source in sources)
     return rounded(sum(map(_count, sources))) if seen else None
 
 
@@ -284,10 +294,12 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
     many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
     shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
+    beside = {id: decisions[id] for id in (GENERAL_TOKENS,) if id in decisions}
     return {
         "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
         "source_rows": replace(own, value=rounded(each.value * own.value), because=many),
         "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
+        **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
     }
 
 

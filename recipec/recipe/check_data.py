@@ -9,6 +9,7 @@ from typing import Any
 from recipec.axes import COMMON_SECTION, SECTIONS, earlier, methods_of, stages_of
 from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.check_elastic import replays
 from recipec.recipe.clashes import either
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
@@ -118,8 +119,9 @@ def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
     for part in ("eval", "test", GENERAL):
         given = written.get("data", part)
         listed = isinstance(given, list)
+        keys = ("weight",) if part == GENERAL and replays(written) else _OF_LEARNED
         for index, source in enumerate(given if listed else [given]):
-            for key in _OF_LEARNED if isinstance(source, dict) else ():
+            for key in keys if isinstance(source, dict) else ():
                 if key in source:
                     place = ("data", part, index, key) if listed else ("data", part, key)
                     label = written.label(place, _OF_LEARNED[key])

@@ -1,4 +1,4 @@
-"""Elastic weight consolidation: what its table needs, and rows that nothing would read."""
+"""What keeps a model good at general rows: what elastic weight consolidation and replay need."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from recipec.recipe.schema_data import GENERAL
 _TABLE = ("train", "ewc")
 _TABLES = (_TABLE, *(("train", stage, "ewc") for stage in METHODS))
 _ROWS = ("data", GENERAL)
+_REPLAY = ("data", "replay")
 
 
 def held_by_nothing(written: Written) -> Iterator[Diagnostic]:
@@ -28,13 +29,14 @@ def held_by_nothing(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0201", f"missing key `{dotted(_ROWS)}`", (label,), help)
 
 
-def general_for_nothing(written: Written) -> Iterator[Diagnostic]:
-    """General rows are read for the penalty alone (E0401)."""
-    if written.has(*_ROWS) and not any(written.has(*table) for table in _TABLES):
-        title = f"`{dotted(_ROWS)}` without `{dotted(_TABLE)}`"
-        label = written.label(_ROWS, "nothing reads these rows")
-        help = (
-            "Add `ewc = { strength = 10.0 }` under [train] to hold the weights that matter for these rows.",
-            'To train on them, add them to `data.train` with a `weight`: `{ path = "general.jsonl", weight = 0.2 }`.',
-        )
-        yield Diagnostic("E0401", title, (label,), help)
+def replays(written: Written) -> bool:
+    """Whether general rows are learned: elastic weight consolidation alone does not learn them (REPLAY-001)."""
+    return written.has(*_REPLAY) or not any(written.has(*table) for table in _TABLES)
+
+
+def replay_of_nothing(written: Written) -> Iterator[Diagnostic]:
+    """A share of general rows, and none are named (E0201)."""
+    if written.has(*_REPLAY) and not written.has(*_ROWS):
+        label = written.label(_REPLAY, "needs general rows")
+        help = ('Add `general = "general.jsonl"` under [data], with rows in a format that training reads.',)
+        yield Diagnostic("E0201", f"missing key `{dotted(_ROWS)}`", (label,), help)

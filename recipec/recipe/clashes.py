@@ -36,6 +36,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
 from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.schema_data import GENERAL
 from recipec.recipe.schema_training import ADAPTED
 
 Values = tuple[Any, ...] | None
@@ -254,6 +255,7 @@ def _formats_of_tasks() -> Iterator[Clash]:
 
 _WITHOUT_TOKENS = tuple(task for task in tasks() if not any(row.learns_tokens for row in stages_of(task)))
 _OTHER_TASK = "train them in a recipe of continued pretraining or supervised fine-tuning, and name its result"
+_NO_REPLAY = "replay them in a recipe of continued pretraining or supervised fine-tuning, or remove general"
 _KEYED = [task for task in tasks() if any(row.is_set_in_alignment for row in methods_of(task))]
 
 
@@ -340,6 +342,7 @@ CLASHES: tuple[Clash, ...] = (
     *_models_of_tasks(),
     *_overflows_of_methods(),
     Clash(("model", "new_tokens"), ANY, TASK, _WITHOUT_TOKENS, "its embeddings would not be trained", _OTHER_TASK),
+    Clash(("data", GENERAL), ANY, TASK, _WITHOUT_TOKENS, "no stage of this task replays general rows", _NO_REPLAY),
     *_answers_of_tasks(),
     *_stages_of_tasks(),
     *_formats_of_tasks(),

@@ -23,7 +23,7 @@ from recipec.recipe.check_data import (
     pointless_split,
     weighed_for_nothing,
 )
-from recipec.recipe.check_elastic import general_for_nothing, held_by_nothing
+from recipec.recipe.check_elastic import held_by_nothing, replay_of_nothing
 from recipec.recipe.check_rewards import controlled_without_pairs, judged_twice, missing_rewards
 from recipec.recipe.check_tools import longer_than_answers, said_of_no_tools
 from recipec.recipe.clashes import (
@@ -328,7 +328,7 @@ CHECKS: tuple[Check, ...] = (
     no_room_to_decay,
     _order_of_nothing,
     held_by_nothing,
-    general_for_nothing,
+    replay_of_nothing,
     idle_project,
     refused_arguments,
     asked_of_loops,

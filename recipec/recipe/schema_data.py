@@ -46,7 +46,7 @@ Reasoning = one_of(
     }
 )
 LossOn = one_of({"answers": "all answers of a conversation", "last-answer": "only the last answer of a conversation"})
-GENERAL = "general"  # the key of rows that elastic weight consolidation keeps the model good at
+GENERAL = "general"  # the key of rows that the model should stay good at
 DATA_SOURCES = (*SECTIONS, "eval", "test", GENERAL)  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
 COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
@@ -83,7 +83,8 @@ class DataSource(Section):
     )
     weight: Annotated[float, Field(gt=0, le=1000)] | None = key(
         "Weight",
-        "How often each row of this source is used per epoch: 0.5 uses half of the rows, 2 uses each row twice.",
+        "How often each row of this source is used per epoch: 0.5 uses half of the rows, 2 uses each row twice. An "
+        "epoch ends when all sources have been used so often, so no source runs out before the others.",
         0.5,
         default=1,
     )
@@ -197,10 +198,19 @@ class Data(_Learned):
     )
     general: Sources | None = key(
         "General data",
-        "General rows that the model does well on before training and should still do well on afterwards. Training "
-        "does not learn them: `train.ewc` measures on them which weights matter. Same forms as `eval`.",
+        "General rows that the model does well on before training and should still do well on afterwards, in a format "
+        "of the training rows. Training replays a share of them, see `replay`, unless `train.ewc` is set without "
+        "`replay`: elastic weight consolidation only measures on them which weights matter. Same forms as `eval`.",
         "data/general.jsonl",
-        absent="none; required with `train.ewc`",
+        absent="none; required with `replay` and with `train.ewc`",
+    )
+    replay: OpenFraction | None = key(
+        "Replay",
+        "Share of general rows in the training data, against forgetting, as a share of tokens: with 0.2, a fifth of "
+        "the tokens of the training rows are of `general`. No general row is repeated, and evaluation and test splits "
+        "are only of your rows. For stages of supervised fine-tuning and continued pretraining.",
+        0.2,
+        absent="0.2 where `general` is set without `train.ewc`, else no replay",
     )
     test_fraction: OpenFraction | None = key(
         "Test share", "Share of the training data used as the test split. Use either this or `test`.", 0.1

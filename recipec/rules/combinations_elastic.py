@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipec.axes.strategies import ONE_PROCESS, TORCH_DDP
 from recipec.rules.combination import BadCombination
 
-_LEAVE = "or leave `train.ewc` out and add a general source to `data.train` with a `weight`"
+_LEAVE = "or leave `train.ewc` out: the rows of `data.general` are then replayed (REPLAY-001)"
 
 ELASTIC = (
     BadCombination(

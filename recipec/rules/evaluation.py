@@ -74,12 +74,35 @@ def _held_out(rows: int, most: int) -> tuple[float, str]:
 
 
 def training_rows(value: Mapping[str, Any]) -> int:
-    """The rows of a stage that are left to train on; what is held out is rounded as prepare_data.py rounds it.
+    """The rows that a stage trains on: those that are left, rounded as prepare_data.py rounds, and replayed ones.
 
     Where groups, conversations or prompts stay whole, it may hold out some more or fewer; and it refuses to leave none.
     """
+    return own_rows(value) + value.get("replay_rows", 0)
+
+
+def own_rows(value: Mapping[str, Any]) -> int:
+    """The rows of the task that a stage trains on."""
     left = value["examples"] - _drawn(value["examples"], value["test_fraction"])
     return max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"])))
+
+
+def training_tokens(value: Mapping[str, Any]) -> int:
+    """The mean length of the rows that a stage trains on in tokens, replayed ones included."""
+    return value.get("training_tokens", value["tokens_per_example"])
+
+
+def prepared_rows(value: Mapping[str, Any]) -> int:
+    """The rows of all splits, with those that are replayed and without general rows that no stage reads."""
+    return value["examples"] + value.get("replay_rows", 0) + looked_at_general(value)
+
+
+def looked_at_general(value: Mapping[str, Any]) -> int:
+    """The general rows that evaluate.py reads where a stage replays others of them, at most (REPLAY-002)."""
+    if "replay_rows" not in value:
+        return 0
+    rows = value["general_rows"] or 10 * value["general_held_out"]
+    return max(1, min(value["general_held_out"], rows // 10, value["eval_samples"]))
 
 
 def looked_at(value: Mapping[str, Any], part: str) -> int:

@@ -58,8 +58,8 @@ def learning_rate(
     larger rate than all weights, so 1e-4 for LoRA is recipec's choice.
 
     Rule book 001 lowers LoRA to 1e-5 against forgetting. That is below the accepted range and is reported (W0501): a
-    rate so low also learns less, and LoRA forgets less than full fine-tuning already. Against forgetting, add general
-    rows to the training data (NOT-004).
+    rate so low also learns less, and LoRA forgets less than full fine-tuning already. Against forgetting, replay
+    general rows with `data.general` (REPLAY-001).
 
     Rule book 001 gives pretraining 1e-4 to 3e-4 for every size. Published runs vary the rate with the size of the
     model, and both ends of theirs leave that range.

@@ -41,17 +41,6 @@ OF_BOOKS = (
         ),
     ),
     Unbuilt(
-        "NOT-004",
-        "Replay of 10% to 30% general data as a share",
-        "docs/rule-books/001.md, Rules; Anti-pattern 1; Anti-pattern 6",
-        "recipec mixes sources by a weight for each source and not by the share that a source should have of the "
-        "training rows",
-        "add a general source to `data.train` or `data.domain_text` with a `weight`, for example `{ path = "
-        '"general.jsonl", weight = 0.2 }`, which takes 20% of its rows; `train.ewc` holds the weights that '
-        "matter for `data.general` without training on these rows; a lower `train.lora.rank` also limits forgetting",
-        words=("replay", "replay_fraction"),
-    ),
-    Unbuilt(
         "NOT-005",
         "MinHash deduplication and quality scores",
         "docs/rule-books/003.md, Anti-patterns; docs/rule-books/001.md, Data pipeline architecture; Rules",

@@ -302,7 +302,13 @@ def _check_stage(
     wanted = [[row.wanted() for row in source] for source in planting.rows[stage.name]]
     found = [row for part in splits.values() for row in part]
     leaks = leaks_of(wanted, splits, planting.by_column, later)
-    kept = [each for source in wanted for each in source if each.group not in leaks]
+    met = {*groups_of(found)}
+    kept = [
+        each
+        for place, source in enumerate(wanted)
+        for each in source
+        if each.group not in leaks and (each.group in met or not _is_drawn(stage, data, place))
+    ]
     problems = lost_problems(kept, found)
     rows = [row for source in planting.rows[stage.name] for row in source]
     means = dict.fromkeys(CARRIED[name].means for row in rows for name in row.carries.names)
@@ -316,6 +322,11 @@ def _check_stage(
     said = f"{groups} planted conversations or questions gave {apart}, and none is in two of them{dropped}"
     shared = [*shared_problems(splits), *begun_problems(wanted, splits)]
     report.add(f"{stage.name}: no conversation is in two splits", shared, said)
+
+
+def _is_drawn(stage: BundleStage, data: StageData, place: int) -> bool:
+    """Whether preparation takes some of a source's rows and leaves others: general ones, of which it draws a share."""
+    return "replay_rows" in stage.decisions and place >= data.trained + data.held
 
 
 def lost_problems(wanted: Sequence[Wanted], rows: Sequence[Mapping[str, Any]]) -> list[str]:

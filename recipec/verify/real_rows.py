@@ -112,20 +112,28 @@ def compare(stage: BundleStage, counted: Mapping[str, Any], exact: bool, report:
         states = f"the files hold {train['read']:,} rows and the recipe states {facts['examples']:,}"
         report.skip(f"{stage.name}: {WHAT}", f"{states}, so they are not the data of the plan")
         return
-    steps = steps_of(stage, train, exact)
-    pairs = [("rows to train on", train["counted"], training_rows(facts))]
+    steps = steps_of(stage, train, exact, replayed_rows(counted))
+    pairs = [("rows to train on", train["counted"] + replayed_rows(counted), training_rows(facts))]
     pairs += [] if steps is None else [("optimizer steps", steps, facts["total_steps"])]
     seen = [f"{found:,} {what}, the plan counts {planned:,}" for what, found, planned in pairs]
     problems = [said for said, (_, found, planned) in zip(seen, pairs, strict=True) if _off(found, planned)]
     report.add(f"{stage.name}: the plan counts the rows that are there", problems, "; ".join(seen))
 
 
-def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool) -> int | None:
-    """Optimizer steps with these rows; None where uncounted tokens decide, or the recipe fixes the steps."""
+def replayed_rows(counted: Mapping[str, Any]) -> int:
+    """The general rows among those to train on, as they were before texts were split into pieces."""
+    if "replay" not in counted["train"]:
+        return 0
+    pieces, pool = counted["train"]["replay"]["rows"], counted["replayed"]
+    return round(pieces * min(1, pool["counted"] / pool["rows"]))
+
+
+def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool, replayed: int = 0) -> int | None:
+    """Optimizer steps with these rows and `replayed` ones; None where uncounted tokens or the recipe decide."""
     facts = stage.decisions
     if facts["max_steps"] > 0 or (stage.choice["packing"] and not exact):
         return None
-    rows = train["rows"] if exact else train["counted"]
+    rows = train["rows"] if exact else train["counted"] + replayed
     if stage.method.generates:  # steps of whole generations
         each = stage.choice["global_batch_size"] * facts.get("updates", 1)
         generations = max(1, rows * facts.get("per_prompt", 1) // each)

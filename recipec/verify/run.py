@@ -200,7 +200,7 @@ def _check_evaluation(launch: Rehearsal, stage: BundleStage, report: VerifyRepor
     problems = [*evaluation_problems(evaluations, stage.method.writes), *unchanged]
     report.add(f"{stage.name}: the evaluations are there: {', '.join(whens)}", problems, passed)
     rows = read_json(sandbox.outputs / stage.name / "seen.json").get("rows", {})
-    check_evaluated(stage, rows, sandbox.evaluated, evaluations["after"].get("rows", 0), report)
+    check_evaluated(stage, rows, sandbox.evaluated, evaluations["after"], report)
     if "perplexity" in evaluations["after"].get("metrics", {}):
         check_scores(sandbox, launch.patches, stage, evaluations["after"], report)
 

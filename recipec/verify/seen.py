@@ -175,27 +175,34 @@ def _text(sequence: Encoded) -> str:
 
 
 def check_evaluated(
-    stage: BundleStage, rows: Mapping[str, Rows], folder: Path, quick: int, report: VerifyReport
+    stage: BundleStage, rows: Mapping[str, Rows], folder: Path, found: Mapping[str, Any], report: VerifyReport
 ) -> None:
-    """Hold what evaluate.py gave to its models to the held-out rows."""
+    """Hold what evaluate.py gave to its models to the held-out rows; `found`: what it wrote."""
     files = sorted(folder.glob(f"{stage.name}-*.json"))
     noted = [json.loads(path.read_text(encoding="utf-8")) for path in files]
-    held = (rows.get("test") or rows.get("eval") or [])[:quick]
+    held = (rows.get("test") or rows.get("eval") or [])[: found.get("rows", 0)]
+    general = rows.get("general", [])[: found.get("general_rows", 0)]
     name = f"{stage.name}: evaluate.py scores and asks the held-out rows, without dropout and chance"
-    problems = [said for each in noted for said in evaluated_problems(stage, each, held)] if noted else ["no model ran"]
+    problems = (
+        [said for each in noted for said in evaluated_problems(stage, each, held, general)]
+        if noted
+        else ["no model ran"]
+    )
     asked = sum(len(each["asked"]) for each in noted)
-    said = f"{len(held)} rows in {len(noted)} evaluations, {asked} questions"
+    said = f"{len(held) + len(general)} rows in {len(noted)} evaluations, {asked} questions"
     report.add(name, list(dict.fromkeys(problems)), said)
 
 
-def evaluated_problems(stage: BundleStage, noted: Mapping[str, Any], held: Rows) -> Iterator[str]:
-    """What is wrong with one evaluation."""
+def evaluated_problems(stage: BundleStage, noted: Mapping[str, Any], held: Rows, general: Rows = ()) -> Iterator[str]:
+    """What is wrong with one evaluation; `general`: rows that are scored, and not asked."""
+    if "replay_rows" in stage.decisions and not general:
+        yield "no general row is scored: look at GENERAL of evaluate.py"
     if noted["training"]:
         yield "a model is evaluated as in training, with dropout: call eval() in load() of evaluate.py"
     if noted["sampled"] and not stage.method.generates:
         yield "answers are drawn by chance: generate them with do_sample=False in evaluate.py"
     if stage.adapts.trains != PROMPTS and not stage.method.generates:
-        yield from _scored_problems(stage, noted["sequences"], held)
+        yield from _scored_problems(stage, noted["sequences"], [*held, *general])
     if stage.method.writes and not stage.method.of_text:
         yield from _asked_problems(noted["asked"], held)
 

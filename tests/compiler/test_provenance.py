@@ -103,6 +103,7 @@ OF_ROWS |= {
     "train.curriculum.parts",
 }  # no base orders rows: tests/execution/test_curriculum.py
 OF_GENERAL_ROWS = {"train.ewc.strength", "train.ewc.rows"}  # no base has any: tests/execution/test_elastic_weights.py
+OF_GENERAL_ROWS |= {"data.replay"}  # tests/execution/test_replay.py
 OF_EIGHT_BITS = {"train.fp8"}  # of full fine-tuning on few GPUs alone: tests/compiler/test_every_key_counts.py
 OF_CAPACITIES = {  # no base pretrains a mixture with DeepSpeed: tests/compiler/test_every_key_counts.py
     f"train.experts.{name}" for name in ("capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")

@@ -20,6 +20,7 @@ from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
+from recipec.rules.evaluation import prepared_rows, training_tokens
 from recipec.rules.intervals import saves_in
 from recipec.units import GIB
 
@@ -28,7 +29,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     """The needs of the chosen layout; the ledger is settled, checkpoints included."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     shape, work = facts.model.architecture, work_of(ledger, facts)
-    tokens = round(value["examples"] * value["tokens_per_example"] * work.method.sequences_per_example)
+    tokens = round(prepared_rows(value) * training_tokens(value) * work.method.sequences_per_example)
     first = fetches_model(facts, value)
     downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
     downloaded += shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model

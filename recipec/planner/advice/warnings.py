@@ -10,6 +10,7 @@ from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
 from recipec.planner.advice.cut_thoughts import cut_thoughts
+from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
@@ -20,7 +21,7 @@ from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
-from recipec.rules.evaluation import training_rows
+from recipec.rules.evaluation import training_rows, training_tokens
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -50,7 +51,7 @@ def warn(loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], plan: 
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
-        for finding in assumed_machine(loaded, stage):
+        for finding in (*assumed_machine(loaded, stage), *few_general(loaded, stage)):
             report.add(finding)
 
 
@@ -110,7 +111,7 @@ def _trained(stage: StagePlan) -> str:
         return f"{counted(training_rows(value), 'prompt')} with {answers} each"
     if not value["packing"]:
         return counted(training_rows(value), "training row")
-    blocks, tokens = ceil(training_sequences(value)), training_rows(value) * value["tokens_per_example"]
+    blocks, tokens = ceil(training_sequences(value)), training_rows(value) * training_tokens(value)
     return f"{_count(tokens)} training tokens in {counted(blocks, 'block')} of {value['max_length']:,}"
 
 
@@ -313,7 +314,7 @@ def _tokens_seen(stage: StagePlan) -> int:
     """The tokens of every row in every epoch, or of as many full batches as steps are set."""
     value = {id: decision.value for id, decision in stage.decisions.items()}
     full = stage.steps * stage.layout.global_batch * value["max_length"]
-    seen = round(training_rows(value) * value["tokens_per_example"] * value["epochs"])
+    seen = round(training_rows(value) * training_tokens(value) * value["epochs"])
     return full if value["max_steps"] > 0 else min(full, seen)
 
 

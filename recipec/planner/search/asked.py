@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.axes.loops import LOOPS
 from recipec.catalog.architecture import Architecture
+from recipec.recipe.schema_data import GENERAL
 from recipec.rules import dispatch, forgetting, precision
 from recipec.rules.core import Decision, Ledger
+from recipec.rules.evaluation import own_rows
+from recipec.units import percent
 
+OWN_ROWS = "examples", "tokens_per_example", "eval_fraction", "test_fraction"  # of the task, without replay
 _ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
 
 
@@ -34,6 +41,42 @@ def hold_weights(ledger: Ledger) -> None:
     if any(rule.key in ledger.wishes for rule in _ELASTIC):
         for rule in _ELASTIC:
             ledger.decide(rule)
+
+
+def replay_rows(ledger: Ledger) -> None:
+    """General rows among the training rows: their share, how many these are, and how long the rows are then."""
+    given = ledger.decisions
+    asked, held = forgetting.replay.key in ledger.wishes, "ewc_strength" in given
+    learns = METHODS[given["stage"].value].learns_tokens
+    if not learns or not _has_general(given) or (held and not asked):
+        return
+    ledger.decide(forgetting.replay)
+    rows = given["ewc_rows"] if held else Decision("ewc_rows", 0, "no rows tell which weights matter")
+    held_out = ledger.decide(forgetting.general_held_out, rows)
+    given[held_out.id] = replace(held_out, inputs=("ewc_rows",) * held)
+    _mix(ledger)
+
+
+def _has_general(given: Mapping[str, Decision]) -> bool:
+    found = given.get(f"has_{GENERAL}_file")
+    return found is not None and bool(found.value)
+
+
+def _mix(ledger: Ledger) -> None:
+    """Record the general rows that are learned, and the mean length of all training rows."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    own, mean, share = own_rows(value), value["tokens_per_example"], value["replay"]
+    cut = value["overflow"] != "split"  # text that is split keeps all its tokens
+    each = min(value["general_tokens"], value["max_length"]) if cut else value["general_tokens"]
+    rows = max(1, round(own * mean * share / (1 - share) / each))
+    told = f"beside {own:,} rows of about {mean:,} tokens, at about {each:,} tokens per general row"
+    inputs = ("replay", "general_tokens", "max_length", "overflow", *OWN_ROWS)
+    because = f"{percent(share)} of all training tokens {told}"
+    ledger.record(Decision("replay_rows", rows, because, inputs=inputs, origin="planner"))
+    mixed = round((own * mean + rows * each) / (own + rows))
+    because = f"about {mean:,} per row of the task and {each:,} per general row"
+    inputs = ("replay_rows", "general_tokens", "max_length", "overflow", *OWN_ROWS)
+    ledger.record(Decision("training_tokens", mixed, because, inputs=inputs, origin="planner"))
 
 
 def multiply_in_fp8(ledger: Ledger) -> None:

@@ -106,7 +106,7 @@ def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
         return replace(work, example_tokens=_example_tokens(work, value))
-    usual = value["tokens_per_example"].value + work.written_tokens  # answers are as long as they may be
+    usual = _mean_tokens(value) + work.written_tokens  # answers are as long as they may be
     usual += work.shown_tokens + (work.lora.virtual_tokens if work.lora else 0)
     return replace(work, seq_len_tokens=min(work.seq_len_tokens, usual))
 
@@ -114,7 +114,12 @@ def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
 def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
     """Tokens of a usual example in a packed sequence; of text the sequence, whose tokens attend to all before them."""
     packed = work.method.packs == "examples"
-    return min(work.seq_len_tokens, value["tokens_per_example"].value) if packed else work.seq_len_tokens
+    return min(work.seq_len_tokens, _mean_tokens(value)) if packed else work.seq_len_tokens
+
+
+def _mean_tokens(value: Mapping[str, Decision]) -> int:
+    """Of the rows that are learned, replayed ones included."""
+    return value.get("training_tokens", value["tokens_per_example"]).value
 
 
 def _spread(value: Mapping[str, Decision]) -> int | None:

@@ -17,7 +17,7 @@ from recipec.estimate.workload import adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
-from recipec.planner.search.asked import compile_for_fp8, dispatch_tokens, hold_weights, multiply_in_fp8
+from recipec.planner.search.asked import compile_for_fp8, dispatch_tokens, hold_weights, multiply_in_fp8, replay_rows
 from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
@@ -223,6 +223,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.persistent_workers)
     _order(ledger)
     hold_weights(ledger)
+    replay_rows(ledger)
 
 
 def _order(ledger: Ledger) -> None:
@@ -321,7 +322,7 @@ def _seen(ledger: Ledger, steps: int) -> float:
 STEP_INPUTS = (
     *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
     *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
-    *("per_prompt", "updates", "answer_passes"),
+    *("per_prompt", "updates", "answer_passes", "replay_rows", "training_tokens"),
 )
 
 
@@ -386,7 +387,7 @@ def training_sequences(value: Mapping[str, Any]) -> float:
     rows = evaluation.training_rows(value)
     if METHODS[value["stage"]].generates:
         return answers_in(rows, value)
-    blocks = rows * value["tokens_per_example"] / value["max_length"]
+    blocks = rows * evaluation.training_tokens(value) / value["max_length"]
     if value["packing"]:
         return blocks
     return max(rows, blocks) if value["overflow"] == "split" else rows

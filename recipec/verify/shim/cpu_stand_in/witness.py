@@ -14,7 +14,7 @@ from pathlib import Path
 from cpu_stand_in import judging, loss_weights
 
 FIRST_STEPS = 6  # whose batches are noted
-SPLITS = ("train", "eval", "test")
+SPLITS = ("train", "eval", "test", "general")
 BUILT = "_as_built"  # attribute of a configuration: its arguments as libraries left them
 
 
