@@ -98,7 +98,8 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     method = ledger.decide(goal.alignment_method, task, preferred, facts.decisions["kl_control"])
     given = facts.decisions["has_reward"], facts.decisions["data_sections"]
     names = ledger.decide(goal.stages, task, held, preferred, method, *given).value
-    return ledger, [replace(stage, task=loaded.task) for stage in _in_order(names)]
+    mixes = loaded.mixes if loaded.mix else ()
+    return ledger, [replace(stage, task=loaded.task, mixes=mixes) for stage in _in_order(names)]
 
 
 def _in_order(names: Sequence[str]) -> Iterator[Stage]:

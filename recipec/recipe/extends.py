@@ -291,6 +291,8 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     for name in DATA_SOURCES:
         _apply(data, "data", name, lambda value: _moved(value, {"path": move}))
     data |= _with_moved_adapters(data.get("adapters"), move)
+    for name in ADAPTER_SOURCES:
+        _apply(data, "fusion", name, lambda value: _moved(value, {"path": move}))
     for name in NAMED_MODELS:
         _apply(data, "alignment", name, lambda value: _moved(value, {"name": move_if_path, "like": move_if_path}))
     rewards = {"function": lambda text: _moved_function(text, move), "model": move_if_path, "like": move_if_path}

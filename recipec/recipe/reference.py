@@ -37,7 +37,7 @@ _OF_STAGES = {
 _STAGES = tuple(f"train.{name}" for name in METHODS)  # tables with keys of [train], for one stage
 _LIKE_ANOTHER = (  # have the keys of the first source
     *(f"data.{name}" for name in DATA_SOURCES[1:]),
-    *(f"adapters.{name}" for name in ADAPTER_SOURCES),
+    *(f"{table}.{name}" for table in ("adapters", "fusion") for name in ADAPTER_SOURCES),
 )
 _KINDS = {
     "string": "text",

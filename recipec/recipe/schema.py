@@ -28,7 +28,7 @@ from recipec.recipe.fields import (
     required,
     table,
 )
-from recipec.recipe.schema_adapters import LEAST_ADAPTERS, MOST_ADAPTERS, TaskAdapter
+from recipec.recipe.schema_adapters import LEAST_ADAPTERS, MOST_ADAPTERS, Fusion, TaskAdapter
 from recipec.recipe.schema_alignment import Alignment
 from recipec.recipe.schema_data import Data, Evaluate
 from recipec.recipe.schema_hardware import Hardware
@@ -334,11 +334,19 @@ class Recipe(Section):
     )
     adapters: Annotated[list[TaskAdapter], Field(min_length=LEAST_ADAPTERS, max_length=MOST_ADAPTERS)] | None = key(
         "Adapters",
-        "Several tasks: one `[[adapters]]` table for each. recipec trains one LoRA adapter per task, all from the same "
-        "base model, and writes combine.py, which compares, merges, ensembles and routes them. Replaces `data.train`; "
-        "all other keys hold for every adapter.",
+        "Several tasks: one `[[adapters]]` table for each. recipec trains one LoRA or bottleneck adapter per task, all "
+        "from the same base model, and writes combine.py, which compares, ensembles and routes them, and merges those "
+        "of LoRA. Replaces `data.train`; all other keys hold for every adapter.",
         [{"name": "billing", "train": "data/billing.jsonl"}, {"name": "sales", "train": "data/sales.jsonl"}],
         absent="one result, trained on `data.train`",
+    )
+    fusion: Fusion | None = key(
+        "Fusion",
+        "AdapterFusion: behind the stages of `[[adapters]]`, one more loads all of them, frozen, and learns how much "
+        "each adds in every layer, for every token. The adapters are then bottleneck adapters. An empty `[fusion]` "
+        "decides everything.",
+        {"learning_rate": 5e-5},
+        absent="the adapters stay apart, and combine.py combines them without further training",
     )
     hardware: Hardware = table(
         "Hardware", "The hardware to plan for. Either `gpu` or `vram_gib` is required.", {"gpu": "rtx-4090"}

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.axes.adaptations import MATRICES, SCALES, STAYING, WEIGHTS
+from recipec.axes.adaptations import FUSIONS, MATRICES, SCALES, STAYING, WEIGHTS
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
@@ -65,6 +65,12 @@ class Context(Struct, frozen=True):
         """Whether the model calls tools while it learns."""
         return bool(METHODS[self.stage.name].acts) and self.facts.acting.acts
 
+    @property
+    def mixed(self) -> Decision:
+        """The adapters that it learns to mix."""
+        inputs = ("stage", "adaptation", "reduction_factor", "adapters_after")
+        return Decision("mixed_adapters", self.stage.mixes, "those of all tasks", inputs=inputs, origin="planner")
+
     def _rewards(self) -> tuple[Decision, ...]:
         """What judges the answers."""
         environment = self.facts.acting.judges if self.acts else ""
@@ -83,6 +89,7 @@ class Context(Struct, frozen=True):
         names = next(decision.value for decision in self.goals if decision.id == "stages")
         place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
         place = f"the adapter of {self.stage.task}, beside those of other tasks" if self.stage.task else place
+        place = f"behind the adapters of {', '.join(self.stage.mixes)}, which it mixes" if self.stage.mixes else place
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
         if self.stage.judge:
@@ -107,6 +114,8 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.shaping(ADAPTATIONS[adaptation]):
         ledger.decide(rule)
+    if ADAPTATIONS[adaptation].trains == FUSIONS:
+        ledger.record(context.mixed)
     for rule in preference.own_rules(context.stage.name, acts=context.acts):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
@@ -266,7 +275,7 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{percent(count / architecture.params)} of the {value['params']:,} parameters of the model"
     row = ADAPTATIONS[value["adaptation"]]
-    inputs = _SHAPED_BY[row.trains] + tuple(rule.decides for rule in adaptations.shaping(row))
+    inputs = _SHAPED_BY[row.trains] + ("mixed_adapters",) * ("mixed_adapters" in value) + tuple(rule.decides for rule in adaptations.shaping(row))
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     inputs += ("trained_rows",) if shape and shape.new_rows else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
