@@ -38,7 +38,9 @@ class Sizes(Struct, frozen=True):
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
     largest_linear: int
-    cast_by_layers: int  # parameters that autocast copies, trained ones and mixed adapters: no norms, biases, fused experts
+    cast_by_layers: (
+        int  # parameters that autocast copies, trained ones and mixed adapters: no norms, biases, fused experts
+    )
     largest: int  # the largest trained parameter; all experts of a layer are one
     factors: int  # rows and columns of the trained matrices, and what is no matrix
 
@@ -81,7 +83,9 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         head=head,
         tied=tied,
         largest_linear=max(_weights((shape,)) for _, shapes in groups for shape in shapes),
-        cast_by_layers=_cast(architecture) if lora is None else in_products + mixed + encoder_weights(architecture, lora),
+        cast_by_layers=_cast(architecture)
+        if lora is None
+        else in_products + mixed + encoder_weights(architecture, lora),
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )

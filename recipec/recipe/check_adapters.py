@@ -123,9 +123,7 @@ def other_adaptations(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0414", title, labels, (f"remove it, and {then}; or {other}",))
 
 
-def _refused(
-    written: Written, table: KeyPath, allowed: tuple[Adaptation, ...]
-) -> Iterator[tuple[KeyPath, str, str]]:
+def _refused(written: Written, table: KeyPath, allowed: tuple[Adaptation, ...]) -> Iterator[tuple[KeyPath, str, str]]:
     """What asks for other adapters than those that are allowed: its path, its value and what it is called."""
     at, trained = (*table, ADDED_UP.table, "variant"), [row.trains for row in allowed]
     asked, variant = written.get(*table, "adaptation"), written.get(*at)

@@ -105,9 +105,10 @@ class LoadedRecipe(Struct, frozen=True):
         """Return what an adapter is where the recipe does not name it, and what the mix of them is in any case."""
         if self.mix:
             return {"train.adaptation": Wish(MIX.family, self.where(FUSION), FUSION)}
-        if "train.adaptation" in found:
-            return {}
         row, asked_by = (MIXED, FUSION) if self.mixes else (ADDED_UP, LIST)
+        stated = found.get("train.adaptation")
+        if stated and not (stated.implied_by and stated.value == row.family):
+            return {}
         return {"train.adaptation": Wish(row.family, self.where(LIST), asked_by)}
 
     def allowed(self) -> dict[str, Place]:

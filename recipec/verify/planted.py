@@ -66,6 +66,14 @@ class RefusedNames(Struct, frozen=True):
     where: str  # columns, or fields of messages
 
 
+class Met(Struct):
+    """A file that several stages may read: its place among all of them, and what its rows were given."""
+
+    place: int
+    asked: Sequence[Shared] = ()
+    filler: str | None = None  # None until the first stage that reads it has written it
+
+
 class Planting(Struct):
     """All cases: the first is prepared and looked at, then those that must be refused, and those with leaks."""
 
@@ -106,9 +114,9 @@ def _plant(sandbox: Sandbox, data: Mapping[str, StageData], root: Path, by_colum
     """Write the rows of every case."""
     bundle, planting = sandbox.bundle, Planting(by_column=by_column)
     over = sorted({name for stage in bundle.stages for name in stage.decisions.get("passed_over") or ()})
-    first: dict[str, int] = {}
+    met: dict[str, Met] = {}
     for stage in bundle.stages:
-        planting.rows[stage.name] = _rows_of(sandbox, data[stage.name], over, first, stage, by_column)
+        planting.rows[stage.name] = _rows_of(sandbox, data[stage.name], over, met, stage, by_column)
     planting.cases.append(_case(sandbox, root / "carried", planting.rows, data, {}))
     for name, rows in planting.rows.items():
         source = data[name].sources[0]
@@ -146,7 +154,7 @@ def _rows_of(
     sandbox: Sandbox,
     data: StageData,
     over: Sequence[str],
-    first: dict[str, int],
+    met: dict[str, Met],
     stage: BundleStage,
     by_column: bool,
 ) -> list[list[Planted]]:
@@ -154,7 +162,7 @@ def _rows_of(
 
     Rows of the first file that no column splits begin as others do.
     """
-    numbers, found = [*_numbers(data, first)], []
+    numbers, found = [*_numbers(data, met)], []
     repeated = [Shared(repeats=numbers[0][place]) for place in LEAKING if place < len(numbers[0])]
     most = 0 if by_column else held_out(stage, sum(map(len, numbers[: data.trained])))
     for place, source in enumerate(data.sources):
@@ -163,18 +171,24 @@ def _rows_of(
             asked = repeated
         elif place == 0 and most and "messages" in source.columns:
             asked = alike(numbers[0][PLAIN_ROWS:], most)
-        filler = filler_for(sandbox, stage, Planted(source, numbers[place][0], carries).row(), source.max_length)
-        found.append(planted(source, carries, numbers[place], filler, asked))
+        file = met[_file_of(source)]
+        if file.filler is None:
+            file.filler = filler_for(
+                sandbox, stage, Planted(source, numbers[place][0], carries).row(), source.max_length
+            )
+            file.asked = asked
+        found.append(planted(source, carries, numbers[place], file.filler, file.asked))
     return found
 
 
-def _numbers(data: StageData, first: dict[str, int]) -> Iterator[range]:
-    """Of the rows of each source, as many as it takes: others than those of every other file, of any stage.
+def _file_of(source: SourceData) -> str:
+    return json.dumps([source.given.get(name) for name in _FILE])
 
-    `first` has the files that were met.
-    """
+
+def _numbers(data: StageData, met: dict[str, Met]) -> Iterator[range]:
+    """Of the rows of each source, as many as it takes: others than those of every other file, of any stage."""
     for source in data.sources:
-        start = ROWS * first.setdefault(json.dumps([source.given.get(name) for name in _FILE]), len(first))
+        start = ROWS * met.setdefault(_file_of(source), Met(len(met))).place
         yield range(start, start + min(held(source.given), source.given.get("take", ROWS)))
 
 

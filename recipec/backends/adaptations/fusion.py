@@ -25,10 +25,17 @@ def part(stage: StageJob) -> Part:
         Arg("reduction_factor", stage.value("reduction_factor"), stage.ids("reduction_factor", "model")),
     )
     held, module = _held(stage), stage.adapts.module
-    load = lines(stage.ids("mixed_adapters"), f"load_adapters(trainer.model, {ADAPTERS})")
+    load = lines(
+        stage.ids("mixed_adapters"),
+        f"load_adapters(trainer.model, {ADAPTERS})  # frozen: only the attention over them is trained",
+    )
     return replace(
         made,
-        own_imports=(*made.own_imports, Import(module, "load_adapters", stage.ids("mixed_adapters")), *held.own_imports),
+        own_imports=(
+            *made.own_imports,
+            Import(module, "load_adapters", stage.ids("mixed_adapters")),
+            *held.own_imports,
+        ),
         constants=(_folders(stage),),
         after_trainer=(*made.after_trainer, *load, *held.after_trainer),
     )
