@@ -48,7 +48,7 @@ def frozen_behind(architecture: Architecture, lora: LoraShape | None) -> int:
 
 
 def mixing_flops(architecture: Architecture, lora: LoraShape | None, recomputed: float) -> float:
-    """Operations per token of attention over frozen networks: forward and backward of its matrices, and of the networks,
+    """Operations per token of attention over frozen networks: forward and backward of its matrices and of the networks,
     whose own gradient nobody needs. `recomputed` is the share of layers whose forward is repeated."""
     if lora is None or not lora.mixed:
         return 0.0

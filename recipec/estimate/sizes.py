@@ -38,9 +38,7 @@ class Sizes(Struct, frozen=True):
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
     largest_linear: int
-    cast_by_layers: (
-        int  # parameters that autocast copies, trained ones and mixed adapters: no norms, biases, fused experts
-    )
+    cast_by_layers: int  # parameters that autocast copies, trained or mixed: no norms, biases, fused experts
     largest: int  # the largest trained parameter; all experts of a layer are one
     factors: int  # rows and columns of the trained matrices, and what is no matrix
 
@@ -58,6 +56,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     rows_trained = sum(matrices * rows * columns for matrices, rows, columns in new_rows(architecture, lora))
     adapters += rows_trained
     mixed = frozen_behind(architecture, lora)
+    copied = in_products + mixed + encoder_weights(architecture, lora) if lora else _cast(architecture)
     layer, layer_linear = max(_layers(architecture, lora))
     gathered = _gathered(architecture, lora, layer) + on_experts + vectors
     embedding = architecture.vocab_size * architecture.hidden_size
@@ -83,9 +82,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         head=head,
         tied=tied,
         largest_linear=max(_weights((shape,)) for _, shapes in groups for shape in shapes),
-        cast_by_layers=_cast(architecture)
-        if lora is None
-        else in_products + mixed + encoder_weights(architecture, lora),
+        cast_by_layers=copied,
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )

@@ -35,12 +35,11 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
+    beside = sizes.adapters + sizes.originals + sizes.mixed
     held = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
     terms = {
         "weights": weights,
-        "adapters": 0.0
-        if full
-        else (sizes.adapters + sizes.originals + sizes.mixed) * path.trained / path.weight_shards,
+        "adapters": 0.0 if full else beside * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
         "reference_model": weights if _keeps_reference(layout, work) else 0.0,

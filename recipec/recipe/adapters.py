@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,14 +36,24 @@ def _mixed(document: Document) -> Document:
             places[FUSION, key] = document.places[(LIST,)]
             for at, value in rows:
                 _append(table[key], value, places, (FUSION, key), (LIST, at, key))
-    counted = [adapter.get("examples") for adapter in document.data[LIST]]
-    if "train" not in document.data[FUSION] and "examples" not in table and all(counted):
-        table["examples"], places[FUSION, "examples"] = sum(counted), document.places[(LIST,)]
+    for key, value in {} if "train" in document.data[FUSION] else _sizes(document.data[LIST]).items():
+        if key not in table:
+            table[key], places[FUSION, key] = value, document.places[(LIST,)]
     alone = _alone(replace(document, places=places), table, (FUSION,))
     kept = {key: value for key, value in table.items() if key not in OF_ONE_TASK}
     dropped = [key for key in _OF_ADAPTERS if key not in table]
     data = _without(alone.data, [path for key in dropped for path in _everywhere(key)])
     return replace(alone, data={**data, FUSION: kept})
+
+
+def _sizes(adapters: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many rows all adapters have, and their mean length in tokens, where each adapter says so itself."""
+    rows = [adapter.get("examples", 0) for adapter in adapters]
+    lengths = [adapter.get("tokens_per_example", 0) for adapter in adapters]
+    found = {"examples": sum(rows)} if all(rows) else {}
+    if all(rows) and all(lengths):
+        found["tokens_per_example"] = -(-sum(map(mul, rows, lengths)) // sum(rows))
+    return found
 
 
 def _everywhere(key: str) -> list[KeyPath]:
@@ -53,7 +64,7 @@ def _everywhere(key: str) -> list[KeyPath]:
 def _append(rows: list[Any], value: Any, places: dict[KeyPath, Located], to: KeyPath, source: KeyPath) -> None:
     """Add one source of rows, or a list of them, with the places where they are written."""
     listed = [(value, source)] if not isinstance(value, list) else [(v, (*source, n)) for n, v in enumerate(value)]
-    for one, at in listed:
+    for one, at in ((one, at) for one, at in listed if one not in rows):  # tasks may share a source
         places |= _moved_places(places, at, (*to, len(rows)))
         rows.append(one)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes import ADAPTATIONS, COMMON_SECTION, LORA_VARIANTS, METHODS, Adaptation, Method, methods_of
+from recipec.axes import ADAPTATIONS, BASES, COMMON_SECTION, LORA_VARIANTS, METHODS, Adaptation, Method, methods_of
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
@@ -164,6 +164,20 @@ def ranks_of_mixed(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0414", title, labels, (help,))
 
 
+def quantized_mixed(written: Written) -> Iterator[Diagnostic]:
+    """Bottleneck adapters, and the mix of them, have the base as it is."""
+    for table in _TABLES if written.has(*_MIX) and written.has(*_LIST) else ():
+        asked = written.get(*table, "quantization")
+        if isinstance(asked, str) and asked in BASES and asked != MIX.base:
+            path = (*table, "quantization")
+            title = f"`{dotted(path)} = {asked}` and `[fusion]` contradict each other"
+            labels = (
+                written.label(path, "a quantized base"),
+                written.label(_MIX, "mixes adapters on the base as it is"),
+            )
+            yield Diagnostic("E0414", title, labels, ("remove it, or remove `[fusion]`",))
+
+
 def held_out_of_some(written: Written) -> Iterator[Diagnostic]:
     """Rows of some adapters and not of others would judge the mix by some of its tasks."""
     adapters = list(_adapters(written))
@@ -193,5 +207,6 @@ ADAPTER_CHECKS = (
     other_adaptations,
     mixed_nothing,
     ranks_of_mixed,
+    quantized_mixed,
     held_out_of_some,
 )

@@ -76,7 +76,7 @@ class TaskAdapter(Section):
 
 
 class Fusion(Section):
-    """AdapterFusion: the adapters of all tasks, frozen, and a learned mix of them. An empty table decides everything."""
+    """AdapterFusion: the adapters of all tasks, frozen, and a learned mix of them. An empty table decides all of it."""
 
     train: Sources | None = key(
         "Training data",

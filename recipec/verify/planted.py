@@ -173,10 +173,8 @@ def _rows_of(
             asked = alike(numbers[0][PLAIN_ROWS:], most)
         file = met[_file_of(source)]
         if file.filler is None:
-            file.filler = filler_for(
-                sandbox, stage, Planted(source, numbers[place][0], carries).row(), source.max_length
-            )
-            file.asked = asked
+            row = Planted(source, numbers[place][0], carries).row()
+            file.filler, file.asked = filler_for(sandbox, stage, row, source.max_length), asked
         found.append(planted(source, carries, numbers[place], file.filler, file.asked))
     return found
 

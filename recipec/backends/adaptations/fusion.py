@@ -1,4 +1,4 @@
-"""Attention over the frozen adapters of earlier stages: FusionConfig, a kind of adapter that the bundle brings to PEFT."""
+"""Attention over frozen adapters of earlier stages: FusionConfig, a kind of adapter that the bundle brings to PEFT."""
 
 from __future__ import annotations
 
@@ -24,20 +24,15 @@ def part(stage: StageJob) -> Part:
         Arg("target_modules", list(shape.behind), stage.ids("adapters_after", "model")),
         Arg("reduction_factor", stage.value("reduction_factor"), stage.ids("reduction_factor", "model")),
     )
-    held, module = _held(stage), stage.adapts.module
-    load = lines(
-        stage.ids("mixed_adapters"),
-        f"load_adapters(trainer.model, {ADAPTERS})  # frozen: only the attention over them is trained",
-    )
+    held, ids = _held(stage), stage.ids("mixed_adapters")
+    loader = Import(stage.adapts.module, "load_adapters", ids)
+    told = "  # frozen: only the attention over them is trained"
+    loaded = lines(ids, f"load_adapters(trainer.model, {ADAPTERS}){told}")
     return replace(
         made,
-        own_imports=(
-            *made.own_imports,
-            Import(module, "load_adapters", stage.ids("mixed_adapters")),
-            *held.own_imports,
-        ),
+        own_imports=(*made.own_imports, loader, *held.own_imports),
         constants=(_folders(stage),),
-        after_trainer=(*made.after_trainer, *load, *held.after_trainer),
+        after_trainer=(*made.after_trainer, *loaded, *held.after_trainer),
     )
 
 

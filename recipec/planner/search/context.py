@@ -275,11 +275,8 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{percent(count / architecture.params)} of the {value['params']:,} parameters of the model"
     row = ADAPTATIONS[value["adaptation"]]
-    inputs = (
-        _SHAPED_BY[row.trains]
-        + ("mixed_adapters",) * ("mixed_adapters" in value)
-        + tuple(rule.decides for rule in adaptations.shaping(row))
-    )
+    inputs = _SHAPED_BY[row.trains] + tuple(rule.decides for rule in adaptations.shaping(row))
+    inputs += ("mixed_adapters",) if "mixed_adapters" in value else ()
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     inputs += ("trained_rows",) if shape and shape.new_rows else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))

@@ -118,11 +118,11 @@ def main(folder: str, question: str, results: str) -> None:
 def frozen(outputs: Path, tasks: list[str], mix: str) -> list[str]:
     """The weights of the tasks' adapters that the mix has otherwise, or has not."""
     mixed, moved = load_file(outputs / mix / "adapter_model.safetensors"), []
-    for task in tasks:
+    for place, task in enumerate(tasks):
         for name, trained in load_file(outputs / task / "adapter_model.safetensors").items():
             module, _, part = name.partition(".bottleneck_")
-            held = mixed.get(f"{module}.fusion_mixed.{task}.{part}")
-            moved += [name] * (held is None or not torch.equal(held, trained))
+            held = mixed.get(f"{module}.fusion_mixed.{part.replace('.', '_')}")
+            moved += [f"{task}: {name}"] * (held is None or not torch.equal(held[place], trained))
     return moved
 
 
