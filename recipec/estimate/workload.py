@@ -17,10 +17,8 @@ from recipec.axes.adaptations import (
     PREFIXES,
     PROMPTS,
     SCALES,
-    behind,
-    scaled,
-    targeted,
 )
+from recipec.axes.adapted import behind, scaled, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 

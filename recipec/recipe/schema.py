@@ -32,6 +32,7 @@ from recipec.recipe.schema_adapters import LEAST_ADAPTERS, MOST_ADAPTERS, Fusion
 from recipec.recipe.schema_alignment import Alignment
 from recipec.recipe.schema_data import Data, Evaluate
 from recipec.recipe.schema_hardware import Hardware
+from recipec.recipe.schema_registry import Registry
 from recipec.recipe.schema_training import Train
 
 Task = one_of(tasks())
@@ -59,13 +60,6 @@ Tracker = one_of(
 )
 # The trackers that know projects, and the variable that the Trainer reads the project from.
 PROJECT_VARIABLES = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
-STATUSES = {
-    "experimental": "an experiment",
-    "staging": "a candidate under test",
-    "production": "in use",
-    "archived": "kept, but no longer in use",
-}
-Status = one_of(STATUSES)
 MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
 _Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
@@ -249,17 +243,6 @@ class Track(Section):
         "among the run's arguments: it names runs after their folders.",
         "second-try",
         absent="the recipe's name",
-    )
-
-
-class Registry(Section):
-    """The draft of a registry entry (`registry/entry.json`)."""
-
-    status: Status | None = key(
-        "Status", "Status of the result in the registry entry.", "staging", default="experimental"
-    )
-    tags: Annotated[list[Line], Field(max_length=64)] | None = key(
-        "Tags", "Tags by which the registry entry can be found.", ["support"], absent="no tags"
     )
 
 

@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.axes.adaptations import FUSIONS, MATRICES, SCALES, STAYING, WEIGHTS
+from recipec.axes.adaptations import MATRICES, SCALES, STAYING, WEIGHTS
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
-from recipec.planner.search.asked import compile_for_fp8, hold_weights, multiply_in_fp8
+from recipec.planner.search.asked import compile_for_fp8, hold_weights, mix_adapters, multiply_in_fp8
 from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
@@ -65,12 +65,6 @@ class Context(Struct, frozen=True):
         """Whether the model calls tools while it learns."""
         return bool(METHODS[self.stage.name].acts) and self.facts.acting.acts
 
-    @property
-    def mixed(self) -> Decision:
-        """The adapters that it learns to mix."""
-        inputs = ("stage", "adaptation", "reduction_factor", "adapters_after")
-        return Decision("mixed_adapters", self.stage.mixes, "those of all tasks", inputs=inputs, origin="planner")
-
     def _rewards(self) -> tuple[Decision, ...]:
         """What judges the answers."""
         environment = self.facts.acting.judges if self.acts else ""
@@ -114,8 +108,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.shaping(ADAPTATIONS[adaptation]):
         ledger.decide(rule)
-    if ADAPTATIONS[adaptation].trains == FUSIONS:
-        ledger.record(context.mixed)
+    mix_adapters(ledger, context.stage.mixes)
     for rule in preference.own_rules(context.stage.name, acts=context.acts):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
