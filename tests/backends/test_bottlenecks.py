@@ -72,7 +72,7 @@ def test_its_table_asks_for_it_and_nothing_else_does(tmp_path: Path) -> None:
         ("lora-single", {"model__name": "Qwen/Qwen3.5-0.8B"}, "BAD-101"),
         ("lora-single", {"model__name": "google/gemma-4-12B", "data__template": "plain"}, "BAD-107"),
         ("sft-dpo", {}, "BAD-171"),
-        ("adapters", {}, "bottleneck adapter cannot be merged by adding updates"),
+        ("adapters", {}, "bottleneck adapter has no lora"),
         ("grpo", {"alignment__method": "grpo"}, "answers have been written with low-rank adapters alone"),
         ("reward", {}, "contradict each other"),
     ],

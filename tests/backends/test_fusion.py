@@ -22,12 +22,11 @@ FILE, ONE = ADAPTATIONS["fusion"].module, ADAPTATIONS["bottleneck"].module
 TASKS = ["support", "orders"]
 SMALL = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 128}
 LAYERS = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-ROWLESS = [{key: value for key, value in table.items() if key != "rank"} for table in BASES["adapters"]["adapters"]]
 
 
 def asked(**keys: Any) -> Tables:
     """The recipe of two adapters with their mix, and further keys (dots are two underscores)."""
-    recipe = {**BASES["adapters"], "adapters": [dict(table) for table in ROWLESS], "fusion": {}}
+    recipe = {**BASES["fusion"], "adapters": [dict(table) for table in BASES["fusion"]["adapters"]]}
     for key, value in keys.items():
         recipe = with_key(recipe, key.replace("__", "."), value)
     return recipe
