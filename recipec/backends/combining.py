@@ -50,6 +50,17 @@ def _names(job: Job) -> dict[str, Any]:
     }
 
 
+def told_of_tasks(job: Job) -> dict[str, Any]:
+    """What README.md says of the adapters of several tasks, and of the mix of them."""
+    first, last = job.stages[0], job.last
+    return {
+        "tasks": [stage.named for stage in _tasks(job)],
+        "mix": last.named if last.mixed else None,
+        "task_merges": first.because(first.adapts.merges, "adaptation"),
+        "first_file": Raw(f"{first.folder}{first.adapts.module}.py"),
+    }
+
+
 def _tokenizer(stage: StageJob) -> list[Arg]:
     trusts = stage.job.loaded.recipe.model.trust_remote_code
     return [Arg("", Raw("source")), *[Arg("trust_remote_code", True, stage.ids("model"))] * bool(trusts)]

@@ -12,6 +12,7 @@ from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import acts_with, before_next, judged_by
+from recipec.backends.combining import told_of_tasks
 from recipec.backends.completion import checked
 from recipec.backends.elastic import held_told
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
@@ -59,7 +60,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
     *("ia3_scales", "virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size"),
-    *("reduction_factor", "adapters_after"),
+    *("reduction_factor", "adapters_after", "identity_penalty"),
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",
@@ -121,10 +122,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
         "combines": job.because(bool(job.tasks), "stage"),
         "first_task": job.stages[0].named,
-        "tasks": [stage.named for stage in job.stages if not stage.mixed],
-        "mix": job.last.named if job.last.mixed else None,
-        "task_merges": job.stages[0].because(job.stages[0].adapts.merges, "adaptation"),
-        "first_file": Raw(f"{job.stages[0].folder}{job.stages[0].adapts.module}.py"),
+        **told_of_tasks(job),
         "second_task": job.stages[min(1, len(job.stages) - 1)].named,
         "last": job.last.named,
         "result": job.last.because(job.last.adapts.result, "adaptation"),

@@ -30,7 +30,7 @@ BEHIND_MODULES = (
         "AdapterFusion with sharded gradients",
         "its penalty is added to whole gradients behind the backward pass, and the mix was run on one device and with "
         "DDP alone",
-        "templates/trl/adapter_fusion.py.j2 (HoldValues)",
+        "AdapterFusion (arXiv 2005.00247, 2021, section 3.2); recipec's choice (whole gradients)",
         'set `train.strategy = "ddp"`, or leave it out',
         lambda f: f.adaptation.trains == FUSIONS and f.strategy.engine in (TORCH_FSDP, DEEPSPEED),
     ),
@@ -39,16 +39,8 @@ BEHIND_MODULES = (
         "AdapterFusion in fp16",
         "the penalty is added to gradients behind the backward pass, where those of fp16 are still scaled unless they "
         "were clipped",
-        "transformers 5.23 trainer.py (on_pre_optimizer_step, behind clipping); torch.amp.GradScaler",
+        "transformers 5.23 trainer.py (on_pre_optimizer_step stands behind clipping, which unscales)",
         'set `train.precision = "fp32"`, or use a GPU with bf16',
         lambda f: f.adaptation.trains == FUSIONS and f.precision == "fp16",
-    ),
-    BadCombination(
-        "BAD-174",
-        "AdapterFusion with torch.compile",
-        "a compiled mix was not run",
-        "tests/execution/recipes/fusion.toml",
-        "leave `train.compile` out",
-        lambda f: f.adaptation.trains == FUSIONS and f.compile,
     ),
 )

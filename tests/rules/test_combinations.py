@@ -184,8 +184,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"adaptation": "fusion", "strategy": "fsdp"},
         [{"adaptation": "bottleneck"}, {"strategy": "ddp"}, {"strategy": "single"}],
     ),
-    "BAD-173": ({"adaptation": "fusion", "precision": "fp16"}, [{"adaptation": "bottleneck"}, {"precision": "bf16"}]),
-    "BAD-174": ({"adaptation": "fusion", "compile": True}, [{"adaptation": "bottleneck"}, {"compile": False}]),
+    "BAD-173": (
+        {"adaptation": "fusion", "precision": "fp16", "gpu_bf16": False},
+        [{"adaptation": "bottleneck"}, {"precision": "bf16"}],
+    ),
     "BAD-130": (
         {"new_tokens": True, "method": "dpo"},
         [{"method": "sft"}, {"method": "continue-pretrain"}, {"begins": False}, {"new_tokens": False}],
