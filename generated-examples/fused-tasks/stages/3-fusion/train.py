@@ -1,5 +1,5 @@
-"""Supervised fine-tuning of Qwen/Qwen2.5-1.5B-Instruct for fused-tasks: a learned mix of frozen bottleneck adapters,
-4,400 of 5,500 rows.
+"""Supervised fine-tuning of Qwen/Qwen2.5-1.5B-Instruct for fused-tasks: a mix of bottleneck adapters, 4,400 of 5,500
+rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
