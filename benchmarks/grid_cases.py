@@ -80,7 +80,7 @@ _BEFORE_ROWS = {  # as the rules decide it
     "prompt-tuning": {"virtual_tokens": virtual_tokens().value},
     "p-tuning": {"virtual_tokens": virtual_tokens().value, "encoder_hidden_size": encoder_hidden_size().value},
 }
-# Bottlenecks behind feed-forward blocks, and behind attention too.
+# Bottlenecks behind feed-forward blocks, and behind attention too: one that trains, and attention over frozen ones.
 BOTTLENECK_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "google/gemma-3-1b-pt")
 # Rows of the embedding that train for new tokens: the copy of the whole matrix, and its gradient. Nothing is sharded.
 EXTENDED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "google/gemma-3-1b-pt")
@@ -185,6 +185,7 @@ class Case(Struct, frozen=True):
     magnitudes: bool = False  # DoRA
     prefix: tuple[int, int] = (0, 0)  # tokens, and the width of the encoder that makes them
     behind: str = ""  # what bottlenecks stand behind
+    mixed: int = 0  # how many frozen ones are mixed; 0: one trains
     new_rows: int = 0  # of the embedding and the head, that train for new tokens
     layers: int = 0  # the first so many; 0: all
 
@@ -204,6 +205,7 @@ class Case(Struct, frozen=True):
         dora = " dora" if self.magnitudes else ""
         prefix = f" prefix-{self.prefix[0]}-{self.prefix[1]}" if self.prefix[0] else ""
         prefix += f" behind-{self.behind}" if self.behind else ""
+        prefix += f" of {self.mixed}" if self.mixed else ""
         added = f" new-rows-{self.new_rows}" if self.new_rows else ""
         added += f" first-{self.layers}-layers" if self.layers else ""
         return (
@@ -247,7 +249,8 @@ class Case(Struct, frozen=True):
         if self.prefix[0]:
             return {"prefix_tokens": self.prefix[0], "prefix_encoder_size": self.prefix[1]}
         if self.behind:
-            return {"reduction_factor": 16, "adapters_after": self.behind}
+            mixed = {"mixed_adapters": tuple(range(self.mixed))} if self.mixed else {}
+            return {"reduction_factor": 16, "adapters_after": self.behind} | mixed
         return _BEFORE_ROWS.get(self.method, {})
 
     def _work(self, adapter: LoraShape | None) -> Workload:
@@ -298,6 +301,8 @@ def cases() -> list[Case]:
     rows += [replace(_case(name, "p-tuning", RANKS[0], "sft"), dropout=False, packed=False) for name in PREFIXED_MODELS]
     rows += [_prefixed(*choice) for choice in product(PREFIXED_MODELS, RANKS[:2], PREFIXES)]
     rows += [_behind(*choice) for choice in product(BOTTLENECK_MODELS, RANKS[:3], TRAINERS, (BEHIND_MLP, BEHIND_BOTH))]
+    places = (BEHIND_MLP, BEHIND_BOTH)
+    rows += [_mixed(*choice) for choice in product(BOTTLENECK_MODELS, RANKS[:2], places, (False, True))]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     rows += [_extended(*choice) for choice in product(EXTENDED_MODELS, WAYS[3:5] + WAYS[6:], (True, False))]
     rows += [_rounded(*choice) for choice in product(ROUNDED_MODELS, TRAINERS, (True, False))]
@@ -359,6 +364,13 @@ def _behind(name: str, ranks: tuple[str, int], trainer: str, behind: str) -> Cas
     """Rows of at most 8,192 tokens: at 16,384 the first 8 layers of Gemma 3 have another peak than all 26."""
     case = _case(name, "bottleneck", ranks, f"{trainer} {behind}")
     return replace(case, trainer=trainer, length=min(case.length, 8192), dropout=False, behind=behind)
+
+
+def _mixed(name: str, ranks: tuple[str, int], behind: str, checkpointing: bool) -> Case:
+    """Of two adapters behind feed-forward blocks, of five behind attention too."""
+    case = _case(name, "fusion", ranks, f"sft {behind}")
+    shape = {"behind": behind, "mixed": 2 if behind == BEHIND_MLP else 5, "dropout": False}
+    return replace(case, trainer="sft", length=min(case.length, 4096), checkpointing=checkpointing, **shape)
 
 
 def _rounded(name: str, trainer: str, checkpointing: bool) -> Case:

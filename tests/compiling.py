@@ -133,6 +133,17 @@ BASES: dict[str, Tables] = {
             {"name": "orders", "train": "chat.jsonl", "examples": 900, "tokens_per_example": 200, "rank": 8},
         ],
     ),
+    "fusion": _recipe(
+        "instruct",
+        "Qwen/Qwen2.5-1.5B",
+        {"max_length": 1024},
+        {"gpu": "h100"},
+        adapters=[
+            {"name": "support", "train": "chat.jsonl", "examples": 5_000, "tokens_per_example": 400},
+            {"name": "orders", "train": "instructions.jsonl", "examples": 900, "tokens_per_example": 200},
+        ],
+        fusion={},
+    ),
     "full-fsdp": _recipe(
         "instruct",
         "meta-llama/Llama-3.1-8B",

@@ -1,6 +1,7 @@
 """The four axes as data: methods, strategies, adaptations and row formats. Nothing outside compares their names."""
 
-from recipec.axes.adaptations import ADAPTATIONS, Adaptation, adaptation_of, families, meant_by
+from recipec.axes.adaptations import ADAPTATIONS, Adaptation, adaptation_of
+from recipec.axes.adapted import families, meant_by
 from recipec.axes.bases import BASES
 from recipec.axes.hyperparameters import Default, Own
 from recipec.axes.kinds import KINDS, Kind

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from recipec.axes.bases import AS_IS
@@ -16,12 +14,13 @@ ALL_LINEAR, ATTENTION = "all-linear", "attention"
 
 # What is trained: every weight; a low-rank pair of matrices beside a module's weight; a vector that scales what it
 # gives or takes; embeddings that stand before every row; keys and values that stand before every row in each layer; a
-# small network behind a module.
+# small network behind a module; how several such networks, which are frozen, are mixed.
 WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES = "weights", "matrices", "scales", "prompts", "prefixes"
-BOTTLENECKS = "bottlenecks"
-TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES, BOTTLENECKS
+BOTTLENECKS, FUSIONS = "bottlenecks", "fusions"
+TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES, BOTTLENECKS, FUSIONS
 VIRTUAL = PROMPTS, PREFIXES  # tokens that no row has
-STAYING = *VIRTUAL, BOTTLENECKS  # no weight of the base can take them in
+BEHIND = BOTTLENECKS, FUSIONS  # what stands behind a module
+STAYING = *VIRTUAL, *BEHIND  # no weight of the base can take them in
 WITHOUT_PROMPTS = "soft prompts were run with supervised fine-tuning alone"  # why methods leave them out
 KEYS_VALUES, KEYS_VALUES_MLP = "keys-values", "keys-values-mlp"  # what such vectors scale
 BEHIND_MLP, BEHIND_BOTH = "mlp", "attention-and-mlp"  # where such networks stand: values of train.bottleneck.after
@@ -46,6 +45,7 @@ class Adaptation(Struct, frozen=True, kw_only=True):
     module: str  # of the bundle, where peft has no such class; "" where it has
     table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
     own_key: str  # of this table, which no other adaptation of the table has: set, it asks for this one; "" for none
+    asked_in: str  # the table of a recipe that asks for it behind other stages; "" where train.adaptation does
     encodes: bool  # a network that is trained, and not saved, always makes what stands before the rows
     recomputes: bool  # layers may be recomputed in the backward pass
     packages: tuple[str, ...]  # that a bundle needs for it
@@ -94,6 +94,7 @@ _LORA = {
     "module": "",
     "table": "lora",
     "own_key": "",
+    "asked_in": "",
     "encodes": False,
     "recomputes": True,
     "saves": ("adapter_config.json",),
@@ -170,6 +171,7 @@ IA3 = Adaptation(
     module="",
     table="",
     own_key="",
+    asked_in="",
     encodes=False,
     recomputes=True,
     packages=("peft",),
@@ -213,6 +215,7 @@ PROMPT_TUNING = Adaptation(
     config="PromptTuningConfig",
     table="prompt",
     own_key="",
+    asked_in="",
     encodes=False,
     recomputes=True,
     toy_learning_rate=0.3,
@@ -238,6 +241,7 @@ P_TUNING = Adaptation(
     config="PromptEncoderConfig",
     table="prompt",
     own_key="encoder_hidden_size",
+    asked_in="",
     encodes=True,
     recomputes=True,
     toy_learning_rate=2e-2,
@@ -264,6 +268,7 @@ PREFIX_TUNING = Adaptation(
     config="PrefixTuningConfig",
     table="prefix",
     own_key="",
+    asked_in="",
     encodes=False,
     recomputes=False,
     toy_learning_rate=0.3,
@@ -293,6 +298,7 @@ BOTTLENECK = Adaptation(
     module="bottleneck_adapters",  # pandas imports a package of the name bottleneck where it finds one
     table="bottleneck",
     own_key="",
+    asked_in="",
     encodes=False,
     recomputes=True,
     packages=("peft",),
@@ -309,6 +315,39 @@ BOTTLENECK = Adaptation(
     "being merged, so it costs time at inference, which LoRA does not",
     source="Houlsby adapters (arXiv 1902.00751, 2019); AdapterFusion (arXiv 2005.00247, 2021); "
     "docs.adapterhub.ml/training.html (1e-4)",
+)
+FUSION = Adaptation(
+    name="fusion",
+    title="AdapterFusion",
+    elsewhere=("adapter-fusion", "adapter_fusion", "adapterfusion"),
+    family="fusion",
+    base=AS_IS,
+    means="AdapterFusion: train how frozen bottleneck adapters are mixed",
+    summary="a mix of bottleneck adapters",
+    trains=FUSIONS,
+    tables="lora",
+    rate=0.25,
+    rate_because="AdapterFusion was published with 5e-5",
+    reference=ADAPTER_OFF,
+    config="FusionConfig",
+    module="adapter_fusion",
+    table="",
+    own_key="",
+    asked_in="fusion",
+    encodes=False,
+    recomputes=True,
+    packages=("peft",),
+    saves=("adapter_config.json",),
+    weights="adapter_model*.safetensors",
+    toy_learning_rate=2e-2,
+    toy_share=0.95,
+    result="A learned mix of adapters",
+    merges=False,
+    unasked=False,
+    above="",
+    asked_by="[fusion]",
+    because="AdapterFusion learns, in every layer and for every token, how much each frozen adapter adds",
+    source="AdapterFusion (arXiv 2005.00247, 2021, sections 3.2 and 4.2)",
 )
 FULL = Adaptation(
     name="full",
@@ -327,6 +366,7 @@ FULL = Adaptation(
     module="",
     table="",
     own_key="",
+    asked_in="",
     encodes=False,
     recomputes=True,
     packages=(),
@@ -343,49 +383,10 @@ FULL = Adaptation(
     source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
-_ADAPTERS = IA3, LORA, QLORA, LORA_INT8, PROMPT_TUNING, P_TUNING, PREFIX_TUNING, BOTTLENECK
+_ADAPTERS = IA3, LORA, QLORA, LORA_INT8, PROMPT_TUNING, P_TUNING, PREFIX_TUNING, BOTTLENECK, FUSION
 ADAPTATIONS = {row.name: row for row in (*_ADAPTERS, FULL)}
 
 
 def adaptation_of(family: str, base: str) -> Adaptation:
     """The row of a pair of recipe values; raises StopIteration where no row has it."""
     return next(row for row in ADAPTATIONS.values() if (row.family, row.base) == (family, base))
-
-
-def targeted(
-    targets: str | Sequence[str], attention: tuple[str, ...], experts: tuple[str, ...], linear: tuple[str, ...]
-) -> tuple[str | tuple[str, ...], tuple[str, ...]]:
-    """The linear modules and the expert parameters behind a value of train.lora.targets.
-
-    `attention` and `experts` are what the model has. PEFT knows all linear modules of a dense model itself, but where
-    `linear` names them; in a mixture of experts its word for them takes the router too, and names of a shared expert
-    mean the others.
-    """
-    if targets == ATTENTION:
-        return attention, ()
-    if targets == ALL_LINEAR:
-        return (attention, experts) if experts else (linear or ALL_LINEAR, ())
-    return tuple(name for name in targets if name not in experts), tuple(name for name in experts if name in targets)
-
-
-def scaled(kinds: str, attention_in: tuple[str, ...], mlp_out: str) -> tuple[str, ...]:
-    """The linear modules that vectors scale: keys and values, fused ones with the queries; the inputs of `mlp_out`."""
-    keys_values = attention_in[1:] or attention_in
-    return (*keys_values, mlp_out) if kinds == KEYS_VALUES_MLP else keys_values
-
-
-def behind(after: str, attention_out: str, mlp_out: str) -> tuple[str, ...]:
-    """The linear modules with a bottleneck adapter behind them: the last of a feed-forward block, and of attention."""
-    return (attention_out, mlp_out) if after == BEHIND_BOTH else (mlp_out,)
-
-
-def families() -> dict[str, str]:
-    """The values of train.adaptation and what each means: families, and the names of rows on a quantized base."""
-    named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
-    return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}
-
-
-def meant_by(adaptation: str) -> tuple[Adaptation, ...]:
-    """The rows that a value of train.adaptation can mean: those of a family, or one on its quantized base."""
-    family = tuple(row for row in ADAPTATIONS.values() if row.family == adaptation)
-    return family or tuple(row for row in ADAPTATIONS.values() if row.name == adaptation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recipec.backends.evaluation import spreads_layers
@@ -24,25 +24,40 @@ def combining_artifacts(job: Job) -> Iterator[Artifact]:
 
 
 def _names(job: Job) -> dict[str, Any]:
-    first, second, *_ = job.stages
-    standard, installed = import_blocks(_imports(job))
-    typed = [stage.mixes_fields for stage in job.stages]
+    stages, mix = _tasks(job), next((stage for stage in job.stages if stage.mixed), None)
+    first, second, *_ = stages
+    standard, installed = import_blocks(_imports(stages))
+    typed = [stage.mixes_fields for stage in stages]
     return {
         "name": job.name,
         "first": first.named,
         "second": second.named,
         "standard_imports": standard,
         "installed_imports": installed,
-        "scripts": assigned("SCRIPTS", {stage.name: stage.folder.rstrip("/") for stage in job.stages}),
+        "scripts": assigned("SCRIPTS", {stage.name: stage.folder.rstrip("/") for stage in stages}),
+        "merges": first.because(first.adapts.merges, "adaptation"),
+        "mix": mix.named if mix else None,
+        "mix_script": assigned("MIX", {mix.name: mix.folder.rstrip("/")}) if mix else None,
         "rows_to_route_by": ROWS_TO_ROUTE_BY,
         "seed": first.traced("seed"),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", _tokenizer(first)),
         "system_prompt": first.because(job.loaded.recipe.data.system or "", "data_format"),
         "thinks_not": first.because(first.thinks_not, "reasoning"),
-        "in_turns": job.because(any(stage.format.turns for stage in job.stages), "data_format"),
+        "in_turns": job.because(any(stage.format.turns for stage in stages), "data_format"),
         "spreads": first.because(spreads_layers(first), "prediction"),
         "all_typed": job.because(all(typed), "data_format", "reasoning"),
         "some_typed": job.because(any(typed), "data_format", "reasoning"),
+    }
+
+
+def told_of_tasks(job: Job) -> dict[str, Any]:
+    """What README.md says of the adapters of several tasks, and of the mix of them."""
+    first, last = job.stages[0], job.last
+    return {
+        "tasks": [stage.named for stage in _tasks(job)],
+        "mix": last.named if last.mixed else None,
+        "task_merges": first.because(first.adapts.merges, "adaptation"),
+        "first_file": Raw(f"{first.folder}{first.adapts.module}.py"),
     }
 
 
@@ -51,15 +66,29 @@ def _tokenizer(stage: StageJob) -> list[Arg]:
     return [Arg("", Raw("source")), *[Arg("trust_remote_code", True, stage.ids("model"))] * bool(trusts)]
 
 
-def _imports(job: Job) -> Iterator[Import]:
-    yield from (Import(module) for module in ("argparse", "json", "math", "os", "sys", "torch"))
-    yield Import("collections.abc", "Iterable")
+def _tasks(job: Job) -> list[StageJob]:
+    """The stages that train an adapter of a task."""
+    return [stage for stage in job.stages if not stage.mixed]
+
+
+def _imports(stages: Sequence[StageJob]) -> Iterator[Import]:
+    yield from (Import(module) for module in ("argparse", "json", "os", "sys", "torch"))
+    if stages[0].adapts.merges:
+        yield from _merging_imports(stages[0].ids("adaptation"))
     yield from (Import("functools", "cache"), Import("pathlib", "Path"))
     yield from (Import("types", name) for name in ("ModuleType", "SimpleNamespace"))
     yield from (Import("importlib.util", name) for name in ("module_from_spec", "spec_from_file_location"))
-    yield from (Import("peft", name) for name in ("PeftConfig", "PeftModel"))
-    yield from (Import("safetensors.torch", name) for name in ("load_file", "save_file"))
-    yield from (Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedTokenizerBase"))
+    yield Import("peft", "PeftModel")
+    yield Import("transformers", "PreTrainedTokenizerBase")
     yield Import("datasets", "Dataset")
-    if not all(stage.mixes_fields for stage in job.stages):
-        yield Import("datasets", "load_dataset", job.ids("data_format", "reasoning"))
+    if not all(stage.mixes_fields for stage in stages):
+        decided = tuple(id for stage in stages for id in stage.ids("data_format", "reasoning"))
+        yield Import("datasets", "load_dataset", decided)
+
+
+def _merging_imports(ids: tuple[str, ...]) -> Iterator[Import]:
+    """What adding up updates needs, which networks with an activation have none of."""
+    yield from (Import("math", "", ids), Import("collections.abc", "Iterable", ids))
+    yield Import("peft", "PeftConfig", ids)
+    yield from (Import("safetensors.torch", name, ids) for name in ("load_file", "save_file"))
+    yield Import("transformers", "AutoTokenizer", ids)

@@ -8,14 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
-from recipec.axes import BASES, CARRIED, KINDS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes import BASES, METHODS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import acts_with, before_next, judged_by
+from recipec.backends.combining import told_of_tasks
 from recipec.backends.completion import checked
-from recipec.backends.elastic import held_told
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
-from recipec.backends.intervals import saves
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
@@ -25,18 +24,17 @@ from recipec.backends.reading import sources_of
 from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
 from recipec.backends.timing import prepared_ahead, timing
+from recipec.backends.told_rows import held_out_told, rows_told
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
-from recipec.dataset import OF_RESULTS, DataShape
 from recipec.planner.plan import StagePlan
-from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.combinations_lora import goes_on, loads_adapter
 from recipec.rules.core import Decision
 from recipec.rules.watching import LOOKS_AT
 from recipec.rules.words import waiting
-from recipec.units import GIB, counted, gib, number, value_text
+from recipec.units import GIB, gib, number, value_text
 
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
@@ -59,7 +57,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
     *("ia3_scales", "virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size"),
-    *("reduction_factor", "adapters_after"),
+    *("reduction_factor", "adapters_after", "identity_penalty"),
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",
@@ -123,6 +121,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
         "combines": job.because(bool(job.tasks), "stage"),
         "first_task": job.stages[0].named,
+        **told_of_tasks(job),
         "second_task": job.stages[min(1, len(job.stages) - 1)].named,
         "last": job.last.named,
         "result": job.last.because(job.last.adapts.result, "adaptation"),
@@ -230,8 +229,8 @@ def _stage(stage: StageJob) -> Any:
         merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=summary(stage),
         learns=stage.method.learns,
-        data=stage.because(_data(stage), *_OF_DATA, *["replay_rows"] * stage.replays),
-        held_out=stage.because(_held_out(stage), "eval_fraction", "test_fraction", "save_every"),
+        data=stage.because(rows_told(stage), *_OF_DATA, *["replay_rows"] * stage.replays),
+        held_out=stage.because(held_out_told(stage), "eval_fraction", "test_fraction", "save_every"),
         memory=stage.because(_memory(stage, gpu), "prediction", "gpu", "vram_gib"),
         peak=stage.because("the peak of the process" if stage.on_cpu else "the allocated peak", "gpu"),
         terms=stage.because(_terms(plan), "prediction"),
@@ -246,99 +245,6 @@ def _stage(stage: StageJob) -> Any:
 
 
 _OF_DATA = "examples", "tokens_per_example", "data_format", "loss_on"  # what decides what the rows are
-_RESULTS = (
-    f" (whether the model sees {' and '.join(OF_RESULTS)} of a result is left to the chat "
-    "template: prepare_data.py looks for the texts alone)"
-)
-
-
-def _data(stage: StageJob) -> str:
-    """What the rows are, and what becomes of them."""
-    shape, sources = stage.shape, _sources(stage)
-    carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
-    carried += _RESULTS * ("tools" in shape.carries)
-    answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
-    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{held_told(stage)}"
-
-
-def _unseen(stage: StageJob) -> str:
-    """What becomes of columns that no recipe was told of."""
-    names = [source.hub for source, _ in stage.sources() if source.hub]
-    asked = "where nothing reads one, prepare_data.py stops before it begins and gives the line of data.ignore for all"
-    return f"; the columns of {', '.join(names)} are not known here: {asked}" if names else ""
-
-
-def _sizes(stage: StageJob) -> str:
-    """How many rows and how long they are, each with where that is from; once where that is the same."""
-    many, length = (stage.plan.decisions[id] for id in ("examples", "tokens_per_example"))
-    rows, tokens = counted(many.value, "row"), f"about {length.value:,} tokens"
-    if many.because == length.because:
-        return f"{rows} of {tokens} ({many.because})"
-    return f"{rows} ({many.because}) of {tokens} ({length.because})"
-
-
-def _passed_over(stage: StageJob) -> str:
-    """What rows hold that training does not read: what the recipe names, and what it was warned about."""
-    named = stage.job.loaded.recipe.data.ignore or ()
-    strange = [name for name in stage.job.facts.data[stage.section].all_unread if name not in named]
-    parts = [("not read, as data.ignore says", named), ("read by nothing", strange)]
-    return "".join(f"; {what}: {', '.join(names)}" for what, names in parts if names)
-
-
-def _sources(stage: StageJob) -> str:
-    """The sources by the format of their rows."""
-    formats: dict[str, list[str]] = {}
-    for source, shape in stage.sources():
-        formats.setdefault(shape.format, []).append(_source(source))
-    return " and ".join(f"{format} rows of {', '.join(names)}" for format, names in formats.items())
-
-
-def _source(source: Any) -> str:
-    name = source.path or f"{source.hub} of the Hub ({source.split or 'train'})"
-    name = f"the first {source.take:,} rows of {name}" if source.take else name
-    return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
-
-
-_TEST_USE = "evaluate.py, which measures the model on rows that chose nothing"
-
-
-def _held_out(stage: StageJob) -> str:
-    """Which rows evaluation and test read, and what keeps them apart from those of the training."""
-    parts = []
-    chooses = "chooses the checkpoint" if saves(stage) > 1 else "chooses nothing, since only the last step is saved"
-    uses = {"eval": f"evaluation during training, which {chooses}", "test": _TEST_USE}
-    for part, use in uses.items():
-        share = stage.value(f"{part}_fraction")
-        if stage.value(f"has_{part}_file"):
-            parts.append(f"{', '.join(_held_out_source(stage, *held) for held in stage.sources(part))} for {use}")
-        elif share:
-            parts.append(f"{100 * share:.2g}% of the rows for {use}")
-    return f"{', and '.join(parts) or 'nothing'}{_drawn(stage) if parts else ''}"
-
-
-def _held_out_source(stage: StageJob, source: DataSource, shape: DataShape) -> str:
-    """A file of held-out rows, and what is scored of conversations where single answers are learned."""
-    ends = KINDS[ROW_FORMATS[shape.format].kind].ends == stage.format.kind
-    return _source(source) + " (the last answer of each conversation)" * ends
-
-
-def _drawn(stage: StageJob) -> str:
-    split = stage.job.loaded.recipe.data.split
-    if split is None:
-        whole = ", each prompt and each conversation with all its answers" * stage.kind.shares_prompts
-        return f"; drawn at random{whole}; {_apart(stage)}"
-    by = {"time": "the newest by", "group": "whole groups by", "stratify": "in equal shares of"}
-    key = next(name for name in by if getattr(split, name))
-    return f"; {by[key]} {getattr(split, key)}; {_apart(stage)}"
-
-
-def _apart(stage: StageJob) -> str:
-    """What keeps the rows of training from those that are held out."""
-    if stage.format.answers == 0:
-        return "no conversation to train on asks all that a held-out one asks, though both may begin alike"
-    if not stage.kind.masked and stage.kind.taught == stage.kind.columns:  # raw text: nothing in it is asked
-        return "no document to train on is the same as one that is held out"
-    return "no row to train on has the question of one that is held out"
 
 
 def _memory(stage: StageJob, gpu: Gpu) -> str:

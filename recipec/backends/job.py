@@ -146,6 +146,11 @@ class StageJob(Struct, frozen=True):
         """The stage whose result judges its answers; None where no stage does."""
         return self._stage(self.plan.stage.judge)
 
+    @property
+    def mixed(self) -> list[StageJob]:
+        """The stages whose results, adapters of other tasks, it learns to mix."""
+        return [stage for stage in self.job.stages if stage.name in self.plan.stage.mixes]
+
     def _stage(self, name: str | None) -> StageJob | None:
         return next((stage for stage in self.job.stages if stage.name == name), None)
 

@@ -117,7 +117,7 @@ def _stops_early(stage: StageJob) -> Any:
 
 _SHARED = (
     *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
-    *("max_dropped", "disk_gib", "continues", "judged", "on_gpu", "node_gpus", "gpu", "several_nodes"),
+    *("max_dropped", "disk_gib", "continues", "judged", "mixes", "on_gpu", "node_gpus", "gpu", "several_nodes"),
     *("wraps", "alone", "start_command", "unended", "replays", "replay", "most_off"),
 )
 

@@ -40,10 +40,11 @@ def starts_from(stage: StageJob) -> Traced:
 
 def _scripts_before(stage: StageJob) -> Raw:
     """What makes the results that the stage needs; empty for a stage that needs none."""
-    needed = [before for before in (stage.start, stage.judge) if before]
+    needed = [before for before in (stage.start, stage.judge, *stage.mixed) if before]
     ids = [id for before in needed for id in before.ids("stage", "adaptation")]
     if len(needed) > 1:
-        return mark(",".join(ids), f"the scripts of stages {' and '.join(before.name for before in needed)}")
+        *others, last = (before.name for before in needed)
+        return mark(",".join(ids), f"the scripts of stages {', '.join(others)} and {last}")
     texts = ("train.py" + " and merge_adapter.py" * before.merges + f" of stage {before.name}" for before in needed)
     return mark(",".join(ids), "".join(texts)) if needed else Raw("")
 
@@ -68,6 +69,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": starts_from(stage),
         "judged": stage.because(stage.judge is not None, "stage"),
         "continues": stage.because(bool(stage.init_from), "model"),
+        "mixes": stage.because(bool(stage.mixed), "stage"),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
         "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),

@@ -12,7 +12,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import added_by, starting_point
 from recipec.catalog.stack import stack
-from recipec.recipe.schema import STATUSES
+from recipec.recipe.schema_registry import STATUSES
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import Leaf
 

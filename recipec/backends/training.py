@@ -112,6 +112,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         **plan_names(stage),
         "judged": stage.because(stage.judge is not None, "stage"),
         "continues": stage.because(bool(stage.init_from), "model"),
+        "mixes": stage.because(bool(stage.mixed), "stage"),
         # Where answers are written in training, the trainer is told of the mode, and rows hold what rewards are given.
         "thinks_not": stage.because(stage.thinks_not and not stage.method.generates, "reasoning"),
         "splits": splits(stage),

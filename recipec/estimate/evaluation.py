@@ -136,7 +136,7 @@ def _weights(architecture: Architecture, layout: Layout, work: Workload) -> int:
     count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
     unpacked = count.linear * (path.compute - path.quantized) if path.quantized else 0.0
     packed = round(unpacked - count.linear_rows * path.row_scale)
-    return _unquantized(architecture, layout, work) - packed + count.adapters * FP32_BYTES
+    return _unquantized(architecture, layout, work) - packed + (count.adapters + count.mixed) * FP32_BYTES
 
 
 def _unquantized(architecture: Architecture, layout: Layout, work: Workload) -> int:

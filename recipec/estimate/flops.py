@@ -7,6 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.bottlenecks import mixing_flops
 from recipec.estimate.dispatched import padded_params
 from recipec.estimate.experts import built_gradient_flops
 from recipec.estimate.scores import masked, prefix_tokens, row_tokens
@@ -81,7 +82,8 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
     own = StepFlops(
         products=(forward.layers + slots) * (passes + again)
         + head * (passes + code.repeats)
-        + built_gradient_flops(architecture, work.lora),
+        + built_gradient_flops(architecture, work.lora)
+        + mixing_flops(architecture, work.lora, again),
         attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),
         model=(forward.useful + head) * passes + forward.attention * attended,
         taught=0.0,

@@ -12,6 +12,7 @@ from typing import Protocol
 from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.catalog.measured import Measured, rate_at
+from recipec.estimate.bottlenecks import MIXING_MATRICES
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.magnitudes import LAUNCHES, UNIT_TRAFFIC, WEIGHT_TRAFFIC, measured_modules
@@ -200,7 +201,8 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[int, Line
     groups = architecture.linear_groups
     shaped = [(layers, shape) for layers, shapes in groups for shape in shapes if lora.adapts(shape[0])]
     behind = [(n, (name, out, out)) for n, shapes in groups for name, _, out in shapes if name in lora.behind]
-    return shaped + behind
+    passed = lora.mixed + MIXING_MATRICES if lora.mixed else 1  # products behind such a module
+    return shaped + behind * passed
 
 
 def launches(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from recipec.axes import Method
 from recipec.catalog.architecture import Architecture, LinearShape
-from recipec.estimate.bottlenecks import bottleneck_matrices, bottleneck_params
+from recipec.estimate.bottlenecks import bottleneck_matrices, bottleneck_params, frozen_behind
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
 from recipec.estimate.new_rows import new_rows
 from recipec.estimate.scales import scale_params
@@ -26,6 +26,7 @@ class Sizes(Struct, frozen=True):
     trainable: int
     adapters: int
     originals: int  # rows of the embedding as they were before they trained, which PEFT keeps beside the adapters
+    mixed: int  # of the frozen adapters that are mixed, which a save has
     linear: int  # weights that are quantised: the layers' linear modules, not experts, head or embedding
     linear_rows: int  # rows of their matrices
     layer: int  # the largest decoder layer (of those with experts) with its adapters
@@ -37,7 +38,7 @@ class Sizes(Struct, frozen=True):
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
     largest_linear: int
-    cast_by_layers: int  # trained parameters that autocast copies: no norms, biases, fused experts
+    cast_by_layers: int  # parameters that autocast copies, trained or mixed: no norms, biases, fused experts
     largest: int  # the largest trained parameter; all experts of a layer are one
     factors: int  # rows and columns of the trained matrices, and what is no matrix
     elsewhere: int = 0  # of all parameters, those of experts that other ranks have (DeepSpeed-MoE)
@@ -55,6 +56,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers + virtual
     rows_trained = sum(matrices * rows * columns for matrices, rows, columns in new_rows(architecture, lora))
     adapters += rows_trained
+    mixed = frozen_behind(architecture, lora)
+    copied = in_products + mixed + encoder_weights(architecture, lora) if lora else _cast(architecture)
     layer, layer_linear = max(_layers(architecture, lora))
     gathered = _gathered(architecture, lora, layer) + on_experts + vectors
     embedding = architecture.vocab_size * architecture.hidden_size
@@ -68,6 +71,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         trainable=trainable,
         adapters=adapters,
         originals=rows_trained,
+        mixed=mixed,
         linear=sum(layers * _weights(shapes) for layers, shapes in groups),
         linear_rows=sum(layers * outputs for layers, shapes in groups for _, _, outputs in shapes),
         layer=layer + on_experts + vectors,
@@ -79,7 +83,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         head=head,
         tied=tied,
         largest_linear=max(_weights((shape,)) for _, shapes in groups for shape in shapes),
-        cast_by_layers=_cast(architecture) if lora is None else in_products + encoder_weights(architecture, lora),
+        cast_by_layers=copied,
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )

@@ -38,9 +38,10 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         (sizes.params - sizes.elsewhere) * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
     )
     kept = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
+    beside = sizes.adapters + sizes.originals + sizes.mixed
     terms = {
         "weights": weights,
-        "adapters": 0.0 if full else (sizes.adapters + sizes.originals) * path.trained / path.weight_shards,
+        "adapters": 0.0 if full else beside * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
         "reference_model": weights if _keeps_reference(layout, work) else 0.0,

@@ -83,7 +83,7 @@ def export_bytes(architecture: Architecture, layout: Layout, work: Workload) -> 
 def _trained_bytes(architecture: Architecture, layout: Layout, work: Workload, bytes_each: int) -> int:
     """The weights that a save has: all of them, or the adapter's."""
     count = sizes(architecture, work.lora, loss_code(work).to_vocabulary)
-    return (count.params if layout.adapts.trains_all else count.adapters) * bytes_each
+    return (count.params if layout.adapts.trains_all else count.adapters + count.mixed) * bytes_each
 
 
 def _elastic_file(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Method
 from recipec.axes.adaptations import (
     ALL_LINEAR,
     BOTTLENECKS,
+    FUSIONS,
     MATRICES,
     PREFIXES,
     PROMPTS,
     SCALES,
-    behind,
-    scaled,
-    targeted,
 )
+from recipec.axes.adapted import behind, scaled, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 
 
 class LoraShape(Struct, frozen=True):
-    """The adapters of one run: low-rank ones; or vectors, a soft prompt, a prefix or bottlenecks, which have the memory
-    law of low-rank ones on no module, and what they keep."""
+    """The adapters of one run: low-rank ones; or vectors, a soft prompt, a prefix, bottlenecks or a mix of these, which
+    have the memory law of low-rank ones on no module, and what they keep."""
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
@@ -39,6 +39,7 @@ class LoraShape(Struct, frozen=True):
     encoder: int = 0  # width of the network that makes either; 0: they are trained themselves
     bottleneck: int = 0  # width of a network that stands behind a module
     behind: tuple[str, ...] = ()  # these modules
+    mixed: int = 0  # how many such networks, which are frozen, stand there and are mixed; 0: one trains
     new_rows: int = 0  # of the embedding, and of the head where that is another matrix, that train for new tokens
 
     def adapts(self, module: str) -> bool:
@@ -78,12 +79,18 @@ def _bottlenecks(architecture: Architecture, value: Mapping[str, Any]) -> LoraSh
     return LoraShape(0, (), bottleneck=max(1, width), behind=places)
 
 
+def _mix(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The attention over such networks that the decisions of a stage give a model."""
+    return replace(_bottlenecks(architecture, value), mixed=len(value["mixed_adapters"]))
+
+
 _SHAPES = {
     MATRICES: lora_shape,
     SCALES: _scales,
     PROMPTS: _prompt,
     PREFIXES: _prefix,
     BOTTLENECKS: _bottlenecks,
+    FUSIONS: _mix,
 }
 
 

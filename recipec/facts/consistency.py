@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
-from recipec.axes.adaptations import ALL_LINEAR, targeted
+from recipec.axes.adaptations import ALL_LINEAR
+from recipec.axes.adapted import targeted
 from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture

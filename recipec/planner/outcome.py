@@ -17,7 +17,7 @@ from recipec.layout import Layout, Mesh
 from recipec.planner.advice.comparison import Compared
 from recipec.planner.plan import Needs, Rejected
 from recipec.planner.search.candidates import Candidate
-from recipec.planner.search.context import settled_method
+from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of

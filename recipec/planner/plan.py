@@ -23,7 +23,8 @@ class Stage(Struct, frozen=True):
     name: str  # of its row in METHODS; also its folder, and [train.NAME]
     starts_from: str | None  # the stage whose result it continues; None: the recipe's model
     judge: str = ""  # the stage whose result judges its answers; "" where nobody trains what does
-    task: str = ""  # the adapter of [[adapters]] that it trains; "" where there are none
+    task: str = ""  # the adapter of [[adapters]] that it trains, or the mix of them; "" where there are none
+    mixes: tuple[str, ...] = ()  # the adapters, results of earlier stages, that it learns to mix
 
     @property
     def label(self) -> str:

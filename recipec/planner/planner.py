@@ -40,10 +40,11 @@ from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
 from recipec.planner.plan import Needs, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
-from recipec.planner.search.context import Context, settle, settle_steps, training_sequences
+from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit, own_batch
 from recipec.planner.search.known_bad import refused
+from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import LAST_STAGE_ONLY
@@ -98,7 +99,8 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     method = ledger.decide(goal.alignment_method, task, preferred, facts.decisions["kl_control"])
     given = facts.decisions["has_reward"], facts.decisions["data_sections"]
     names = ledger.decide(goal.stages, task, held, preferred, method, *given).value
-    return ledger, [replace(stage, task=loaded.task) for stage in _in_order(names)]
+    mixes = loaded.mixes if loaded.mix else ()
+    return ledger, [replace(stage, task=loaded.task, mixes=mixes) for stage in _in_order(names)]
 
 
 def _in_order(names: Sequence[str]) -> Iterator[Stage]:

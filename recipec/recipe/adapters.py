@@ -1,8 +1,9 @@
-"""[[adapters]]: each task as a recipe of its own, so that every other pass reads what it always reads."""
+"""[[adapters]] and [fusion]: each stage as a recipe of its own, so that every other pass reads what it always reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,20 +12,66 @@ from recipec.axes import METHODS
 from recipec.recipe.document import Document, Located
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
-from recipec.recipe.schema_adapters import OF_ONE_TASK
+from recipec.recipe.schema_adapters import ADAPTER_SOURCES, MIX, OF_ONE_TASK
 
 LIST = "adapters"  # the key of the list
+FUSION = MIX.asked_in  # the table of what is learned behind them, and the name of that stage
+_OF_ADAPTERS = ("learning_rate", "epochs", "max_steps")  # of [train]: the mix has its own in its table
 
 
 def of_one_task(document: Document) -> dict[str, Document]:
     """Name of an adapter -> the recipe that trains it alone; empty where a sound recipe has no [[adapters]]."""
     adapters = document.data.get(LIST) or []
-    return {table["name"]: _alone(document, table, (LIST, index)) for index, table in enumerate(adapters)}
+    found = {table["name"]: _alone(document, table, (LIST, index)) for index, table in enumerate(adapters)}
+    return found | ({FUSION: _mixed(document)} if found and FUSION in document.data else {})
+
+
+def _mixed(document: Document) -> Document:
+    """The recipe of what is learned behind the adapters: on its own rows, or on those of all of them."""
+    table, places = dict(document.data[FUSION]), dict(document.places)
+    for key in () if "train" in table else ADAPTER_SOURCES:
+        rows = [(at, adapter[key]) for at, adapter in enumerate(document.data[LIST]) if key in adapter]
+        if key not in table and f"{key}_fraction" not in table and len(rows) == len(document.data[LIST]):
+            table[key] = []
+            places[FUSION, key] = document.places[(LIST,)]
+            for at, value in rows:
+                _append(table[key], value, places, (FUSION, key), (LIST, at, key))
+    for key, value in {} if "train" in document.data[FUSION] else _sizes(document.data[LIST]).items():
+        if key not in table:
+            table[key], places[FUSION, key] = value, document.places[(LIST,)]
+    alone = _alone(replace(document, places=places), table, (FUSION,))
+    kept = {key: value for key, value in table.items() if key not in OF_ONE_TASK}
+    dropped = [key for key in _OF_ADAPTERS if key not in table]
+    data = _without(alone.data, [path for key in dropped for path in _everywhere(key)])
+    return replace(alone, data={**data, FUSION: kept})
+
+
+def _sizes(adapters: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many rows all adapters have, and their mean length in tokens, where each adapter says so itself."""
+    rows = [adapter.get("examples", 0) for adapter in adapters]
+    lengths = [adapter.get("tokens_per_example", 0) for adapter in adapters]
+    found = {"examples": sum(rows)} if all(rows) else {}
+    if all(rows) and all(lengths):
+        found["tokens_per_example"] = -(-sum(map(mul, rows, lengths)) // sum(rows))
+    return found
+
+
+def _everywhere(key: str) -> list[KeyPath]:
+    """A key of [train] and of every stage in it."""
+    return [("train", key), *(("train", stage, key) for stage in METHODS)]
+
+
+def _append(rows: list[Any], value: Any, places: dict[KeyPath, Located], to: KeyPath, source: KeyPath) -> None:
+    """Add one source of rows, or a list of them, with the places where they are written."""
+    listed = [(value, source)] if not isinstance(value, list) else [(v, (*source, n)) for n, v in enumerate(value)]
+    for one, at in ((one, at) for one, at in listed if one not in rows):  # tasks may share a source
+        places |= _moved_places(places, at, (*to, len(rows)))
+        rows.append(one)
 
 
 def _alone(document: Document, table: Mapping[str, Any], at: KeyPath) -> Document:
     """The recipe with what one adapter says in the places where a recipe of one task says it."""
-    data = {name: value for name, value in document.data.items() if name != LIST}
+    data = {name: value for name, value in document.data.items() if name not in (LIST, FUSION)}
     places = dict(document.places)
     for key, path in OF_ONE_TASK.items():
         if key in table:

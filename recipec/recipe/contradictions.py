@@ -46,9 +46,12 @@ DECAYS = "warmup-stable-decay"
 _FOLDER = re.compile(r"\.{0,2}/|~")
 
 
-def contradictions(written: Written, report: Report) -> None:
-    """Report every contradiction that the recipe's own keys show (E0201, E0204, E04xx)."""
-    for check in CHECKS:
+def contradictions(written: Written, report: Report, *, of_task: bool = False) -> None:
+    """Report every contradiction that the recipe's own keys show (E0201, E0204, E04xx).
+
+    `of_task` says that it is what one of [[adapters]] makes of a recipe, whose list was looked at before.
+    """
+    for check in CHECKS if of_task else (*ADAPTER_CHECKS, *CHECKS):
         for diagnostic in check(written):
             report.add(diagnostic)
 
@@ -303,7 +306,6 @@ def _order_of_nothing(written: Written) -> Iterator[Diagnostic]:
 Check = Callable[[Written], Iterator[Diagnostic]]
 CHECKS: tuple[Check, ...] = (
     _no_hardware,
-    *ADAPTER_CHECKS,
     missing_data,
     missing_models,
     missing_rewards,

@@ -16,7 +16,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Located, parse
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
-from recipec.recipe.schema_adapters import ADAPTER_SOURCES
+from recipec.recipe.schema_adapters import ADAPTER_SOURCES, MIX
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
@@ -291,6 +291,8 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     for name in DATA_SOURCES:
         _apply(data, "data", name, lambda value: _moved(value, {"path": move}))
     data |= _with_moved_adapters(data.get("adapters"), move)
+    for name in ADAPTER_SOURCES:
+        _apply(data, MIX.asked_in, name, lambda value: _moved(value, {"path": move}))
     for name in NAMED_MODELS:
         _apply(data, "alignment", name, lambda value: _moved(value, {"name": move_if_path, "like": move_if_path}))
     rewards = {"function": lambda text: _moved_function(text, move), "model": move_if_path, "like": move_if_path}

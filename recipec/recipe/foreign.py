@@ -305,6 +305,11 @@ NAMES = (
         typed="tasks multitask multi_task multi_adapter multi_lora adapter_names",
         note=": one `[[adapters]]` table for each task",
     ),
+    Names(
+        "fusion",
+        typed="adapter_fusion adapterfusion adapter-fusion",
+        note=": an empty `[fusion]` table beside `[[adapters]]`",
+    ),
     Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger metric_logger"),
     Names("track.project", "", "wandb_project mlflow_experiment_name", "", "experiment"),
     Names("track.run", "", "wandb_name mlflow_run_name", "run_name"),

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
-from recipec.recipe.adapters import LIST, of_one_task
+from recipec.recipe.adapters import FUSION, LIST, of_one_task
 from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located, Written, asked_method, asks_method, nearest, value_at
 from recipec.recipe.extends import read_whole
@@ -19,7 +19,7 @@ from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.prompts_of_pairs import pairs_asked, with_prompts_of_pairs
 from recipec.recipe.schema import Recipe, rivals
-from recipec.recipe.schema_adapters import ADDED_UP
+from recipec.recipe.schema_adapters import ADDED_UP, MIX, MIXED
 from recipec.recipe.schema_training import attribute
 from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
 from recipec.recipe.validate import doubtful_sections, recipe_of, validate
@@ -35,7 +35,8 @@ class LoadedRecipe(Struct, frozen=True):
     document: Document
     names: Mapping[str, str]  # a file as diagnostics show it -> relative to the recipe's folder
     of_tasks: Mapping[str, LoadedRecipe] = field(default_factory=dict)  # [[adapters]]: name -> the recipe of it alone
-    task: str = ""  # the adapter of [[adapters]] that it is the recipe of
+    task: str = ""  # the adapter of [[adapters]] that it is the recipe of, or [fusion]
+    mixes: tuple[str, ...] = ()  # the adapters that [fusion] learns to mix, of a recipe of one of them or of the mix
 
     @property
     def folder(self) -> Path:
@@ -93,7 +94,22 @@ class LoadedRecipe(Struct, frozen=True):
         `last` tells whether it is the last stage: what says how it learns in [train] holds for that one only.
         """
         found = wishes(self.recipe, self.where, stage, last)
-        return found | _added_up(found, self.where(LIST)) if self.task else found
+        return found | self._adaptation(found) if self.task else found
+
+    @property
+    def mix(self) -> bool:
+        """Tell whether it is the recipe of [fusion]."""
+        return bool(self.mixes) and self.task == FUSION
+
+    def _adaptation(self, found: Mapping[str, Wish]) -> dict[str, Wish]:
+        """Return what an adapter is where the recipe does not name it, and what the mix of them is in any case."""
+        if self.mix:
+            return {"train.adaptation": Wish(MIX.family, self.where(FUSION), FUSION)}
+        row, asked_by = (MIXED, FUSION) if self.mixes else (ADDED_UP, LIST)
+        stated = found.get("train.adaptation")
+        if stated and not (stated.implied_by and stated.value == row.family):
+            return {}
+        return {"train.adaptation": Wish(row.family, self.where(LIST), asked_by)}
 
     def allowed(self) -> dict[str, Place]:
         """Return the warnings that the recipe silences, and where it says so."""
@@ -133,8 +149,9 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     if recipe is not None and not report.has_errors:
+        mixes = tuple(name for name in parts if name != FUSION) if FUSION in parts else ()
         of_tasks = {
-            name: LoadedRecipe(part, path, files, read, names, task=name)
+            name: LoadedRecipe(part, path, files, read, names, task=name, mixes=mixes)
             for name, (part, read) in parts.items()
             if part
         }
@@ -149,7 +166,7 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
 def _checked(document: Document, report: Report) -> tuple[Recipe | None, Document]:
     """Validate the recipe of one task, and check what it says against itself."""
     recipe, written = validate(document, report)
-    contradictions(written, report)
+    contradictions(written, report, of_task=True)
     return recipe, document
 
 
@@ -205,7 +222,7 @@ LAST_STAGE_ONLY = frozenset(
         *("epochs", "max_steps", "global_batch_size", "arguments"),
     )
 )
-_NOT_DECISIONS = ("policy", "adapters")
+_NOT_DECISIONS = ("policy", LIST)
 
 Where = Callable[..., str]
 
@@ -217,8 +234,8 @@ def wishes(recipe: Recipe, where: Where, stage: str, last: bool) -> dict[str, Wi
     """
     found: dict[str, Wish] = {}
     for name in Recipe.model_fields:
-        if name not in _NOT_DECISIONS and name != "train":
-            found |= _of_section(getattr(recipe, name), (name,), where)
+        if name not in _NOT_DECISIONS and name != "train" and (section := getattr(recipe, name)) is not None:
+            found |= _of_section(section, (name,), where)
     found |= _of_section(recipe.train, ("train",), where, skip=METHODS if last else (*METHODS, *LAST_STAGE_ONLY))
     shaped = _shaped(recipe.train, ("train",), where)
     if stage in METHODS:
@@ -249,12 +266,6 @@ def _shaped(section: Section, path: tuple[str, ...], where: Where) -> dict[str, 
     plain = [row for row in rows if not row.own_key]
     wishes = [Wish(row.family, where(*path, row.table), ".".join((*path, row.table))) for row in (*asked, *plain)]
     return {"train.adaptation": wishes[0]} if wishes else {}
-
-
-def _added_up(found: Mapping[str, Wish], where: str) -> dict[str, Wish]:
-    """Adapters that are to be combined are of one kind, where the recipe does not name it."""
-    stated = found.get("train.adaptation")
-    return {} if stated and not stated.implied_by else {"train.adaptation": Wish(ADDED_UP.family, where, LIST)}
 
 
 def _whole(value: float) -> float:

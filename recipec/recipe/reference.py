@@ -18,7 +18,7 @@ from recipec.recipe.fields import ABSENT
 from recipec.recipe.foreign import keys_named, names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.load import LAST_STAGE_ONLY
-from recipec.recipe.schema_adapters import ADAPTER_SOURCES
+from recipec.recipe.schema_adapters import ADAPTER_SOURCES, MIX
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.schema_shapes import Bottleneck, Lora, Prompt
 from recipec.recipe.schema_training import ADAPTED, Learning
@@ -37,7 +37,7 @@ _OF_STAGES = {
 _STAGES = tuple(f"train.{name}" for name in METHODS)  # tables with keys of [train], for one stage
 _LIKE_ANOTHER = (  # have the keys of the first source
     *(f"data.{name}" for name in DATA_SOURCES[1:]),
-    *(f"adapters.{name}" for name in ADAPTER_SOURCES),
+    *(f"{table}.{name}" for table in ("adapters", MIX.asked_in) for name in ADAPTER_SOURCES),
 )
 _KINDS = {
     "string": "text",

@@ -28,10 +28,11 @@ from recipec.recipe.fields import (
     required,
     table,
 )
-from recipec.recipe.schema_adapters import LEAST_ADAPTERS, MOST_ADAPTERS, TaskAdapter
+from recipec.recipe.schema_adapters import LEAST_ADAPTERS, MOST_ADAPTERS, Fusion, TaskAdapter
 from recipec.recipe.schema_alignment import Alignment
 from recipec.recipe.schema_data import Data, Evaluate
 from recipec.recipe.schema_hardware import Hardware
+from recipec.recipe.schema_registry import Registry
 from recipec.recipe.schema_training import Train
 
 Task = one_of(tasks())
@@ -59,13 +60,6 @@ Tracker = one_of(
 )
 # The trackers that know projects, and the variable that the Trainer reads the project from.
 PROJECT_VARIABLES = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
-STATUSES = {
-    "experimental": "an experiment",
-    "staging": "a candidate under test",
-    "production": "in use",
-    "archived": "kept, but no longer in use",
-}
-Status = one_of(STATUSES)
 MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
 _Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
@@ -252,17 +246,6 @@ class Track(Section):
     )
 
 
-class Registry(Section):
-    """The draft of a registry entry (`registry/entry.json`)."""
-
-    status: Status | None = key(
-        "Status", "Status of the result in the registry entry.", "staging", default="experimental"
-    )
-    tags: Annotated[list[Line], Field(max_length=64)] | None = key(
-        "Tags", "Tags by which the registry entry can be found.", ["support"], absent="no tags"
-    )
-
-
 class Budget(Section):
     """Limits on time and cost, and the price of a GPU. A plan above a limit is an error (E0403)."""
 
@@ -334,11 +317,19 @@ class Recipe(Section):
     )
     adapters: Annotated[list[TaskAdapter], Field(min_length=LEAST_ADAPTERS, max_length=MOST_ADAPTERS)] | None = key(
         "Adapters",
-        "Several tasks: one `[[adapters]]` table for each. recipec trains one LoRA adapter per task, all from the same "
-        "base model, and writes combine.py, which compares, merges, ensembles and routes them. Replaces `data.train`; "
-        "all other keys hold for every adapter.",
+        "Several tasks: one `[[adapters]]` table for each. recipec trains one LoRA or bottleneck adapter per task, all "
+        "from the same base model, and writes combine.py, which compares, ensembles and routes them, and merges those "
+        "of LoRA. Replaces `data.train`; all other keys hold for every adapter.",
         [{"name": "billing", "train": "data/billing.jsonl"}, {"name": "sales", "train": "data/sales.jsonl"}],
         absent="one result, trained on `data.train`",
+    )
+    fusion: Fusion | None = key(
+        "Fusion",
+        "AdapterFusion: behind the stages of `[[adapters]]`, one more loads all of them, frozen, and learns how much "
+        "each adds in every layer, for every token. The adapters are then bottleneck adapters. An empty `[fusion]` "
+        "decides everything.",
+        {"learning_rate": 5e-5},
+        absent="the adapters stay apart, and combine.py combines them without further training",
     )
     hardware: Hardware = table(
         "Hardware", "The hardware to plan for. Either `gpu` or `vram_gib` is required.", {"gpu": "rtx-4090"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from recipec.axes import ADAPTATIONS, BASES, Adaptation, Method
-from recipec.axes.adaptations import BEHIND_MLP, BOTTLENECKS, KEYS_VALUES, KEYS_VALUES_MLP, PREFIXES, PROMPTS
+from recipec.axes.adaptations import BEHIND, BEHIND_MLP, FUSIONS, KEYS_VALUES, KEYS_VALUES_MLP, PREFIXES, PROMPTS
 from recipec.axes.bases import ROW
 from recipec.rules.core import Choice, Rule, rule
 from recipec.rules.defaults import method_of
@@ -317,10 +317,28 @@ def adapters_after() -> Choice:
     return Choice(BEHIND_MLP, "one adapter in a layer reaches about the quality of two")
 
 
+@rule(
+    "ADPT-010",
+    decides="identity_penalty",
+    key="fusion.identity_penalty",
+    watch="eval_loss: falls; if it rises while the loss falls, raise `fusion.identity_penalty`",
+    source="AdapterFusion (arXiv 2005.00247, 2021, section 3.2, for the penalty); adapter-transformers 1.0, "
+    "adapter_bert.py, get_fusion_regularization_loss (0.01)",
+)
+def identity_penalty() -> Choice:
+    """Weight of the penalty on the squared distance of each value matrix of AdapterFusion from the identity.
+
+    AdapterFusion is attention over the outputs of frozen adapters: the query is made of what the module gives, keys and
+    values of what each adapter adds. The value matrices start as the identity, and the paper holds them near it, so
+    that they add no capacity of their own. Its authors' code adds 0.01 times the sum of the squares to the loss.
+    """
+    return Choice(0.01, "the weight in the code of the paper", accepts=(0, 1))
+
+
 def shaping(row: Adaptation) -> tuple[Rule, ...]:
     """The rules that shape what an adaptation puts before every row, or behind a module."""
-    if row.trains == BOTTLENECKS:
-        return reduction_factor, adapters_after
+    if row.trains in BEHIND:
+        return (reduction_factor, adapters_after, *(identity_penalty,) * (row.trains == FUSIONS))
     if row.trains == PREFIXES:
         return prefix_tokens, prefix_encoder_size
     return (virtual_tokens,) * (row.trains == PROMPTS) + (encoder_hidden_size,) * row.encodes

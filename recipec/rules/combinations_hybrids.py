@@ -3,7 +3,7 @@ of attention, heads of two sizes, and mixtures of experts without a loss for the
 
 from __future__ import annotations
 
-from recipec.axes.adaptations import BOTTLENECKS, SCALES
+from recipec.axes.adaptations import BEHIND, SCALES
 from recipec.rules.combination import BadCombination
 
 _DELTA_RULE = "transformers 5.23 models/qwen3_5/modeling_qwen3_5.py"
@@ -27,7 +27,7 @@ HYBRIDS = (
         "them",
         "not simulated with PEFT 0.21.2",
         'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
-        lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains in (SCALES, BOTTLENECKS)),
+        lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains in (SCALES, *BEHIND)),
     ),
     BadCombination(
         "BAD-102",
@@ -73,7 +73,7 @@ HYBRIDS = (
         "value projection that IA3 could scale",
         "transformers 5.23 models/gemma4/modeling_gemma4.py (attention_k_eq_v); not simulated with PEFT 0.21.2",
         'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
-        lambda f: f.two_heads and (f.variant.magnitudes or f.adaptation.trains in (SCALES, BOTTLENECKS)),
+        lambda f: f.two_heads and (f.variant.magnitudes or f.adaptation.trains in (SCALES, *BEHIND)),
     ),
     BadCombination(
         "BAD-106",

@@ -50,13 +50,14 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-006",
-        "AdapterFusion",
+        "X-LoRA: a learned mix of LoRA adapters",
         "docs/rule-books/001.md, Decision tree: multi-task / multi-domain",
-        "recipec trains one bottleneck adapter at a time and no attention over several of them; the `adapters` "
-        "package, which has it, does not work with transformers 5",
-        "write one `[[adapters]]` table for each task: combine.py of the bundle merges, ensembles and routes the "
-        "LoRA adapters without further training",
-        words=("adapter_fusion", "adapterfusion", "x_lora", "xlora"),
+        "`[fusion]` mixes bottleneck adapters alone, for which AdapterFusion is defined. X-LoRA needs hidden states "
+        "that the loss of TRL's SFTTrainer does not return (PEFT 0.21.2, TRL 1.16)",
+        "write an empty table `[fusion]` beside `[[adapters]]`, which trains bottleneck adapters and a learned mix of "
+        "them; or leave it out: combine.py of the bundle merges, ensembles and routes LoRA adapters without further "
+        "training",
+        words=("x_lora", "xlora"),
     ),
     Unbuilt(
         "NOT-007",

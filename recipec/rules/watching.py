@@ -66,6 +66,8 @@ def _adaptation(value: str, given: Given) -> str:
     row = ADAPTATIONS[value]
     if row.trains_all:
         return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate`"
+    if row.asked_in:
+        return f"eval_loss: falls; if it rises, set `epochs` under [{row.asked_in}] lower"
     larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
     if not row.table:
         return f"eval_loss: falls; if it stays flat, set {_asking_for(row.above)}"

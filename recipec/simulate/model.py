@@ -12,7 +12,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig,
 from trl.trainer.utils import add_fused_lm_head
 
 from recipec.axes import ADAPTATIONS, BASES
-from recipec.axes.adaptations import BOTTLENECKS
+from recipec.axes.adaptations import BOTTLENECKS, FUSIONS
 from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import HEAD, Architecture
 from recipec.catalog.model_types import MODEL_TYPES
@@ -157,10 +157,7 @@ def _configured(lora: LoraShape, task: str, architecture: Architecture) -> Any:
     if lora.virtual_tokens or lora.prefix_tokens:
         return _before_rows(lora, task)
     if lora.bottleneck:
-        row = next(row for row in ADAPTATIONS.values() if row.trains == BOTTLENECKS)
-        config = _module(row.module)[row.config]
-        factor = architecture.hidden_size // lora.bottleneck
-        return config(target_modules=list(lora.behind), reduction_factor=factor, task_type=task)
+        return _behind(lora, task, architecture)
     return _scales(lora, task, architecture.modules.mlp_out) if lora.scaled else _low_rank(lora, task, architecture)
 
 
@@ -175,6 +172,15 @@ def _before_rows(lora: LoraShape, task: str) -> Any:
     if width:
         return PromptEncoderConfig(num_virtual_tokens=tokens, encoder_hidden_size=width, task_type=task)
     return PromptTuningConfig(num_virtual_tokens=tokens, task_type=task)
+
+
+def _behind(lora: LoraShape, task: str, architecture: Architecture) -> Any:
+    trains = FUSIONS if lora.mixed else BOTTLENECKS
+    row = next(row for row in ADAPTATIONS.values() if row.trains == trains)
+    factor = architecture.hidden_size // lora.bottleneck
+    shape = {"target_modules": list(lora.behind), "reduction_factor": factor, "task_type": task}
+    mixed = {"adapters": [f"task-{number}" for number in range(lora.mixed)]} if lora.mixed else {}
+    return _module(row.module)[row.config](**shape, **mixed)
 
 
 def _scales(lora: LoraShape, task: str, mlp_out: str) -> Any:

@@ -1,4 +1,5 @@
-"""Whether combine.py of a bundle with several adapters does what it says: exact merges, a whole table, own answers."""
+"""Whether combine.py of a bundle with several adapters does what it says: exact merges, a whole table, own answers; and
+whether a mix of them left them as they were."""
 
 from __future__ import annotations
 
@@ -35,12 +36,15 @@ def check_combining(launch: Rehearsal, report: VerifyReport) -> None:
     if not report.add(f"{SCRIPT} merges, compares and asks", "" if outcome.ok else outcome.tail()):
         return
     found = json.loads(results.read_text(encoding="utf-8"))
-    tasks = [stage.name for stage in sandbox.bundle.stages]
-    said = f"the largest difference is {found['merged_apart']:.1e} of the largest logit"
-    report.add(f"{SCRIPT}: a linear merge is the weighted sum of the updates", merge_problems(found), said)
+    if "merged_apart" in found:
+        said = f"the largest difference is {found['merged_apart']:.1e} of the largest logit"
+        report.add(f"{SCRIPT}: a linear merge is the weighted sum of the updates", merge_problems(found), said)
+    if "frozen" in found:
+        moved = [f"{name} is another than in the adapter's own result" for name in found["frozen"]]
+        report.add("the mixed adapters are, to the bit, those that their tasks trained", moved)
     said = f"{found['ensemble_apart']:.1e} of the largest probability"
     report.add(f"{SCRIPT}: an ensemble is the mean of its adapters' probabilities", ensemble_problems(found), said)
-    report.add(f"{SCRIPT}: the comparison is whole and finite", table_problems(found["table"], tasks), shown(found))
+    report.add(f"{SCRIPT}: the comparison is whole and finite", table_problems(found), shown(found["table"]))
     report.add(
         f"{SCRIPT}: a routed question gets its adapter's own answer", answer_problems(found), found["routed"][:80]
     )
@@ -69,15 +73,17 @@ def ensemble_problems(found: Mapping[str, Any]) -> list[str]:
     return [] if off <= MOST_APART else [f"its probabilities are {off:.1e} off"]
 
 
-def table_problems(table: Mapping[str, Mapping[str, float]], tasks: list[str]) -> list[str]:
+def table_problems(found: Mapping[str, Any]) -> list[str]:
     """Rows and columns that the comparison lacks, and losses that are none."""
+    table, tasks = found["table"], list(found["asked"])
     problems = [f"no row of {task}" for task in tasks if task not in table]
-    needed = ("base", *tasks, "ensemble", "routed here")
+    needed = ("base", *tasks, "ensemble", *["fused"] * ("fused" in found), "routed here")
     for task, losses in table.items():
         problems += [f"{task} has no column {name}" for name in needed if name not in losses]
         problems += [f"{task}, {name}: {loss}" for name, loss in losses.items() if not math.isfinite(loss) or loss < 0]
         merged = [name for name in losses if name not in needed]
-        problems += [f"{task} has no column of a merge with {how}" for how in _HOWS[1:] if not _has(merged, how)]
+        hows = _HOWS[1:] if "said" in found else ()
+        problems += [f"{task} has no column of a merge with {how}" for how in hows if not _has(merged, how)]
     return problems
 
 
@@ -88,21 +94,21 @@ def _has(merged: list[str], how: str) -> bool:
 def answer_problems(found: Mapping[str, Any]) -> list[str]:
     """Answers that are not those of the adapter that is named."""
     speaker = found["routed"].partition(":")[0]
+    asked = found["asked"] | ({"fused": found["fused"]} if "fused" in found else {})
     problems = [] if speaker in found["own"] else [f"routed to nobody: {found['routed']}"]
     problems += [f"routed: {found['routed']!r}, alone: {found['own'][speaker]!r}"] * (
         speaker in found["own"] and found["routed"] != found["own"][speaker]
     )
     return problems + [
-        f"--task {task}: {said!r}, alone: {found['own'][task]!r}"
-        for task, said in found["asked"].items()
+        f"asked as {task}: {said!r}, alone: {found['own'][task]!r}"
+        for task, said in asked.items()
         if said != found["own"][task]
     ]
 
 
-def shown(found: Mapping[str, Any]) -> str:
+def shown(table: Mapping[str, Mapping[str, float]]) -> str:
     """The losses of each task."""
     parts = (
-        f"{task}: {', '.join(f'{name} {loss:.3f}' for name, loss in losses.items())}"
-        for task, losses in found["table"].items()
+        f"{task}: {', '.join(f'{name} {loss:.3f}' for name, loss in losses.items())}" for task, losses in table.items()
     )
     return "; ".join(parts)

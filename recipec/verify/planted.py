@@ -27,15 +27,13 @@ from recipec.verify.planted_leaks import (
     later_problems,
     leaks_of,
     shared_problems,
-    some,
 )
 from recipec.verify.planted_length import filler_for
+from recipec.verify.planted_lost import lost_problems
 from recipec.verify.planted_rows import (
-    A_QUESTION,
     LONG,
     Planted,
     Shared,
-    Wanted,
     alike,
     carrying,
     planted,
@@ -64,6 +62,14 @@ class RefusedNames(Struct, frozen=True):
     stage: str
     names: Sequence[str]
     where: str  # columns, or fields of messages
+
+
+class Met(Struct):
+    """A file that several stages may read: its place among all of them, and what its rows were given."""
+
+    place: int
+    asked: Sequence[Shared] = ()
+    filler: str | None = None  # None until the first stage that reads it has written it
 
 
 class Planting(Struct):
@@ -106,9 +112,9 @@ def _plant(sandbox: Sandbox, data: Mapping[str, StageData], root: Path, by_colum
     """Write the rows of every case."""
     bundle, planting = sandbox.bundle, Planting(by_column=by_column)
     over = sorted({name for stage in bundle.stages for name in stage.decisions.get("passed_over") or ()})
-    first: dict[str, int] = {}
+    met: dict[str, Met] = {}
     for stage in bundle.stages:
-        planting.rows[stage.name] = _rows_of(sandbox, data[stage.name], over, first, stage, by_column)
+        planting.rows[stage.name] = _rows_of(sandbox, data[stage.name], over, met, stage, by_column)
     planting.cases.append(_case(sandbox, root / "carried", planting.rows, data, {}))
     for name, rows in planting.rows.items():
         source = data[name].sources[0]
@@ -146,7 +152,7 @@ def _rows_of(
     sandbox: Sandbox,
     data: StageData,
     over: Sequence[str],
-    first: dict[str, int],
+    met: dict[str, Met],
     stage: BundleStage,
     by_column: bool,
 ) -> list[list[Planted]]:
@@ -154,7 +160,7 @@ def _rows_of(
 
     Rows of the first file that no column splits begin as others do.
     """
-    numbers, found = [*_numbers(data, first)], []
+    numbers, found = [*_numbers(data, met)], []
     repeated = [Shared(repeats=numbers[0][place]) for place in LEAKING if place < len(numbers[0])]
     most = 0 if by_column else held_out(stage, sum(map(len, numbers[: data.trained])))
     for place, source in enumerate(data.sources):
@@ -163,18 +169,22 @@ def _rows_of(
             asked = repeated
         elif place == 0 and most and "messages" in source.columns:
             asked = alike(numbers[0][PLAIN_ROWS:], most)
-        filler = filler_for(sandbox, stage, Planted(source, numbers[place][0], carries).row(), source.max_length)
-        found.append(planted(source, carries, numbers[place], filler, asked))
+        file = met[_file_of(source)]
+        if file.filler is None:
+            row = Planted(source, numbers[place][0], carries).row()
+            file.filler, file.asked = filler_for(sandbox, stage, row, source.max_length), asked
+        found.append(planted(source, carries, numbers[place], file.filler, file.asked))
     return found
 
 
-def _numbers(data: StageData, first: dict[str, int]) -> Iterator[range]:
-    """Of the rows of each source, as many as it takes: others than those of every other file, of any stage.
+def _file_of(source: SourceData) -> str:
+    return json.dumps([source.given.get(name) for name in _FILE])
 
-    `first` has the files that were met.
-    """
+
+def _numbers(data: StageData, met: dict[str, Met]) -> Iterator[range]:
+    """Of the rows of each source, as many as it takes: others than those of every other file, of any stage."""
     for source in data.sources:
-        start = ROWS * first.setdefault(json.dumps([source.given.get(name) for name in _FILE]), len(first))
+        start = ROWS * met.setdefault(_file_of(source), Met(len(met))).place
         yield range(start, start + min(held(source.given), source.given.get("take", ROWS)))
 
 
@@ -327,65 +337,3 @@ def _check_stage(
 def _is_drawn(stage: BundleStage, data: StageData, place: int) -> bool:
     """Whether preparation takes some of a source's rows and leaves others: general ones, of which it draws a share."""
     return "replay_rows" in stage.decisions and place >= data.trained + data.held
-
-
-def lost_problems(wanted: Sequence[Wanted], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every kind of words that are learned, shown or taken out against what the plan says."""
-    whole = "\n".join(row["whole"] for row in rows)
-    learned = "\n".join(stretch for row in rows for stretch in row["learned"])
-    wrong: dict[str, list[str]] = {}
-    for each in wanted:
-        for problem, word in _all_wrong(each, rows, whole, learned):
-            wrong.setdefault(problem, []).append(word)
-    return [f"{problem} ({len(words)} of {len(wanted)} rows: {some(words)})" for problem, words in wrong.items()]
-
-
-def _all_wrong(
-    wanted: Wanted, rows: Sequence[Mapping[str, Any]], whole: str, learned: str
-) -> Iterator[tuple[str, str]]:
-    yield from _wrong(wanted, whole, learned)
-    for look in (_parted, _swapped, _mislabeled):
-        yield from look(wanted, rows)
-
-
-def _wrong(wanted: Wanted, whole: str, learned: str) -> Iterator[tuple[str, str]]:
-    """What is wrong, and the word that shows it."""
-    cure = "carry it into the prepared row in prepare_data.py"
-    for word, what in wanted.learned.items():
-        if word not in whole:
-            yield f"{what} of the row is lost: {cure}", word
-        elif word not in learned:
-            yield f"{what} of the row is shown and not learned: look at the mask of rows.py", word
-    for word, what in wanted.shown.items():
-        if word not in whole:
-            yield f"{what} of the row is lost: {cure}", word
-        elif word in learned:
-            yield f"{what} of the row is learned and should only be shown", word
-    for word, what in wanted.absent.items():
-        if word in whole:
-            yield f"{what} stays in the text, and the plan takes it out", word
-
-
-def _parted(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """What is learned where its own question is not."""
-    questions = [word for word, what in wanted.shown.items() if what == A_QUESTION]
-    for word, what in wanted.learned.items() if questions else ():
-        holders = [row["whole"] for row in rows if word in row["whole"]]
-        if holders and not any(questions[0] in text for text in holders):
-            yield f"{what} stands under another question: keep them together in prepare_data.py", word
-
-
-def _swapped(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Answers that stand in the place of another one."""
-    for word, side in wanted.sides.items():
-        sides = [[word in text for text in row["sides"]] for row in rows if word in row["whole"]]
-        if any(found != [place == side for place in range(len(found))] for found in sides if len(found) > 1):
-            yield f"{wanted.learned[word]} is taken for the other one: look at encode() of rows.py", word
-
-
-def _mislabeled(wanted: Wanted, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Answers that are wanted by the user's rows and unwanted by the prepared ones, or the other way round."""
-    for word, label in wanted.labels.items():
-        labels = {row["label"] for row in rows if word in row["whole"]}
-        if labels and labels not in ({None}, {label}):
-            yield f"an answer that is labeled {label} has another label: look at the converter in prepare_data.py", word

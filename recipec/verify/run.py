@@ -18,6 +18,7 @@ from recipec.axes import KINDS, Method
 from recipec.axes.strategies import ZERO3
 from recipec.verify.best import check_best
 from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.evaluated import evaluation_problems, lost_in_rounding, unchanged_problems
 from recipec.verify.experts import check_experts
 from recipec.verify.learn_checks import story
 from recipec.verify.new_tokens import check_new_tokens
@@ -173,7 +174,6 @@ def _saved(sandbox: Sandbox) -> bool:
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
-SEEN = 2.0**-15  # AdamW moves no weight by more than its rate a step: less than this may be lost in 16 bits
 
 
 def check_outcome(launch: Rehearsal, report: VerifyReport) -> None:
@@ -369,33 +369,3 @@ def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
 def saved_weights(folder: Path, stage: BundleStage) -> list[Path]:
     """The files in an output folder that hold what was trained, sorted."""
     return sorted(folder.glob(stage.adapts.weights))
-
-
-def unchanged_problems(evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Whether the model after training scores to the last digit as the one before, as an untrained one does."""
-    before, after = (evaluations[when].get("metrics") for when in ("before", "after"))
-    if not before or before != after:
-        return []
-    return [
-        "after.json has the very metrics of before.json: evaluate.py loads no trained weights, or train.py saves those "
-        "from before its first step"
-    ]
-
-
-def lost_in_rounding(steps: int, rate: float) -> str:
-    """Why so few steps at such a rate need not change a digit of an evaluation; "" where they must."""
-    if steps * rate >= SEEN:
-        return ""
-    return f"{steps} steps at {rate:.3g} change no digit in 16 bits; --level learn shows it at a larger rate"
-
-
-def evaluation_problems(evaluations: Mapping[str, Mapping[str, Any]], writes: bool) -> list[str]:
-    """Evaluations without finite metrics or, of a model that writes, without samples."""
-    problems = []
-    for when, found in evaluations.items():
-        values = list(found.get("metrics", {}).values())
-        if not values or not all(math.isfinite(value) for value in values):
-            problems.append(f"{when}.json has no finite metrics")
-        if writes and not found.get("samples"):
-            problems.append(f"{when}.json has no sample answers")
-    return problems

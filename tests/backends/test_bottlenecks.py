@@ -57,7 +57,7 @@ def test_a_second_adapter_stands_behind_attention_where_it_is_asked_for(tmp_path
 def test_its_table_asks_for_it_and_nothing_else_does(tmp_path: Path) -> None:
     done = good(tmp_path, with_key(BASES["lora-single"], "train.bottleneck.reduction_factor", 8))
     assert done.plan and done.plan.stages[0].layout.adaptation == NAME
-    plans = [compiled(tmp_path, recipe).plan for recipe in BASES.values()]
+    plans = [compiled(tmp_path, recipe).plan for recipe in BASES.values() if "fusion" not in recipe]
     assert not [stage for plan in plans if plan for stage in plan.stages if stage.layout.adaptation == NAME]
 
 
@@ -72,7 +72,7 @@ def test_its_table_asks_for_it_and_nothing_else_does(tmp_path: Path) -> None:
         ("lora-single", {"model__name": "Qwen/Qwen3.5-0.8B"}, "BAD-101"),
         ("lora-single", {"model__name": "google/gemma-4-12B", "data__template": "plain"}, "BAD-107"),
         ("sft-dpo", {}, "BAD-171"),
-        ("adapters", {}, "bottleneck adapter cannot be merged by adding updates"),
+        ("adapters", {}, "bottleneck adapter has no lora"),
         ("grpo", {"alignment__method": "grpo"}, "answers have been written with low-rank adapters alone"),
         ("reward", {}, "contradict each other"),
     ],

@@ -40,6 +40,7 @@ ORDINARY = {"text", "chat", "instruction", "full", "single", "none", "reward", "
 
 # (file, name): why it may stand there.
 ALLOWED = {
+    ("recipe/foreign.py", "fusion"): "a table of the recipe, in the list of what other tools call its keys",
     ("recipe/kept_arguments.py", "fsdp"): "an argument of transformers.TrainingArguments, which recipec decides",
 }
 

@@ -295,7 +295,7 @@ CASES = {key: case for key, case in CASES.items() if key not in REFUSED}
 
 
 def test_every_key_is_listed() -> None:
-    listed = {key for key in _keys(()) if not key.startswith("adapters.")}
+    listed = {key for key in _keys(()) if not key.startswith(("adapters.", "fusion."))}
     assert listed - set(_source_keys()) == CASES.keys() - set(SOURCES) | LIMITS.keys() | REFUSED
     assert set(keys_of(("data", "train"))) == SOURCE.keys() | {"path", "hub"}
 
@@ -320,6 +320,15 @@ def test_a_key_of_a_task_changes_something(folder: Path, key: str) -> None:
     first, second = BASES["adapters"]["adapters"]
     changed = {**BASES["adapters"], "adapters": [first, second | {key: OF_A_TASK[key]}]}
     assert _made(folder, BASES["adapters"]) != _made(folder, changed)
+
+
+OF_THE_MIX = {key: value for key, value in OF_A_TASK.items() if key not in ("name", "rank")} | {"identity_penalty": 0.1}
+
+
+@pytest.mark.parametrize("key", keys_of(("fusion",)))
+def test_a_key_of_the_mix_changes_something(folder: Path, key: str) -> None:
+    changed = {**BASES["fusion"], "fusion": {key: OF_THE_MIX[key]}}
+    assert _made(folder, BASES["fusion"]) != _made(folder, changed)
 
 
 @pytest.mark.parametrize("key", CASES)

@@ -35,6 +35,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "data.template": ("chatml", "plain", "model"),
     "data.test_fraction": (0.2,),
     "data.tokens_per_example": (900, 100),
+    "fusion.identity_penalty": (0.1, 0),
     "goal.first_time": (True,),
     "goal.new_domain": (True,),
     "goal.priority": ("memory", "speed"),

@@ -100,7 +100,7 @@ def cells() -> Iterator[Cell]:
         recipe = _recipe(METHODS["sft"], "chat", MODELS[kind], adaptation, strategy)
         yield Cell(f"{kind} {adaptation.name}", recipe)
     for method in METHODS.values():
-        known = [ADAPTATIONS[name] for name in method.adaptations]
+        known = [row for row in map(ADAPTATIONS.get, method.adaptations) if not row.asked_in]
         for strategy, adaptation in product(STRATEGIES.values(), known):
             recipe = _recipe(method, method.formats[0], MODEL, adaptation, strategy)
             yield Cell(f"{method.name} {strategy.name} {adaptation.name}", recipe)

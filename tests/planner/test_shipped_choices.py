@@ -31,6 +31,11 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
         ("continue-pretrain", "full", "none", "single", "none"),
         ("sft", "lora", "none", "single", "none"),
     ],
+    "fused-tasks": [
+        ("sft", "bottleneck", "none", "single", "none"),
+        ("sft", "bottleneck", "none", "single", "none"),
+        ("sft", "fusion", "none", "single", "none"),
+    ],
     "multi-task": [("sft", "lora", "none", "single", "none")] * 2,
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],
     "ppo": [("ppo", "lora", "none", "single", "none")],

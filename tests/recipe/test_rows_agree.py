@@ -100,7 +100,7 @@ def test_what_goes_before_a_method_is_a_stage_of_its_task() -> None:
 
 def test_every_adaptation_can_be_asked_for() -> None:
     reachable = {row.name for value in families() for row in meant_by(value)}
-    assert reachable == ADAPTATIONS.keys()
+    assert reachable == {row.name for row in ADAPTATIONS.values() if not row.asked_in}
     assert {row.base for row in ADAPTATIONS.values()} == BASES.keys()
     pairs = [(row.family, row.base) for row in ADAPTATIONS.values()]
     assert len(pairs) == len(set(pairs))

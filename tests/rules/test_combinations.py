@@ -180,6 +180,14 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-118": ({"adaptation": "prefix-tuning", "two_heads": True}, [{"two_heads": False}, {"adaptation": "lora"}]),
     "BAD-170": ({"adaptation": "bottleneck", "moe": True}, [{"adaptation": "lora"}, {"moe": False}]),
     "BAD-171": ({"adaptation": "bottleneck", "followed": True}, [{"adaptation": "ia3"}, {"followed": False}]),
+    "BAD-172": (
+        {"adaptation": "fusion", "strategy": "fsdp"},
+        [{"adaptation": "bottleneck"}, {"strategy": "ddp"}, {"strategy": "single"}],
+    ),
+    "BAD-173": (
+        {"adaptation": "fusion", "precision": "fp16", "gpu_bf16": False},
+        [{"adaptation": "bottleneck"}, {"precision": "bf16"}],
+    ),
     "BAD-130": (
         {"new_tokens": True, "method": "dpo"},
         [{"method": "sft"}, {"method": "continue-pretrain"}, {"begins": False}, {"new_tokens": False}],

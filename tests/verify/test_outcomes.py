@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from recipec.axes import METHODS, Method
 from recipec.axes import method as rows
 from recipec.verify.bundle import Bundle, read_bundle
+from recipec.verify.evaluated import evaluation_problems, lost_in_rounding, unchanged_problems
 from recipec.verify.learn import half_written, rows_by_step, write_training_only
 from recipec.verify.learn_checks import (
     PROOFS,
@@ -26,17 +27,14 @@ from recipec.verify.learn_checks import (
 )
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
-    evaluation_problems,
     expected_facts,
     fact_problems,
     guessing_problems,
     learned_problems,
     log_history,
     loss_problems,
-    lost_in_rounding,
     saved_problems,
     type_problems,
-    unchanged_problems,
 )
 from recipec.verify.scores import score_problems
 from recipec.verify.steps import check_steps, rate_problems

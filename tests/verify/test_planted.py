@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from recipec.axes import CARRIED, ROW_FORMATS
 from recipec.verify.bundle import read_bundle
-from recipec.verify.planted import lost_problems, refusal_problems, refused_first
+from recipec.verify.planted import refusal_problems, refused_first
 from recipec.verify.planted_leaks import (
     OPEN,
     asking_later,
@@ -21,6 +21,7 @@ from recipec.verify.planted_leaks import (
     leaks_of,
     shared_problems,
 )
+from recipec.verify.planted_lost import lost_problems
 from recipec.verify.planted_rows import (
     A_QUESTION,
     UNKNOWN,

@@ -12,7 +12,7 @@ MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
         *("adaptations_because", "preferred_because", "precomputes"),
     ),
     "Own": ("argument", "formula", "because"),
-    "Adaptation": ("config", "module", "table", "own_key", "above", "rate_because"),
+    "Adaptation": ("config", "module", "table", "own_key", "asked_in", "above", "rate_because"),
     "Base": ("not_on_cpu",),
     "LoraVariant": ("rate_because",),
     "Kind": ("scored", "flag", "joins", "ends"),

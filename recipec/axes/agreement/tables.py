@@ -74,11 +74,12 @@ def _of_adapter(row: str, adaptation: Adaptation) -> Iterator[str]:
     for field in ("config", "packages"):
         if not getattr(adaptation, field):
             yield f"{row} trains an adapter, and its {field} is empty"
-    if bool(adaptation.table) != (adaptation.trains in (MATRICES, *STAYING)):
+    shaped = adaptation.trains in (MATRICES, *STAYING) and not adaptation.asked_in
+    if bool(adaptation.table) != shaped:
         table = f"its table is `{adaptation.table}`: matrices, prompts, prefixes and bottlenecks alone have one"
         yield f"{row} trains {adaptation.trains}, and {table}"
     if adaptation.merges == (adaptation.trains in STAYING):
-        stay = f"merges is {adaptation.merges}: prompts, prefixes and bottlenecks alone stay adapters"
+        stay = f"merges is {adaptation.merges}: prompts, prefixes and what stands behind modules alone stay adapters"
         yield f"{row} trains {adaptation.trains}, and {stay}"
 
 

@@ -56,6 +56,7 @@ SFT = Method(
         "p-tuning",
         "prefix-tuning",
         "bottleneck",
+        "fusion",
         "full",
     ),
     adaptations_because="",

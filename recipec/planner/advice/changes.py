@@ -54,7 +54,8 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
 
 
 _BASE = "train.quantization"
-_MEASURED = ("train.ewc", "data.general")  # the rows are there for the table
+_GENERAL = "data.general"
+_MEASURED = ("train.ewc", _GENERAL)  # the rows are there for the table, unless they are replayed as well
 _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
 
 
@@ -71,7 +72,8 @@ def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     """What a recipe writes for a key: the key, or what goes with it, or the table that implies it, or both; nothing it
     can leave out of adapters that are to be combined."""
     if key != "train.adaptation":
-        return [*_TOGETHER.get(key, (key,))]
+        together = _TOGETHER.get(key, (key,))
+        return [name for name in together if name != _GENERAL or "data.replay" not in wishes]
     implied = wishes[key].implied_by.rpartition(".")[-1]
     if implied == LIST:
         return []

@@ -13,8 +13,9 @@ from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.ways_out import as_written
 from recipec.planner.advice.whole_runs import instead
 from recipec.planner.search.candidates import IDLE_TIE, Candidate, best, host_gib, seconds_per_sequence
-from recipec.planner.search.context import Context, settled_method, training_sequences
+from recipec.planner.search.context import Context
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
+from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.units import counted, times

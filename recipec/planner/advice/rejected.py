@@ -27,9 +27,10 @@ from recipec.planner.search.candidates import (
     nearest_of,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import EIGHT_BIT, Context, settled_method
+from recipec.planner.search.context import EIGHT_BIT, Context
 from recipec.planner.search.fit import Fit, sequences_for_all
 from recipec.planner.search.known_bad import Refusal
+from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences

@@ -17,8 +17,8 @@ from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.candidates import usable_host_bytes
-from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
+from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.evaluation import training_rows, training_tokens

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from recipec.estimate.cost import Cost
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence
-from recipec.planner.search.context import Context, training_sequences
+from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
+from recipec.planner.search.sequences import training_sequences
 from recipec.rules.core import Wish
 from recipec.units import duration, usd
 

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation, trains_alike
-from recipec.planner.search.context import Context, training_sequences
+from recipec.planner.search.context import Context
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
+from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Wish
 from recipec.units import times

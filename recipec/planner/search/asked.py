@@ -92,3 +92,10 @@ def compile_for_fp8(ledger: Ledger, compiled: Decision) -> None:
         because = "FP8 is faster than bf16 only where torch.compile fuses rounding and scaling"
         inputs = (*compiled.inputs, "fp8")
         ledger.decisions["compile"] = replace(compiled, value=True, because=because, inputs=inputs)
+
+
+def mix_adapters(ledger: Ledger, tasks: tuple[str, ...]) -> None:
+    """Which adapters a stage learns to mix, where it mixes any."""
+    if tasks:
+        inputs = ("stage", "adaptation", "reduction_factor", "adapters_after")
+        ledger.record(Decision("mixed_adapters", tasks, "those of all tasks", inputs=inputs, origin="planner"))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.axes.adaptations import MATRICES, SCALES, STAYING, WEIGHTS
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
@@ -17,10 +16,18 @@ from recipec.estimate.workload import adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
-from recipec.planner.search.asked import compile_for_fp8, dispatch_tokens, hold_weights, multiply_in_fp8, replay_rows
+from recipec.planner.search.asked import (
+    compile_for_fp8,
+    dispatch_tokens,
+    hold_weights,
+    mix_adapters,
+    multiply_in_fp8,
+    replay_rows,
+)
 from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
+from recipec.planner.search.sequences import settled_method, step_inputs, training_sequences
 from recipec.rules import (
     adaptation as adaptations,
 )
@@ -83,6 +90,7 @@ class Context(Struct, frozen=True):
         names = next(decision.value for decision in self.goals if decision.id == "stages")
         place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
         place = f"the adapter of {self.stage.task}, beside those of other tasks" if self.stage.task else place
+        place = f"behind the adapters of {', '.join(self.stage.mixes)}, which it mixes" if self.stage.mixes else place
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
         if self.stage.judge:
@@ -108,6 +116,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.shaping(ADAPTATIONS[adaptation]):
         ledger.decide(rule)
+    mix_adapters(ledger, context.stage.mixes)
     for rule in preference.own_rules(context.stage.name, acts=context.acts):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
@@ -270,6 +279,7 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     because = f"{percent(count / architecture.params)} of the {value['params']:,} parameters of the model"
     row = ADAPTATIONS[value["adaptation"]]
     inputs = _SHAPED_BY[row.trains] + tuple(rule.decides for rule in adaptations.shaping(row))
+    inputs += ("mixed_adapters",) if "mixed_adapters" in value else ()
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     inputs += ("trained_rows",) if shape and shape.new_rows else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
@@ -319,18 +329,6 @@ def _seen(ledger: Ledger, steps: int) -> float:
     return steps * value["global_batch_size"] / training_sequences(value)
 
 
-STEP_INPUTS = (
-    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
-    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
-    *("per_prompt", "updates", "answer_passes", "replay_rows", "training_tokens"),
-)
-
-
-def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
-    """Those that are decided of what the number of steps depends on."""
-    return tuple(id for id in STEP_INPUTS if id in given)
-
-
 def settle_steps(
     ledger: Ledger,
     total_steps: int,
@@ -375,25 +373,3 @@ def _learned_in_steps(ledger: Ledger) -> str:
 def _predicted(id: str, seconds: float, inputs: tuple[str, ...], because: str) -> Decision:
     """A prediction in three digits, which are more than it is worth."""
     return Decision(id, float(f"{seconds:.3g}"), because, inputs=inputs, origin="planner")
-
-
-def settled_method(decisions: Mapping[str, Decision]) -> Method:
-    """The row of a settled stage, as its own hyperparameters have it."""
-    return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
-
-
-def training_sequences(value: Mapping[str, Any]) -> float:
-    """What the steps of an epoch go through: training rows, the pieces, blocks or answers that are made of them."""
-    rows = evaluation.training_rows(value)
-    if METHODS[value["stage"]].generates:
-        return answers_in(rows, value)
-    blocks = rows * evaluation.training_tokens(value) / value["max_length"]
-    if value["packing"]:
-        return blocks
-    return max(rows, blocks) if value["overflow"] == "split" else rows
-
-
-def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
-    """The answers of whole generations, as often as they are learned from: prompts that fill none are left out."""
-    each = value["global_batch_size"] * value.get("updates", 1)
-    return max(1, prompts * value.get("per_prompt", 1) // each) * each * value.get("answer_passes", 1)

@@ -11,7 +11,7 @@ from recipec.estimate.memory import step_memory
 from recipec.estimate.throughput import step_time
 from recipec.facts import Facts
 from recipec.planner.search.candidates import Bounds, Candidate, usable_bytes
-from recipec.planner.search.context import settled_method
+from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 

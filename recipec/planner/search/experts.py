@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.axes import ADAPTATIONS
-from recipec.axes.adaptations import targeted
+from recipec.axes.adapted import targeted
 from recipec.catalog.architecture import Architecture
 from recipec.rules.core import Decision
 

@@ -18,9 +18,10 @@ from recipec.planner.search.candidates import (
     candidates,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import Context, settle, settled_method, training_sequences
+from recipec.planner.search.context import Context, settle
 from recipec.planner.search.known_bad import Refusal, judged
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations

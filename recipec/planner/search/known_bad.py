@@ -16,7 +16,7 @@ from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
-from recipec.planner.search.context import settled_method
+from recipec.planner.search.sequences import settled_method
 from recipec.rules.combination import PLAIN, BadCombination, Combination
 from recipec.rules.combinations import first_refused, known_bad
 from recipec.rules.core import Decision

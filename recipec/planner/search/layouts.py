@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from recipec.axes import STRATEGIES, Method, Strategy
 from recipec.axes.strategies import ON_DEVICE
 from recipec.layout import Layout, Machines, Mesh
-from recipec.planner.search.context import settled_method
+from recipec.planner.search.sequences import settled_method
 from recipec.rules.core import Ledger
 from recipec.rules.preference import precomputed_reference
 

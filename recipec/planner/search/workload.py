@@ -10,7 +10,7 @@ from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import Workload, adapter_shape
 from recipec.facts import Facts
-from recipec.planner.search.context import settled_method
+from recipec.planner.search.sequences import settled_method
 from recipec.rules.core import Ledger
 
 

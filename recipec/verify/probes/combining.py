@@ -64,20 +64,25 @@ def apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def exactness(combine: ModuleType, outputs: Path, shares: Shares) -> dict[str, Any]:
-    """How far the merged and the ensembled logits are from those of the adapters alone, and what merges print."""
+    """How far the ensembled logits are from those of the adapters alone; and the merged ones, and what merges print."""
+    each = {task: logits(combine.evaluation_of(task).load("after")[0]).softmax(-1) for task in shares}
+    together = sum(share * each[task] for task, share in shares.items())
+    found = {"ensemble_apart": apart(ensembled(combine, shares), together)}
+    return found | (merges(combine, outputs, shares) if hasattr(combine, "merge") else {})
+
+
+def merges(combine: ModuleType, outputs: Path, shares: Shares) -> dict[str, Any]:
+    """How far merged logits are from those of the adapters alone, and what merges print."""
     weights = [f"{task}={share}" for task, share in shares.items()]
     merged, said = outputs / "exact", {}
     said["linear"] = run(combine, "merge", "--weights", *weights, "-o", str(merged))
     for how in ("ties", "dare"):
         said[how] = run(combine, "merge", "--how", how, "--weights", *weights)
     said["unequal"] = run(combine, "merge", "--weights", *[f"{task}=0.7" for task in shares])
-    each = {task: logits(combine.evaluation_of(task).load("after")[0]).softmax(-1) for task in shares}
-    together = sum(share * each[task] for task, share in shares.items())
     return {
         "said": said,
         "merged_apart": apart(logits(alone(merged)), summed(outputs, shares)),
         "moved": apart(logits(alone(merged)), logits(alone(outputs / next(iter(shares))))),
-        "ensemble_apart": apart(ensembled(combine, shares), together),
     }
 
 
@@ -103,7 +108,22 @@ def main(folder: str, question: str, results: str) -> None:
     found["asked"] = {task: run(combine, "ask", question, "--task", task) for task in tasks}
     found["together"] = run(combine, "ask", question, "--ensemble", f"{tasks[0]}=0.5", f"{tasks[1]}=0.5")
     found["own"] = {task: answered_alone(combine, task, question) for task in tasks}
+    for mix in getattr(combine, "MIX", ()):
+        found["fused"] = run(combine, "ask", question, "--fused")
+        found["own"]["fused"] = answered_alone(combine, mix, question).replace(mix, "fused", 1)
+        found["frozen"] = frozen(outputs, tasks, mix)
     Path(results).write_text(json.dumps(found))
+
+
+def frozen(outputs: Path, tasks: list[str], mix: str) -> list[str]:
+    """The weights of the tasks' adapters that the mix has otherwise, or has not."""
+    mixed, moved = load_file(outputs / mix / "adapter_model.safetensors"), []
+    for place, task in enumerate(tasks):
+        for name, trained in load_file(outputs / task / "adapter_model.safetensors").items():
+            module, _, part = name.partition(".bottleneck_")
+            held = mixed.get(f"{module}.fusion_mixed.{part.replace('.', '_')}")
+            moved += [f"{task}: {name}"] * (held is None or not torch.equal(held[place], trained))
+    return moved
 
 
 def answered_alone(combine: ModuleType, task: str, question: str) -> str:

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# fused-tasks (billing, sales, fusion): data, baseline, training and evaluation on this node. Arguments go to training.
+#   bash launch/local.sh --max-steps 20
+set -euo pipefail
+# Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
+[[ " $*" != *" --"[or]* ]] || { echo "The bundle has several stages. Give --output-dir and --resume to one stage's train.py." >&2; exit 2; }
+QUICK="" # with --max-steps, which Python also takes cut short (--max, --m), a few rows are evaluated
+[[ " $*" != *" --m"* ]] || QUICK=--quick
+
+BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+CONFLICTS="$(grep -slE '^(<<<<<<<|>>>>>>>) ' "$BUNDLE"/*.py "$BUNDLE"/*/*.py "$BUNDLE"/*/*/*.py || true)"
+[[ -z "$CONFLICTS" ]] || { printf 'Resolve the conflict markers of recipec build first, in\n%s\n' "$CONFLICTS" >&2; exit 2; }
+export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
+export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
+export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
+
+python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
+  echo "This run is planned for 1 x l40s, and PyTorch sees no GPU." >&2
+  echo "Check the driver, and whether this build of torch is for the GPU." >&2
+  exit 1
+}
+python "$BUNDLE/prepare_data.py"
+python "$BUNDLE/stages/1-billing/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/1-billing/train.py" "$@"
+python "$BUNDLE/stages/1-billing/evaluate.py" after ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/2-sales/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/2-sales/train.py" "$@"
+python "$BUNDLE/stages/2-sales/evaluate.py" after ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/3-fusion/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/3-fusion/train.py" "$@"
+python "$BUNDLE/stages/3-fusion/evaluate.py" after ${QUICK:+"$QUICK"}

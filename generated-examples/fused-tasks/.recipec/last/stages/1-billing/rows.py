@@ -1,0 +1,49 @@
+"""The rows of stage billing: how they become tokens, and which tokens are learned."""
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+from trl.chat_template_utils import get_training_chat_template
+
+
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: those of the assistant."""
+    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
+    encoded = tokenizer.apply_chat_template(
+        row["messages"],
+        chat_template=template,
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+    )
+    return encoded["input_ids"], encoded["assistant_masks"]
+
+
+def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The conversation up to the assistant's last answer."""
+    last = max(index for index, message in enumerate(row["messages"]) if message["role"] == "assistant")
+    encoded = tokenizer.apply_chat_template(row["messages"][:last], add_generation_prompt=True, return_dict=True)
+    return encoded["input_ids"]
+
+
+def trained_tokens(rows: Dataset) -> int:
+    """How many tokens the rows teach."""
+    return sum(label != -100 for row in rows for label in row["labels"])
+
+
+def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The row as text, with every trained stretch between [[ and ]]."""
+    text, span, trained = "", [], False
+    for token, label in zip([*row["input_ids"], None], [*row["labels"], None], strict=True):
+        if span and (token is None or (label != -100) != trained):
+            text += f"[[{tokenizer.decode(span)}]]" if trained else tokenizer.decode(span)
+            span = []
+        span.append(token)
+        trained = label != -100
+    return text
+
+
+def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the last trained token, white space aside, is one that ends a turn."""
+    tokens = [label for label in row["labels"] if label != -100]
+    while tokens and not tokenizer.decode(tokens[-1]).strip():
+        tokens.pop()
+    return bool(tokens) and tokenizer.decode(tokens[-1]) in (tokenizer.eos_token, "<|im_end|>")

@@ -1,0 +1,210 @@
+"""Evaluate stage fusion of fused-tasks before and after training: the same rows, the same loss, the same questions.
+
+    python stages/3-fusion/evaluate.py before     the model that training starts from
+    python stages/3-fusion/evaluate.py after      the trained model, and what changed
+
+Writes outputs/evaluation/fusion/before.json and after.json. With --quick it reads 32 rows
+and writes into the folder quick below that.
+Losses are means over all learned tokens, in nats.
+What was measured on the same rows, model and script is not measured again.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from accelerate import PartialState
+from datasets import Dataset, load_dataset
+from peft import AutoPeftModelForCausalLM
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+import adapter_fusion  # noqa: F401 - with it PEFT knows this kind of adapter
+from rows import encode, opening
+
+BUNDLE = Path(__file__).resolve().parents[2]
+BASE = "Qwen/Qwen2.5-1.5B-Instruct"
+TRAINED = BUNDLE / "outputs" / "fusion"
+FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
+WHENS = ("before", "after")
+ROWS = BUNDLE / "data" / "fusion" / "test.jsonl"
+RESULTS = BUNDLE / "outputs" / "evaluation" / "fusion"
+MAX_ROWS = 1000
+QUICK_ROWS = 32
+MAX_LENGTH = 1024
+TOKENS_AT_ONCE = 4096  # of a batch, with its padding
+SAMPLES = 5
+NEW_TOKENS = 128
+ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("when", choices=WHENS)
+    parser.add_argument("--quick", action="store_true", help="a first look: few rows")
+    args = parser.parse_args()
+    results, most = (RESULTS / "quick", QUICK_ROWS) if args.quick else (RESULTS, MAX_ROWS)
+    known: dict[str, dict] = {}
+    behind: list[Path] = []  # the files that tell this model and this comparison from others
+    for when in WHENS[: WHENS.index(args.when) + 1]:
+        behind += marker(when)
+        question, file = digest(*behind), results / f"{when}.json"
+        known[when] = earlier(file, question)
+        behind += [file] * bool(known[when])
+    if known[args.when]:
+        print(f"{file} is up to date and not measured again.")
+    else:
+        model, tokenizer = load(when)
+        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = rows.select(range(min(most, len(rows))))
+        metrics = measure(model, tokenizer, rows)
+        samples = show(model, tokenizer, rows)
+        known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
+        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        results.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+    compare({when: result["metrics"] for when, result in known.items() if result})
+
+
+def marker(when: str) -> list[Path]:
+    """The file that says which model it is; none for the one that training starts from."""
+    if when == "before":
+        return []
+    if not FINISHED.is_file():
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
+    return [FINISHED]
+
+
+def compare(metrics: dict[str, dict[str, float]]) -> None:
+    """Print what is known side by side."""
+    for name in dict.fromkeys(name for of in metrics.values() for name in of):
+        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+        print(f"{name}: {', '.join(values)}")
+
+
+def digest(*more: Path) -> str:
+    """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def earlier(file: Path, question: str) -> dict:
+    """What was found before; empty if nothing was, or on other rows, or of another model."""
+    result = json.loads(file.read_text()) if file.is_file() else {}
+    if result and result.get("digest") != question:
+        print(f"{file} is not used: of other rows, another model or another version of this script")
+        return {}
+    return result
+
+
+def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model before or after training, and its tokenizer with the chat template of the training."""
+    source = BASE if when == "before" else str(TRAINED)
+    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
+    model = loader.from_pretrained(
+        source,
+        dtype=torch.bfloat16,
+        device_map={"": PartialState().device},
+        attn_implementation="sdpa",
+    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    return model.eval(), tokenizer
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+    """Loss and perplexity over all learned tokens."""
+    losses = summed_losses(model, [encode(row, tokenizer) for row in rows])
+    loss, tokens = map(sum, zip(*losses, strict=True))
+    if not tokens:
+        raise SystemExit(f"No row of {ROWS} has a trained token among its first {MAX_LENGTH}. Check the loss mask.")
+    return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
+
+
+def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
+    """Of each sequence, given as tokens and marks of the learned ones: their summed loss, and how many they are."""
+    cut = [(tokens[:MAX_LENGTH], learned[:MAX_LENGTH]) for tokens, learned in encoded]
+    found = []
+    for places in batches([tokens for tokens, _ in cut]):
+        logits, labels, counts = learned_logits(model, [cut[place] for place in places])
+        parts = token_losses(logits, labels).split(counts)
+        found += [(place, part.sum().item(), len(part)) for place, part in zip(places, parts, strict=True)]
+    return [(loss, tokens) for _, loss, tokens in sorted(found)]
+
+
+def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The loss of every token, of 512 at a time: in fp32 the logits of each take a few MiB."""
+    parts = zip(logits.split(512), labels.split(512), strict=True)
+    return torch.cat([torch.nn.functional.cross_entropy(some.float(), of, reduction="none") for some, of in parts])
+
+
+def learned_logits(
+    model: PreTrainedModel, batch: list[tuple[list[int], list[int]]]
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """The logits that foretell the learned tokens of a batch, these tokens, and how many each sequence has."""
+    ids = padded([tokens for tokens, _ in batch]).to(model.device)
+    present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
+    learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
+    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
+    return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
+
+
+def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
+    """The places of sequences of like length, the longest first, as many as fit into TOKENS_AT_ONCE; one at least."""
+    batch: list[int] = []
+    for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
+        if batch and (len(batch) + 1) * len(sequences[batch[0]]) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
+    tensors = [torch.tensor(numbers) for numbers in sequences]
+    return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
+
+
+@torch.no_grad()
+def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
+    """Greedy answers to the first questions, each up to the token that ends it."""
+    questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
+    answered = []
+    for start in range(0, len(questions), ANSWERS_AT_ONCE):
+        asked = questions[start : start + ANSWERS_AT_ONCE]
+        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+
+
+def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:
+    """What the model says to each question, up to the token that ends it."""
+    ids = padded(questions, side="left").to(model.device)
+    present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    if tokenizer.eos_token_id not in (None, *stops):
+        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
+    output = model.generate(
+        ids,
+        attention_mask=present,
+        max_new_tokens=NEW_TOKENS,
+        do_sample=False,
+        eos_token_id=stops or None,
+        pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
+    )
+    said = output[:, ids.shape[1] :].tolist()
+    ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
+    return [answer[:end] for answer, end in zip(said, ends, strict=True)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,636 @@
+"""Turn the raw data of fused-tasks into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
+duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+A leak is a training row whose question is held out for its own stage or for a later one.
+What conversations say behind their last learned answer teaches nothing, and is counted as messages_behind_answers.
+All answers to a prompt are on one side of a split.
+Conversations that begin alike are on one side of a split, unless more of them do than are held out.
+Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from unicodedata import normalize
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
+
+from datasets import Dataset, Features, List, Value, concatenate_datasets
+from datasets.exceptions import DatasetGenerationError
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from trl.chat_template_utils import get_training_chat_template
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
+SEED = 42
+MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
+
+
+class UnreadableRow(ValueError):
+    """A row that is not as the sampled rows were."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float
+    test_fraction: float
+
+
+@dataclass
+class HeldOut:
+    """What held-out rows ask: as a whole, and before each answer."""
+
+    questions: set[bytes] = field(default_factory=set)
+    beginnings: set[bytes] = field(default_factory=set)
+
+    def add(self, *parts: Dataset) -> "HeldOut":
+        for rows in parts:
+            self.questions.update(rows["question"][:])
+            self.beginnings.update(*rows["beginnings"][:])
+        return self
+
+    def shares(self, whole: bytes, begun: list[bytes]) -> bool:
+        """Whether a conversation is held out, goes on from one that is, or is the beginning of one."""
+        return whole in self.questions or whole in self.beginnings or not self.questions.isdisjoint(begun)
+
+
+STAGES = [
+    Stage(
+        name="billing",
+        format="chat",  # 3 of 3 sampled rows have `messages`
+        train=[{"path": "data/billing_chat.jsonl"}],
+        max_length=1024,
+        eval_fraction=0.1,
+        test_fraction=0.1,
+    ),
+    Stage(
+        name="sales",
+        format="chat",  # 3 of 3 sampled rows have `messages`
+        train=[{"path": "data/sales_chat.jsonl"}],
+        max_length=1024,
+        eval_fraction=0.1,
+        test_fraction=0.1,
+    ),
+    Stage(
+        name="fusion",
+        format="chat",  # 6 of 6 sampled rows have `messages`
+        train=[{"path": "data/billing_chat.jsonl"}, {"path": "data/sales_chat.jsonl"}],
+        max_length=1024,
+        eval_fraction=0.1,
+        test_fraction=0.1,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
+    try:
+        held_out = HeldOut()
+        for stage in reversed(STAGES):  # the last first: no earlier stage may learn what a later one is judged by
+            prepare(stage, root, tokenizer, held_out)
+    except UnreadableRow as error:  # of whichever process
+        raise SystemExit(str(error)) from error
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    files = [file for source in sources for file in named_files(source["path"], root)]
+    script = Path(__file__).read_text()
+    return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct")
+    tokenizer.chat_template = get_training_chat_template(tokenizer) or tokenizer.chat_template
+    return tokenizer
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, held_out: HeldOut) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, tokenizer, report)}
+    require(splits["train"], 3, stage, "train", report)
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out.add(*(rows for name, rows in splits.items() if name != "train"))
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        require(rows, 1, stage, name, report)
+        rows = fit(rows, stage, report.setdefault(name, {}))
+        if name == "train":
+            check_dropped(stage, report[name])
+        require(rows, 1, stage, name, report)
+        prove_mask(rows, tokenizer)
+        rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
+    """Stop where fewer rows are left than needed, and say what dropped the others."""
+    if len(rows) < needed:
+        counts = report.get(name) or report["train"]
+        reasons = ["empty", "duplicates", "leaks", "too_long"]
+        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def check_dropped(stage: Stage, report: dict) -> None:
+    """Stop where too many of the rows to train on are lost: the rest would be other data than the recipe names."""
+    if report["dropped_rows"] > MAX_DROPPED:
+        lost = f"{report['dropped_rows']:.1%} of the rows are longer than {stage.max_length} tokens"
+        ways = "Raise `max_length` under [data] (the context of the model: 32,768 tokens) and build again."
+        ways += ' Or cut longer rows with `overflow = "truncate"`.'
+        ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
+        accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
+        raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways} {accepted}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Read, bring to the trainer's columns, count tokens, drop rows with nothing to learn, then exact duplicates."""
+    raw = [read(source, root) for source in sources]
+    look_ahead(raw, stage)
+    parts = [converted(part, stage, tokenizer) for part in raw]
+    rows = concatenate_datasets(parts)
+    teaches, itself = rows["teaches"][:], rows["itself"][:]  # whole columns at once: one value at a time is slow
+    first: dict[bytes, int] = {}
+    for index in range(len(rows)):
+        if teaches[index]:
+            first.setdefault(itself[index], index)
+    kept, teaching = sorted(first.values()), sum(teaches)
+    counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    counted["messages_behind_answers"] = sum(rows["behind"][:])
+    report["train"] = counted
+    if counted["empty"]:
+        tell_empty(rows, stage, counted["empty"])
+    return rows.select(kept)
+
+
+def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
+    """Say that rows are left out in which an answer is empty or nothing is asked, and stop where they are too many."""
+    first = next(place for place, teaches in zip(rows["place"][:], rows["teaches"][:], strict=True) if not teaches)
+    lost = f"{stage.name}: {empty} of {len(rows)} rows have an empty answer, or ask nothing; the first is {first}"
+    print(f"{lost}. They are left out.")
+    if empty > MAX_DROPPED * len(rows):
+        accepted = f"or raise MAX_DROPPED in {Path(__file__).name}"
+        raise SystemExit(f"{lost}. That is more than {MAX_DROPPED:.0%}: correct or remove them, {accepted}")
+
+
+def look_ahead(raw: list[Dataset], stage: Stage) -> None:
+    """Convert the first rows of every source first: what a whole source lacks is told at once."""
+    for part in raw:
+        for row in part.select(range(min(200, len(part)))):
+            converted_row(row, stage)
+
+
+def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:
+    """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
+    features = Features({**PLACE, **FEATURES[stage.format], **REFUSED})
+    rows = raw.map(
+        lambda row: read_row(row, features, stage),
+        remove_columns=["row"],
+        features=features,
+        num_proc=processes(len(raw)),
+    )
+    rows = without_refused(rows)
+    found = rows.map(
+        lambda batch: looked_at(batch, tokenizer),
+        batched=True,
+        remove_columns=rows.column_names,
+        num_proc=processes(len(rows)),
+    )
+    found = without_refused(found)
+    return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
+
+
+def read_row(raw: dict, features: Features, stage: Stage) -> dict:
+    """The row as the trainer reads it, or why it is refused: an exception would tell of one row alone."""
+    try:
+        return {**converted_row(raw, stage), "refused": ""}
+    except UnreadableRow as error:
+        return {**dict.fromkeys(features), "place": raw["place"], "refused": str(error)}
+
+
+def without_refused(rows: Dataset) -> Dataset:
+    """The rows, if none of them was refused; else each reason is told, with its first row."""
+    reasons: dict[str, list[str]] = {}
+    for said in dict.fromkeys(filter(None, rows["refused"][:])):
+        _, reason, *_ = said.split(": ")
+        reasons.setdefault(VALUES.sub("…", reason), []).append(said)
+    if reasons:
+        told = [first + f" ({len(others):,} more rows like it)" * bool(others) for first, *others in reasons.values()]
+        more = [f"There are {len(told) - 10:,} more reasons."] * (len(told) > 10)
+        raise UnreadableRow("\n".join([*told[:10], *more]))
+    return rows.remove_columns("refused")
+
+
+def converted_row(raw: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its place."""
+    try:
+        return CONVERTERS[stage.format](parsed(raw["row"]))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
+
+
+def parsed(text: bytes) -> dict:
+    """A row of which nothing is left out."""
+    row = json.loads(text.decode(), object_pairs_hook=once)
+    if not isinstance(row, dict):
+        raise ValueError(f"this is no JSON object: {row!r:.100}")
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
+        raise ValueError(unread(lost, "this row"))
+    return whole(row)
+
+
+def whole(value: object) -> object:
+    """The value, if no text in it holds half a character, which has no bytes, or a NUL character."""
+    said = json.dumps(value, ensure_ascii=False)
+    said.encode()
+    if "\\u0000" in said.replace(r"\\", ""):
+        raise ValueError("a text holds a NUL character (\\u0000)")
+    return value
+
+
+def unread(lost: list[str], of: str) -> str:
+    """What is told of names that nothing reads: with the line of the recipe that passes over them."""
+    line = f"ignore = {json.dumps(lost, ensure_ascii=False)}"
+    return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
+
+
+def processes(rows: int) -> int:
+    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
+    return min(os.cpu_count() or 1, rows // 5_000)
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of one source as JSON texts, each with its place."""
+    files = named_files(source["path"], root)
+    if not files:
+        raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
+    # a file that changed is read anew
+    dated_files = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
+    try:
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": dated_files}, features=RAW)
+    except DatasetGenerationError as error:
+        raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
+
+
+def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
+    """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
+    for name, shown, _ in files:
+        yield from rows_in(Path(name), shown)
+
+
+def rows_in(file: Path, shown: str) -> Iterator[dict]:
+    try:
+        yield from json_lines(file, shown)
+    except ValueError as error:
+        raise ValueError(f"{shown}: {error}") from error
+
+
+def json_lines(file: Path, shown: str) -> Iterator[dict]:
+    """One JSON object a line."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            row = line.strip().removeprefix(b"\xef\xbb\xbf")  # files that were put together have a mark within
+            if row.startswith(b"["):
+                raise ValueError(f"a list begins on line {number}: a file that is one JSON list must be named .json")
+            if row:
+                yield {"row": row, "place": f"{shown}, line {number}"}
+
+
+PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
+REFUSED = {"refused": Value("string")}  # why a row cannot be read; "" where it can
+VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.]*")  # what a row holds, in what is said of it
+RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
+
+
+def once(pairs: list[tuple[str, object]]) -> dict:
+    """The object, if no key stands in it twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
+    return dict(pairs)
+
+
+def as_written(file: Path, root: Path) -> str:
+    """The path of a file as the recipe would write it: files of several folders may have one name."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+
+
+def messages_of(row: dict, column: str) -> list[dict]:
+    """The messages of a column."""
+    if not isinstance(row.get(column), list):
+        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no list of messages")
+    if not row[column]:
+        raise ValueError(f"`{column}` is an empty list")
+    return [message_of(turn) for turn in row[column]]
+
+
+def message_of(turn: dict) -> dict:
+    """Who speaks, and what is said."""
+    if not isinstance(turn, dict):
+        raise ValueError(f"this is no message: {turn!r:.100}")
+    role, content = turn.get("role"), turn.get("content")
+    if role not in ("system", "user", "assistant"):
+        raise ValueError(f"this message is not from system, user or assistant: {turn!s:.100}")
+    if lost := [name for name, value in turn.items() if name not in FIELDS and value not in NOTHING]:
+        raise ValueError(unread(lost, f"this message: {turn!s:.100}"))
+    if not isinstance(content, str):
+        raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn!s:.100}")
+    return {"role": role, "content": content}
+
+
+def conversation_of(row: dict, column: str) -> list[dict]:
+    """The messages of a conversation. Where the assistant says nothing, its answer is empty: such rows are left out."""
+    messages = [] if row.get(column) == [] else messages_of(row, column)
+    answered = any(message["role"] == "assistant" for message in messages)
+    return messages if answered else [*messages, {"role": "assistant", "content": ""}]
+
+
+def from_chat(row: dict) -> dict:
+    """A conversation: every answer of the assistant is learned."""
+    return {"messages": conversation_of(row, "messages")}
+
+
+CONVERTERS = {"chat": from_chat}
+TURNS = List({"role": Value("string"), "content": Value("string")})
+FEATURES = {"chat": Features({"messages": TURNS})}
+# Columns that rows have on the way, and that training does not read.
+MARKS = ["teaches", "itself", "question", "beginnings", "openings", "behind", "place"]
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["messages"]
+FIELDS = ["role", "content"]
+
+
+def looked_at(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
+    """What later steps ask of rows, and the tokens of those that teach something."""
+    rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+    found = [marks(row) for row in rows]
+    counted = iter(lengths_of([row for row, mark in zip(rows, found, strict=True) if mark["teaches"]], tokenizer))
+    for mark in found:
+        length = next(counted) if mark["teaches"] else 0
+        refused = isinstance(length, str)
+        mark |= {"length": 0, "refused": length} if refused else {"length": length, "refused": ""}
+    return {name: [mark[name] for mark in found] for name in found[0]}
+
+
+def lengths_of(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> list[int | str]:
+    """The tokens of each row, or why it is refused: rows are parted until one that is stands alone."""
+    try:
+        check_texts(rows, tokenizer)
+        return count_tokens(rows, tokenizer) if rows else []
+    except UnreadableRow as error:
+        if len(rows) == 1:
+            return [str(error)]
+        middle = len(rows) // 2
+        return lengths_of(rows[:middle], tokenizer) + lengths_of(rows[middle:], tokenizer)
+
+
+def check_texts(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a special token in a message: it would begin or end a turn there."""
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special -= {"<think>", "</think>"}  # thoughts stand in texts
+    for row in rows:
+        turns = [turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict)]
+        said = json.dumps(turns, ensure_ascii=False)
+        if held := sorted(token for token in special if token in said):
+            wrong = f"a message holds {held[0]}, a special token of the tokenizer, which would begin or end a turn"
+            raise UnreadableRow(f"{row['place']}: {wrong}. Write it with a space in it, or remove the row")
+
+
+def marks(row: dict) -> dict:
+    """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
+    told = taught(row)
+    content = {name: value for name, value in row.items() if name not in ("place",)}
+    return {
+        "teaches": all(map(says, told)) and is_asked(row),
+        "itself": digest(content),
+        "question": question(row),
+        "beginnings": beginnings(row),
+        "openings": openings(row["messages"]),
+        "behind": behind_answers(row["messages"]),
+    }
+
+
+def says(text: str) -> bool:
+    """Whether a text has more than spaces and characters without width."""
+    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
+
+
+def taught(row: dict) -> list[str]:
+    """What the row teaches, as texts."""
+    return [answers(row["messages"])]
+
+
+def is_asked(row: dict) -> bool:
+    """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
+    return any(message["role"] != "assistant" and message["content"] for message in row["messages"])
+
+
+def answers(messages: list[dict]) -> str:
+    """What the assistant says in a conversation; nothing where an answer is empty, which would be learned, too."""
+    told = [message for message in messages if message["role"] == "assistant"]
+    return "".join(turn["content"] for turn in told) if all(says(spoken(turn)) for turn in told) else ""
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return asked_in(row["messages"])
+
+
+def asked_in(messages: list[dict]) -> bytes:
+    """What the user asks in a conversation, whatever is answered."""
+    return digest([message["content"] for message in messages if message["role"] == "user"])
+
+
+def openings(messages: list[dict]) -> list[bytes]:
+    """What the user has asked by each of the turns; the last is all of it."""
+    turns = [turn for turn, message in enumerate(messages, 1) if message["role"] == "user"]
+    return [asked_in(messages[:turn]) for turn in turns or [len(messages)]]
+
+
+def behind_answers(messages: list[dict]) -> int:
+    """How many messages stand behind the last answer: nothing is learned from them."""
+    answers = [place for place, message in enumerate(messages, 1) if message["role"] == "assistant"]
+    return len(messages) - answers[-1] if answers else 0
+
+
+def beginnings(row: dict) -> list[bytes]:
+    """What is asked before each answer that the row teaches."""
+    messages = row["messages"]
+    return [asked_in(messages[:turn]) for turn, message in enumerate(messages) if message["role"] == "assistant"]
+
+
+def drop_leaks(rows: Dataset, held_out: HeldOut, report: dict) -> Dataset:
+    """The rows that teach an answer to no question that is also held out."""
+    asked = zip(rows["question"][:], rows["beginnings"][:], strict=True)
+    kept = [index for index, (whole, begun) in enumerate(asked) if not held_out.shares(whole, begun)]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A share of the rows is held out: prompts drawn at random, each with all its answers."""
+    wanted = max(1, round(len(rows) * fraction))
+    units = kept_together(rows, wanted)
+    members: dict[bytes, list[int]] = {}
+    for index, unit in enumerate(units):
+        members.setdefault(digest([SEED, unit]), []).append(index)
+    if len(members) == 1:
+        raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
+    held_out = drawn(members, wanted) or min(members.values(), key=len)
+    apart = set(held_out)
+    return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+
+
+def kept_together(rows: Dataset, most: int) -> list[bytes]:
+    """What rows of one side share: the shortest beginning of a conversation that few enough rows have.
+
+    A greeting with which more conversations begin than are held out does not hold them together.
+    """
+    openings = rows["openings"][:]
+    shared = Counter(opening for row in openings for opening in row)
+    return [next((opening for opening in row if shared[opening] <= most), row[-1]) for row in openings]
+
+
+def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
+    """The rows of whole units, taken in the order of their hashes, as many as are wanted or fewer."""
+    rows: list[int] = []
+    for unit in sorted(members):
+        if len(rows) + len(members[unit]) <= wanted:
+            rows += members[unit]
+    return rows
+
+
+def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
+    """Handle what is over max_length."""
+    fitting = [index for index, length in enumerate(rows["length"][:]) if length <= stage.max_length]
+    report["counted"] = len(rows)
+    report["too_long"] = len(rows) - len(fitting)
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    longest = sorted(rows["length"][:], reverse=True) or [0]
+    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
+    rows = rows.select(fitting)
+    report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
+    return rows
+
+
+def count_tokens(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens of the longest sequence that the trainer builds from each row."""
+    return lengths([rendered(row["messages"], row, tokenizer) for row in rows], tokenizer)
+
+
+def lengths(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    tokens = tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+    return [len(part) for part in tokens]
+
+
+def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The text of a conversation of a row, with all that the model must see of it."""
+    try:
+        text = tokenizer.apply_chat_template(messages, tokenize=False)
+    except Exception as error:  # a template raises what it likes
+        raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.100}: {error}") from error
+    said = [spoken(message) for message in messages]
+    everything = "\0".join(said)
+    lost = [part for part in said if part and lacks(text, part, everything.count(part))]
+    if lost:
+        where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.100}"
+        raise UnreadableRow(f"{where}. Correct or remove the row, or set data.template")
+    return text
+
+
+def spoken(message: dict) -> str:
+    """What a message says, without the spaces around it and the thought before it, which templates may leave out."""
+    content = message["content"].rpartition("</think>")[2] if message["role"] == "assistant" else message["content"]
+    return content.strip()
+
+
+def lacks(text: str, part: str, times: int) -> bool:
+    """Whether something stands in a text less often: as it is, or as JSON, as some templates write results of tools."""
+    found = text.count(part)
+    if found < times and (as_json := json.dumps(part, ensure_ascii=False)[1:-1]) != part:
+        found += text.count(as_json)
+    return found < times
+
+
+def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
+    for row in rows.select(range(min(200, len(rows)))):
+        encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
+        tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
+        learned = composed(tokenizer.decode([token for token, mask in tokens if mask]))
+        given = composed(tokenizer.decode([token for token, mask in tokens if not mask]))
+        for message in row["messages"]:
+            said = composed(message["content"].rpartition("</think>")[2].strip())  # thoughts are the template's matter
+            if said not in (learned if message["role"] == "assistant" else given):
+                wrong = f"the chat template's loss mask is wrong for {message!s:.500}"
+                raise SystemExit(f"{row['place']}: {wrong}; set data.template")
+
+
+def composed(text: str) -> str:
+    """Letters and their accents as one, as most tokenizers write them."""
+    return normalize("NFC", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Sentences of a bundle's README about its rows: what they are, what becomes of them, and which are held out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS
+from recipec.backends.elastic import held_told
+from recipec.backends.intervals import saves
+from recipec.backends.job import StageJob
+from recipec.dataset import OF_RESULTS, DataShape
+from recipec.recipe.schema_data import DataSource
+from recipec.units import counted
+
+_RESULTS = (
+    f" (whether the model sees {' and '.join(OF_RESULTS)} of a result is left to the chat "
+    "template: prepare_data.py looks for the texts alone)"
+)
+_TEST_USE = "evaluate.py, which measures the model on rows that chose nothing"
+
+
+def rows_told(stage: StageJob) -> str:
+    """What the rows are, and what becomes of them."""
+    shape, sources = stage.shape, _sources(stage)
+    carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
+    carried += _RESULTS * ("tools" in shape.carries)
+    answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
+    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{held_told(stage)}"
+
+
+def _unseen(stage: StageJob) -> str:
+    """What becomes of columns that no recipe was told of."""
+    names = [source.hub for source, _ in stage.sources() if source.hub]
+    asked = "where nothing reads one, prepare_data.py stops before it begins and gives the line of data.ignore for all"
+    return f"; the columns of {', '.join(names)} are not known here: {asked}" if names else ""
+
+
+def _sizes(stage: StageJob) -> str:
+    """How many rows and how long they are, each with where that is from; once where that is the same."""
+    many, length = (stage.plan.decisions[id] for id in ("examples", "tokens_per_example"))
+    rows, tokens = counted(many.value, "row"), f"about {length.value:,} tokens"
+    if many.because == length.because:
+        return f"{rows} of {tokens} ({many.because})"
+    return f"{rows} ({many.because}) of {tokens} ({length.because})"
+
+
+def _passed_over(stage: StageJob) -> str:
+    """What rows hold that training does not read: what the recipe names, and what it was warned about."""
+    named = stage.job.loaded.recipe.data.ignore or ()
+    strange = [name for name in stage.job.facts.data[stage.section].all_unread if name not in named]
+    parts = [("not read, as data.ignore says", named), ("read by nothing", strange)]
+    return "".join(f"; {what}: {', '.join(names)}" for what, names in parts if names)
+
+
+def _sources(stage: StageJob) -> str:
+    """The sources by the format of their rows."""
+    formats: dict[str, list[str]] = {}
+    for source, shape in stage.sources():
+        formats.setdefault(shape.format, []).append(_source(source))
+    return " and ".join(f"{format} rows of {', '.join(names)}" for format, names in formats.items())
+
+
+def _source(source: Any) -> str:
+    name = source.path or f"{source.hub} of the Hub ({source.split or 'train'})"
+    name = f"the first {source.take:,} rows of {name}" if source.take else name
+    return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
+
+
+def held_out_told(stage: StageJob) -> str:
+    """Which rows evaluation and test read, and what keeps them apart from those of the training."""
+    parts = []
+    chooses = "chooses the checkpoint" if saves(stage) > 1 else "chooses nothing, since only the last step is saved"
+    uses = {"eval": f"evaluation during training, which {chooses}", "test": _TEST_USE}
+    for part, use in uses.items():
+        share = stage.value(f"{part}_fraction")
+        if stage.value(f"has_{part}_file"):
+            parts.append(f"{', '.join(_held_out_source(stage, *held) for held in stage.sources(part))} for {use}")
+        elif share:
+            parts.append(f"{100 * share:.2g}% of the rows for {use}")
+    return f"{', and '.join(parts) or 'nothing'}{_drawn(stage) if parts else ''}"
+
+
+def _held_out_source(stage: StageJob, source: DataSource, shape: DataShape) -> str:
+    """A file of held-out rows, and what is scored of conversations where single answers are learned."""
+    ends = KINDS[ROW_FORMATS[shape.format].kind].ends == stage.format.kind
+    return _source(source) + " (the last answer of each conversation)" * ends
+
+
+def _drawn(stage: StageJob) -> str:
+    split = stage.job.loaded.recipe.data.split
+    if split is None:
+        whole = ", each prompt and each conversation with all its answers" * stage.kind.shares_prompts
+        return f"; drawn at random{whole}; {_apart(stage)}"
+    by = {"time": "the newest by", "group": "whole groups by", "stratify": "in equal shares of"}
+    key = next(name for name in by if getattr(split, name))
+    return f"; {by[key]} {getattr(split, key)}; {_apart(stage)}"
+
+
+def _apart(stage: StageJob) -> str:
+    """What keeps the rows of training from those that are held out."""
+    if stage.format.answers == 0:
+        return "no conversation to train on asks all that a held-out one asks, though both may begin alike"
+    if not stage.kind.masked and stage.kind.taught == stage.kind.columns:  # raw text: nothing in it is asked
+        return "no document to train on is the same as one that is held out"
+    return "no row to train on has the question of one that is held out"
