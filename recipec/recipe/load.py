@@ -109,7 +109,7 @@ class LoadedRecipe(Struct, frozen=True):
         stated = found.get("train.adaptation")
         if stated and not (stated.implied_by and stated.value == row.family):
             return {}
-        return {"train.adaptation": Wish(row.family, self.where(LIST), asked_by)}
+        return {"train.adaptation": Wish(row.family, self.where(asked_by), asked_by)}
 
     def allowed(self) -> dict[str, Place]:
         """Return the warnings that the recipe silences, and where it says so."""
