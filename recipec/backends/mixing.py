@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.backends.job import StageJob
+from recipec.backends.models import code
 from recipec.backends.prepared_rows import asks_hardness
 
 # The share of general tokens may differ from the stated one by this much: rows are whole, and a run cannot tell.
@@ -34,4 +35,5 @@ def replaying(stages: list[StageJob]) -> dict[str, Any]:
         "some_hold": first.because(any(stage.elastic and not stage.replays for stage in stages), *ids),
         "general_held_out": first.traced("general_held_out") if replaying else 0,
         "most_off": MOST_OFF,
+        "lost_rows_named": code(first, "{which}" if replaying else "rows", *ids),
     }
