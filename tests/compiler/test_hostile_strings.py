@@ -122,6 +122,14 @@ _SOURCE |= {
     f"adapters[].{part}[].{key}": _of_task(part, _of_source(key)) for part in ("train", "eval", "test") for key in _KEYS
 }
 _SOURCE |= {
+    f"fusion.{part}[].{key}": lambda value, part=part, key=key: {
+        **BASES["fusion"],
+        "fusion": {part: _of_source(key)(value)},
+    }
+    for part in ("train", "eval", "test")
+    for key in _KEYS
+}
+_SOURCE |= {
     f"data.domain_text[].{key}": lambda value, key=key: with_key(_TEXT, "data.domain_text", _of_source(key)(value))
     for key in _KEYS
 }
@@ -222,7 +230,7 @@ def _values(field: str) -> tuple[str, ...]:
 
 def _described(field: str) -> str:
     """The field without the section or stage that it is in."""
-    section, *parts = field.replace("adapters[].", "data.").split(".")
+    section, *parts = re.sub(r"^(adapters\[\]|fusion)\.", "data.", field).split(".")
     return ".".join([section, *(part for part in parts if part.removesuffix("[]") not in _REPEATED)])
 
 
