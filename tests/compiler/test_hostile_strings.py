@@ -99,7 +99,15 @@ _SOURCE |= {
     for part in ("train", "preferences", "eval", "test")
     for side in ("key", "value")
 }
-_TASKS = BASES["adapters"]
+
+
+def _of_chats(recipe: Tables) -> Tables:
+    """Every adapter learns chats, so that the format of a data set of the Hub can be said."""
+    tasks = [task | {"train": "chat.jsonl"} for task in recipe["adapters"]]
+    return {**with_key(recipe, "data.format", "chat"), "adapters": tasks}
+
+
+_TASKS, _MIXED = _of_chats(BASES["adapters"]), _of_chats(BASES["fusion"])
 _TEXT = BASES["text-sft"]
 
 
@@ -123,7 +131,7 @@ _SOURCE |= {
 }
 _SOURCE |= {
     f"fusion.{part}[].{key}": lambda value, part=part, key=key: {
-        **BASES["fusion"],
+        **_MIXED,
         "fusion": {part: _of_source(key)(value)},
     }
     for part in ("train", "eval", "test")
