@@ -35,7 +35,7 @@ from transformers import (
 
 from batches import UNTRAINED, evaluation_batches, global_batch_size, steps, steps_per_epoch, trained_tokens
 from checkpoints import Progress, delete_old, load_checkpoint, save_checkpoint, save_result
-from experts import BALANCE_LOSS, balance_loss, expert_groups, load, routing, spread_experts, unrouted
+from experts import BALANCE_LOSS, balance_loss, expert_groups, load_metrics, routing, spread_experts, unrouted
 from preflight import (
     check_devices,
     check_disk,
@@ -304,7 +304,7 @@ class Training:
         }
         if self.logged < self.timed <= progress.global_step and self.rank == 0:
             print(f"Steps take {seconds / count / STEP_SECONDS:.2g} x the planned {STEP_SECONDS:.2g} s.")
-        entry |= load(self.summed(self.routed))
+        entry |= load_metrics(self.summed(self.routed))
         self.routed.zero_()
         self.sums.zero_()
         self.began, self.logged = time.monotonic(), progress.global_step
@@ -342,7 +342,7 @@ class Training:
             "eval_mean_token_accuracy": right / trained,
             "perplexity": math.exp(min(self.eval_loss, 100.0)),
         }
-        entry["eval_dropped_tokens"] = load(self.summed(routed))["dropped_tokens"]
+        entry["eval_dropped_tokens"] = load_metrics(self.summed(routed))["dropped_tokens"]
         if losses := [logged["loss"] for logged in self.progress.log_history if "loss" in logged]:
             entry["train_eval_gap"] = (self.eval_loss - losses[-1]) / losses[-1]
         self.record(entry)

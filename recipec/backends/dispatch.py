@@ -12,7 +12,7 @@ USED = (
     "BALANCE_LOSS",
     "balance_loss",
     "expert_groups",
-    "load",
+    "load_metrics",
     "routing",
     "spread_experts",
     "unrouted",

@@ -71,7 +71,7 @@ def _replayed_told(stage: StageJob) -> str:
     return (
         f"; about {rows} of {names} are replayed among them, {share} of all training tokens, so that the model "
         "does not forget; on others, which nothing learns, evaluate.py measures what it has forgotten "
-        "(`general_eval_loss`)"
+        "(general_eval_loss)"
     )
 
 

@@ -27,13 +27,13 @@ def ordering(stages: list[StageJob]) -> dict[str, Any]:
 
 def replaying(stages: list[StageJob]) -> dict[str, Any]:
     """Which stages learn general rows, and how many of these no stage learns."""
-    replaying = [stage for stage in stages if stage.replays]
-    first, ids = (replaying or stages)[0], ["replay"] * bool(replaying)
+    replay = [stage for stage in stages if stage.replays]
+    first, ids = (replay or stages)[0], ["replay"] * bool(replay)
     return {
-        "replays": first.because(bool(replaying), *ids),
-        "all_replay": first.because(len(replaying) == len(stages), *ids),
+        "replays": first.because(bool(replay), *ids),
+        "all_replay": first.because(len(replay) == len(stages), *ids),
         "some_hold": first.because(any(stage.elastic and not stage.replays for stage in stages), *ids),
-        "general_held_out": first.traced("general_held_out") if replaying else 0,
+        "general_held_out": first.traced("general_held_out") if replay else 0,
         "most_off": MOST_OFF,
-        "lost_rows_named": code(first, "{which}" if replaying else "rows", *ids),
+        "lost_rows_named": code(first, "{which}" if replay else "rows", *ids),
     }

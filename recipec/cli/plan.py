@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
-from recipec.axes.adaptations import BEHIND_BOTH, BEHIND_MLP, MATRICES
-from recipec.axes.lora_variants import STANDARD
+from recipec.axes import METHODS, STRATEGIES
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
+from recipec.cli.trained import dispatched, trained
 from recipec.rules.evaluation import own_rows
 from recipec.rules.words import device, evaluation, waiting
 from recipec.simulate.view import exact_text
@@ -61,7 +60,6 @@ def _simulated(compilation: Compilation) -> dict[str, Any]:
 
 _BAR_COLUMNS = 40  # stand for the usable memory
 _NOT_SCORED = "measured over predicted: not known, no published run of this kind was scored"
-_PLACES = {BEHIND_MLP: "each feed-forward block", BEHIND_BOTH: "attention and feed-forward block of each layer"}
 _LABEL = 9  # columns of "memory" and its like
 
 Document = dict[str, Any]
@@ -107,63 +105,18 @@ def _chosen(choice: Document, values: Document) -> list[str]:
     machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
     batch = counted(choice["global_batch_size"], METHODS[values["stage"]].example)
     return [
-        _row("trains", _trained(choice, values)),
+        _row("trains", trained(choice, values)),
         _row("on", f"{machine}, {STRATEGIES[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
         _row("batch", f"{batch} = {_split(choice)}, {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
-        *([_row("experts", _dispatched(values))] if "capacity_factor" in values else []),
+        *([_row("experts", dispatched(values))] if "capacity_factor" in values else []),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
     ]
 
 
 def _row(label: str, text: str) -> str:
     return f"  {label:<{_LABEL}}{text}"
-
-
-def _trained(choice: Document, values: Document) -> str:
-    row = adaptation_of(choice["adaptation"], choice["quantization"])
-    what = METHODS[values["stage"]].called(row)
-    if not row.trains_all:
-        bits = f"{BASES[row.base].bits}-bit"
-        base = f", {bits} base" if row.quantized and bits not in what else ""
-        rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
-        variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
-        what += "" if variant is STANDARD else f" ({variant.title})"
-        shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.trains == MATRICES else ""
-        shape += _before_rows(values) + _behind(values)
-        what = f"{what}{base}{shape}"
-    products = ", products of linear layers in FP8," * bool(values.get("fp8"))
-    return f"{what}, in {choice['precision']}{products} with {choice['optimizer']}"
-
-
-def _before_rows(values: Document) -> str:
-    """The virtual tokens, and the width of the network that makes them, where there are such."""
-    tokens = values.get("virtual_tokens", values.get("prefix_tokens"))
-    encoder = values.get("encoder_hidden_size") or values.get("prefix_encoder_size")
-    made = f" from an encoder {encoder} wide" if encoder else ""
-    return f", {tokens} virtual tokens{made}" if tokens else ""
-
-
-def _behind(values: Document) -> str:
-    """How narrow bottleneck adapters are, where there are some."""
-    factor = values.get("reduction_factor")
-    return f", 1/{factor} of the model's width, behind {_PLACES[values['adapters_after']]}" if factor else ""
-
-
-def _dispatched(values: Document) -> str:
-    """Experts in layers of DeepSpeed-MoE: how many parameters are at work, and for how many tokens there is room."""
-    active, ranks = values["active_params"], values["expert_parallel"]
-    shared = f"spread over {ranks} ranks" if ranks > 1 else "all on every rank"
-    room = f"capacity factor {values['capacity_factor']:g} ({values['eval_capacity_factor']:g} in evaluations)"
-    used = f"{active / 1e9:.3g}B of {values['params'] / 1e9:.3g}B parameters at work for each token"
-    return f"{used}, experts {shared}, {room}"
-
-
-def _on_experts(values: Document) -> str:
-    rank = values.get("lora_expert_rank")
-    frozen = ", the MLP beside the experts frozen" if values.get("shared_mlp") else ""
-    return f", {rank} on each expert{frozen}" if rank else ""
 
 
 def _nodes(choice: Document, values: Document) -> str:
@@ -175,9 +128,10 @@ def _nodes(choice: Document, values: Document) -> str:
 
 def _mesh(mesh: Document) -> str:
     """The groups of ranks, where there is more than one kind."""
-    words = {"replicate": "copies", "shard": "shards", "tensor": "tensor", "context": "context", "expert": "expert"}
+    words = {"replicate": "copies", "shard": "shards", "tensor": "tensor", "context": "context"}
     groups = [f"{mesh[name]} {word}" for name, word in words.items() if mesh[name] > 1]
-    return f" ({' x '.join(groups)})" if len(groups) > 1 else ""
+    experts = f", experts over {mesh['expert']} ranks" if mesh["expert"] > 1 else ""
+    return f" ({' x '.join(groups)}{experts})" if len(groups) > 1 or experts else ""
 
 
 def _offload(choice: Document) -> str:

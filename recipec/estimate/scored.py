@@ -1,13 +1,14 @@
 """Which plans are like published runs that the estimates were scored on; of others no error band is claimed.
 
 What benchmarks/data has, by card, adaptation and strategy: dense models, a single pass over supervised or plain text,
-nothing in host memory, no FP8 and no penalty on weights, one GPU or FSDP1 on two and four. Memory does not depend on
-the kind of card, speed does: 124 of 128 timed runs were on A100s, and the speed of adapters under FSDP was missed by
-half.
+all weights or LoRA, nothing in host memory, no FP8 and no penalty on weights, one GPU or FSDP1 on two and four. Memory
+does not depend on the kind of card, speed does: 124 of 128 timed runs were on A100s, and the speed of adapters under
+FSDP was missed by half.
 """
 
 from __future__ import annotations
 
+from recipec.axes.adaptations import MATRICES
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -34,6 +35,7 @@ def _described(architecture: Architecture, layout: Layout, work: Workload) -> bo
         architecture.moe is None and work.method.single_pass and not work.written_tokens and layout.optimizer == "adamw"
     )
     mesh = layout.mesh
+    learned = layout.adapts.trains_all or layout.adapts.trains == MATRICES
     typed = layout.precision in SCORED_PRECISIONS and not work.fp8 and not work.elastic
     near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
-    return dense and typed and near and layout.on_device
+    return dense and learned and typed and near and layout.on_device

@@ -71,6 +71,7 @@ class Rows(Struct, frozen=True):
     tokens_each: float
     evaluated: int  # that an evaluation during training reads at most
     tested: int  # that evaluate.py reads at most
+    read: int  # that prepare_data.py reads, to keep `count` of them or fewer
 
 
 PREPARATION, TOKENIZATION = "data preparation", "tokenization"
@@ -81,12 +82,12 @@ ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another proc
 
 def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) -> RunPart:
     """prepare_data.py: its processes read, convert and count tokens; it starts once for all stages."""
-    processes = max(1, min(cores, rows.count // ROWS_PER_PROCESS))
-    alone = rows.count * rates.alone_seconds_per_row
-    busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token) - alone
+    processes = max(1, min(cores, rows.read // ROWS_PER_PROCESS))
+    alone = rows.read * rates.alone_seconds_per_row
+    busy = rows.read * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token) - alone
     in_one = f", {duration(alone)} of it in one" * (alone >= WORTH_A_WORD)
     several = f" in {processes} processes{in_one}" * (processes > 1)
-    because = f"prepare_data.py reads {rows.count:,} rows{several}"
+    because = f"prepare_data.py reads {rows.read:,} rows{several}"
     return RunPart(PREPARATION, rates.start_seconds * starts + alone + busy / processes, because)
 
 

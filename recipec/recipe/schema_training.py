@@ -229,7 +229,7 @@ class _General(AdaptedLearning):
         "Expert parallelism: number of GPUs that share the experts of a layer. A bundle is built with it for "
         'pretraining with `train.loop = "deepspeed"` (DeepSpeed-MoE); with FSDP it can only be planned (E0410).',
         8,
-        absent="1 with DeepSpeed-MoE; else expert parallelism is planned only if nothing else fits",
+        absent="1; more where nothing else fits",
     )
     experts: DispatchedExperts = table(
         "Experts",

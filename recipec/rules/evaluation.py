@@ -97,6 +97,13 @@ def prepared_rows(value: Mapping[str, Any]) -> int:
     return value["examples"] + value.get("replay_rows", 0) + looked_at_general(value)
 
 
+def read_rows(value: Mapping[str, Any]) -> int:
+    """The rows that prepare_data.py reads: all general ones where a stage reads them, though it learns a share."""
+    reads = "replay_rows" in value or "ewc_strength" in value
+    general = (value.get("general_rows") or 0) if reads else 0
+    return max(prepared_rows(value), value["examples"] + general)
+
+
 def looked_at_general(value: Mapping[str, Any]) -> int:
     """The general rows that evaluate.py reads where a stage replays others of them, at most (REPLAY-002)."""
     if "replay_rows" not in value:

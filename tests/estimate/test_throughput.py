@@ -11,6 +11,7 @@ from recipec.catalog.models import model
 from recipec.estimate.flops import attended_tokens, forward_flops, step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE, peak_flops
 from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_of, transfer_seconds
+from recipec.estimate.scored import memory_scored
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import step_time
 from recipec.estimate.traffic import exchanges, inside_layers
@@ -263,6 +264,11 @@ def test_a_time_says_whether_runs_of_its_kind_were_scored(strategy, ranks, chang
     shape = layout("full", 1, ranks, strategy, **changes)
     source = step_time(LLAMA_8B, shape, PLAIN, A100, NVLINK).band_source
     assert source.startswith("no run of this kind was scored") is not scored
+
+
+@pytest.mark.parametrize(("adaptation", "scored"), [("lora", True), ("bottleneck", False), ("prompt-tuning", False)])
+def test_a_band_is_claimed_of_adaptations_that_were_scored(adaptation, scored):
+    assert memory_scored(LLAMA_8B, layout(adaptation, 1, 1, "single"), PLAIN) is scored
 
 
 def test_layers_that_are_spread_were_never_scored():

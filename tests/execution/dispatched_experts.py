@@ -66,7 +66,9 @@ def trained(ranks: int) -> dict:
         engine.step()
         distributed.all_reduce(routed)
         distributed.all_reduce(loss := loss.detach())
-        found["steps"].append([loss.item(), float(engine.get_global_grad_norm()), *experts.load(routed).values()])
+        found["steps"].append(
+            [loss.item(), float(engine.get_global_grad_norm()), *experts.load_metrics(routed).values()]
+        )
     weights = experts.whole_weights(model)
     if distributed.get_rank() == 0:
         model.save_pretrained(OUT / str(ranks), state_dict=weights)
@@ -89,7 +91,7 @@ def evened(weight: float) -> list[float]:
     for step in range(30):
         engine.set_gradient_accumulation_boundary(True)
         loss = engine(tokens(step), labels=tokens(step), use_cache=False).loss
-        loads.append(experts.load(experts.routing(model))["expert_load"])
+        loads.append(experts.load_metrics(experts.routing(model))["expert_load"])
         engine.backward(loss + weight * experts.balance_loss(model), scale_wrt_gas=False)
         engine.step()
     return [loads[0], sum(loads[-5:]) / 5]

@@ -97,6 +97,20 @@ def test_the_plan_counts_general_rows_and_their_length(tmp_path: Path) -> None:
     assert alone.plan and alone.plan.stages[0].steps < plan.stages[0].steps
 
 
+def test_all_general_rows_are_read_though_a_share_is_learned(tmp_path: Path) -> None:
+    given = recipe(examples=1_000, general={"path": "general.jsonl", "examples": 80_000})
+    plan = good(tmp_path, given).plan
+    assert plan
+    reading = next(part for part in plan.stages[0].parts if part.name == "data preparation")
+    assert "reads 81,000 rows" in reading.because
+
+
+def test_the_readme_names_what_was_forgotten_as_the_results_do(tmp_path: Path) -> None:
+    told = texts(good(tmp_path, recipe()))["README.md"]
+    assert "(general_eval_loss)" in told
+    assert "\\`" not in told
+
+
 def test_elastic_weights_alone_learn_no_general_row(tmp_path: Path) -> None:
     held = with_key(with_key(recipe(), "train.adaptation", "full"), "train.ewc", {"strength": 2.0})
     held = with_key(held, "model.name", "Qwen/Qwen2.5-0.5B-Instruct")

@@ -169,7 +169,7 @@ def test_what_failures_repeat_is_in_the_bill_of_long_runs_on_many_gpus(tmp_path:
 
 def test_many_processes_wait_for_the_disk_that_they_write_to() -> None:
     """Few tokens a second are computed in one process; 64 of them compute more than 1 GB/s takes."""
-    rows, rates = Rows(count=10**6, tokens_each=1000, evaluated=1, tested=1), rates_of(None)
+    rows, rates = Rows(count=10**6, tokens_each=1000, evaluated=1, tested=1, read=10**6), rates_of(None)
     one, many = (tokenization(rows, processes, rates, 45) for processes in (1, 64))
     assert one.seconds == pytest.approx(1e9 * rates.seconds_per_token) and "writes" not in one.because
     assert many.seconds == pytest.approx(45.0) and "writes 41.9 GiB at an assumed 1 GB/s" in many.because

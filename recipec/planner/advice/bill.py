@@ -15,7 +15,7 @@ from recipec.planner.advice.needs import fetches_model
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
 from recipec.rules.core import Ledger
-from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, training_tokens
+from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, training_tokens
 from recipec.rules.failures import expected_failures
 from recipec.rules.intervals import saves_in, times_in
 from recipec.rules.loader import tokenizing_processes
@@ -87,7 +87,7 @@ def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> 
 
 def _rows(value: Mapping[str, Any]) -> Rows:
     evaluated, tested = looked_at(value, "eval"), looked_at(value, "test") + looked_at_general(value)
-    return Rows(prepared_rows(value), training_tokens(value), evaluated, tested)
+    return Rows(prepared_rows(value), training_tokens(value), evaluated, tested, read_rows(value))
 
 
 def _copied_seconds(needs: Needs, bounds: Bounds) -> float:

@@ -17,8 +17,6 @@ from recipec.units import percent
 
 OWN_ROWS = "examples", "tokens_per_example", "eval_fraction", "test_fraction"  # of the task, without replay
 _ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
-
-
 _DISPATCH = dispatch.capacity_factor, dispatch.eval_capacity_factor, dispatch.min_capacity, dispatch.balance_loss
 
 

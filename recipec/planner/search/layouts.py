@@ -32,7 +32,8 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
     machines = Machines(value["nodes"], value["gpus_per_node"])
     found = dict.fromkeys(meshes(machines, sequences, wishes))
     if shared:
-        found = dict.fromkeys(place for place in meshes(machines, sequences, wishes, shared) if place not in found)
+        spread = meshes(machines, sequences, wishes, shared, dispatches="capacity_factor" in value)
+        found = dict.fromkeys(place for place in spread if place not in found)
     for (strategy, mesh), offload in product(found, _offloads(wishes)):
         if offload not in (ON_DEVICE, *strategy.offloads):
             continue
@@ -106,11 +107,12 @@ MOST_CONTEXT_RANKS = 64
 
 
 def meshes(
-    machines: Machines, sequences: int, wishes: Mapping[str, Any], shared: bool = False
+    machines: Machines, sequences: int, wishes: Mapping[str, Any], shared: bool = False, dispatches: bool = False
 ) -> Iterator[tuple[Strategy, Mesh]]:
     """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy.
 
-    With `shared`, ranks may also share layers on several nodes; otherwise only as the recipe says.
+    With `shared`, ranks may also share layers on several nodes, and the experts of layers that dispatch tokens to
+    them; otherwise only as the recipe says.
     """
     asked = wishes.get("train.strategy")
     for world_size in _sizes(machines, sequences):
@@ -118,7 +120,7 @@ def meshes(
             fits = strategy.one_rank == (world_size == 1)
             if fits and (asked == strategy.name or (asked is None and machines.nodes >= strategy.searched_from_nodes)):
                 search = shared and machines.nodes > 1 and strategy.shares_layers
-                found = _of_strategy(strategy, world_size, machines, wishes, search)
+                found = _of_strategy(strategy, world_size, machines, wishes, search, shared and dispatches)
                 yield from ((strategy, mesh) for mesh in found if mesh.data_parallel <= max(sequences, 1))
 
 
@@ -135,9 +137,14 @@ def _sizes(machines: Machines, sequences: int) -> list[int]:
 
 
 def _of_strategy(
-    strategy: Strategy, world_size: int, machines: Machines, wishes: Mapping[str, Any], search: bool
+    strategy: Strategy,
+    world_size: int,
+    machines: Machines,
+    wishes: Mapping[str, Any],
+    search: bool,
+    dispatches: bool,
 ) -> Iterator[Mesh]:
-    for tensor, context, expert in _inside_layers(world_size, machines, wishes, search):
+    for tensor, context, expert in _inside_layers(world_size, machines, wishes, search, dispatches):
         ranks = world_size // (tensor * context)
         least = max(2, machines.gpus_per_node // tensor) if machines.nodes > 1 else 2
         for shard in _shards(strategy, ranks, least):
@@ -153,7 +160,7 @@ def _shards(strategy: Strategy, ranks: int, least: int) -> list[int]:
 
 
 def _inside_layers(
-    world_size: int, machines: Machines, wishes: Mapping[str, Any], search: bool
+    world_size: int, machines: Machines, wishes: Mapping[str, Any], search: bool, dispatches: bool
 ) -> Iterator[tuple[int, int, int]]:
     """(tensor, context, expert) ranks; more than one where it is asked for, or in a search.
 
@@ -161,7 +168,7 @@ def _inside_layers(
     """
     tensor = _degrees("train.tensor_parallel", machines.gpus_per_node, search, wishes)
     context = _degrees("train.context_parallel", min(world_size, MOST_CONTEXT_RANKS), search, wishes)
-    expert = _degrees("train.expert_parallel", machines.gpus_per_node, search, wishes)
+    expert = _degrees("train.expert_parallel", machines.gpus_per_node, search or dispatches, wishes)
     for found in product(tensor, context, expert):
         alone = found[2] == 1 or found[:2] == (1, 1) or "train.expert_parallel" in wishes
         if alone and world_size % (found[0] * found[1]) == 0:

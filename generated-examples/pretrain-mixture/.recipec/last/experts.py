@@ -109,7 +109,7 @@ def routing(model: nn.Module) -> torch.Tensor:
     return torch.cat([torch.stack([layer.wanted for layer in layers]), torch.stack(others)], dim=1).double()
 
 
-def load(routed: torch.Tensor) -> dict[str, float]:
+def load_metrics(routed: torch.Tensor) -> dict[str, float]:
     """How even the load of the experts is, from what `routing` told of some passes, summed over all ranks."""
     wanted, (dropped, losses, passes) = routed[:, :-3], routed[:, -3:].unbind(dim=1)
     return {
