@@ -5,6 +5,7 @@ torchrun --nproc_per_node 2 dispatched_experts.py FOLDER_OF_EXPERTS_PY OUTPUT_FO
 
 import copy
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -97,6 +98,20 @@ def evened(weight: float) -> list[float]:
     return [loads[0], sum(loads[-5:]) / 5]
 
 
+def dropped(per_token: int) -> list[tuple[int, int]]:
+    """Of each layer with half the room that its tokens need: what it says is dropped, and what is above the room."""
+    experts.RANKS, experts.CAPACITY_FACTOR = 2, 0.5
+    torch.manual_seed(2)
+    config = Qwen3MoeConfig(**SHAPE | {"num_experts_per_tok": per_token})
+    model = experts.spread_experts(AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+    optimizer = torch.optim.AdamW(experts.expert_groups([{"params": list(model.parameters())}]))
+    engine, *_ = deepspeed.initialize(model=model.train(), optimizer=optimizer, config=ENGINE)
+    engine(tokens(0), use_cache=False)
+    room = math.ceil(tokens(0).numel() / EXPERTS * experts.CAPACITY_FACTOR * per_token)
+    layers = experts.mixtures(model)
+    return [(layer.dropped.item(), (layer.wanted - room).clamp(min=0).sum().item()) for layer in layers]
+
+
 def apart(engine: deepspeed.DeepSpeedEngine, plain: torch.nn.Module) -> float:
     """How far its logits are from those of transformers, with room for every token."""
     for layer in experts.mixtures(engine.module):
@@ -110,6 +125,7 @@ def apart(engine: deepspeed.DeepSpeedEngine, plain: torch.nn.Module) -> float:
 deepspeed.init_distributed()
 found = {ranks: trained(ranks) for ranks in (1, 2)}
 found["evened"] = {"with": evened(0.1), "without": evened(0.0)}
+found["dropped"] = {per_token: dropped(per_token) for per_token in (1, 2, 3)}
 if distributed.get_rank() == 0:
     (OUT / "found.json").write_text(json.dumps(found))
 distributed.barrier()

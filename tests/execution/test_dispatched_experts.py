@@ -99,6 +99,13 @@ def test_the_balance_loss_spreads_the_load(found: dict) -> None:
 
 
 @pytest.mark.executes
+@pytest.mark.parametrize("per_token", ["1", "2", "3"])
+def test_what_is_dropped_is_what_is_above_the_room(found: dict, per_token: str) -> None:
+    for told, above in found["dropped"][per_token]:
+        assert told == above > 0
+
+
+@pytest.mark.executes
 def test_what_a_layer_keeps_is_what_the_estimate_counts(found: dict) -> None:
     saved, _, _ = dispatched(architecture_from_config(CONFIG), code_path(layout(1), WORK))
     for ranks in ("1", "2"):
