@@ -15,7 +15,6 @@ from recipec.backends.parts import Part, lines
 from recipec.recipe.schema_data import GENERAL
 from recipec.render.call import Arg
 from recipec.render.traced import Raw, Traced
-from recipec.units import counted
 
 _ROWS = f'rows["{GENERAL}"]'
 
@@ -55,35 +54,4 @@ def elastic_part(stage: StageJob) -> Part:
     return Part(
         constants=lines(stage.ids("ewc_rows"), f"FISHER_ROWS = {stage.value('ewc_rows')}{told}"),
         arguments=(Arg("general_dataset", some, rows), stage.arg("ewc_strength", "ewc_strength")),
-    )
-
-
-def held_told(stage: StageJob) -> str:
-    """What README.md says of the general rows, behind what it says of the others; "" where there are none."""
-    return _replayed_told(stage) + _elastic_told(stage)
-
-
-def _replayed_told(stage: StageJob) -> str:
-    if not stage.replays:
-        return ""
-    rows, share = counted(stage.value("replay_rows"), "row"), f"{100 * stage.value('replay'):.3g}%"
-    names = _names_of_general(stage)
-    return (
-        f"; about {rows} of {names} are replayed among them, {share} of all training tokens, so that the model "
-        "does not forget; on others, which nothing learns, evaluate.py measures what it has forgotten "
-        "(general_eval_loss)"
-    )
-
-
-def _names_of_general(stage: StageJob) -> str:
-    return ", ".join(source.path or source.hub for source, _ in stage.sources(GENERAL))
-
-
-def _elastic_told(stage: StageJob) -> str:
-    if not stage.elastic:
-        return ""
-    rows, names = counted(stage.value("ewc_rows"), "row"), _names_of_general(stage)
-    return (
-        f"; {rows} of {names} tell, before step 1, which weights matter for general rows, and training holds these "
-        f"near their start (`outputs/{stage.name}/ewc/` has what a resumed run needs for that)"
     )

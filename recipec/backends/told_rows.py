@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
-from recipec.backends.elastic import held_told
 from recipec.backends.intervals import saves
 from recipec.backends.job import StageJob
 from recipec.dataset import OF_RESULTS, DataShape
-from recipec.recipe.schema_data import DataSource
+from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.units import counted
 
 _RESULTS = (
@@ -25,7 +24,7 @@ def rows_told(stage: StageJob) -> str:
     carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
     carried += _RESULTS * ("tools" in shape.carries)
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
-    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{held_told(stage)}"
+    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{_general_told(stage)}"
 
 
 def _unseen(stage: StageJob) -> str:
@@ -66,6 +65,37 @@ def _source(source: Any) -> str:
     return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
 
 
+def _general_told(stage: StageJob) -> str:
+    """What README.md says of the general rows, behind what it says of the others; "" where there are none."""
+    return _replayed_told(stage) + _elastic_told(stage)
+
+
+def _replayed_told(stage: StageJob) -> str:
+    if not stage.replays:
+        return ""
+    rows, share = counted(stage.value("replay_rows"), "row"), f"{100 * stage.value('replay'):.3g}%"
+    names = _names_of_general(stage)
+    return (
+        f"; about {rows} of {names} are replayed among them, {share} of all training tokens, so that the model "
+        "does not forget; on others, which nothing learns, evaluate.py measures what it has forgotten "
+        "(general_eval_loss)"
+    )
+
+
+def _names_of_general(stage: StageJob) -> str:
+    return ", ".join(_other_source(stage, *general) for general in stage.sources(GENERAL))
+
+
+def _elastic_told(stage: StageJob) -> str:
+    if not stage.elastic:
+        return ""
+    rows, names = counted(stage.value("ewc_rows"), "row"), _names_of_general(stage)
+    return (
+        f"; {rows} of {names} tell, before step 1, which weights matter for general rows, and training holds these "
+        f"near their start (outputs/{stage.name}/ewc has what a resumed run needs for that)"
+    )
+
+
 def held_out_told(stage: StageJob) -> str:
     """Which rows evaluation and test read, and what keeps them apart from those of the training."""
     parts = []
@@ -74,14 +104,14 @@ def held_out_told(stage: StageJob) -> str:
     for part, use in uses.items():
         share = stage.value(f"{part}_fraction")
         if stage.value(f"has_{part}_file"):
-            parts.append(f"{', '.join(_held_out_source(stage, *held) for held in stage.sources(part))} for {use}")
+            parts.append(f"{', '.join(_other_source(stage, *held) for held in stage.sources(part))} for {use}")
         elif share:
             parts.append(f"{100 * share:.2g}% of the rows for {use}")
     return f"{', and '.join(parts) or 'nothing'}{_drawn(stage) if parts else ''}"
 
 
-def _held_out_source(stage: StageJob, source: DataSource, shape: DataShape) -> str:
-    """A file of held-out rows, and what is scored of conversations where single answers are learned."""
+def _other_source(stage: StageJob, source: DataSource, shape: DataShape) -> str:
+    """A file of held-out or general rows, and what is read of conversations where single answers are learned."""
     ends = KINDS[ROW_FORMATS[shape.format].kind].ends == stage.format.kind
     return _source(source) + " (the last answer of each conversation)" * ends
 

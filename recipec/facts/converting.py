@@ -49,9 +49,16 @@ def faults_of(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, lea
     return _converted(loaded, source, shape, learned)[1]
 
 
-def as_learned(loaded: LoadedRecipe, source: SampledSource, learned: str) -> SampledSource:
-    """The source with what becomes of those of its rows that preparation takes beside rows of the kind `learned`."""
-    return _answered(source, _converted(loaded, source, source.shape, learned)[0])
+def as_learned(loaded: LoadedRecipe, source: SampledSource, learned: DataShape) -> SampledSource:
+    """The source with what becomes of those of its rows that preparation takes beside rows that are learned."""
+    kind = ROW_FORMATS[learned.format].kind
+    found = _answered(source, _converted(loaded, source, source.shape, kind)[0])
+    return replace(found, shape=replace(found.shape, format=learned.format)) if _ends(found.shape, kind) else found
+
+
+def _ends(shape: DataShape, learned: str) -> bool:
+    """Whether the last answer of a conversation becomes a row of the kind `learned`, as single answers are."""
+    return bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
 
 
 def _answered(source: SampledSource, made: Mapping[int, Converted]) -> SampledSource:
@@ -69,7 +76,7 @@ def _converted(
 ) -> tuple[dict[int, Converted], list[RowFault]]:
     """What becomes of rows, by number, and why others are refused; unanswered ones are in neither."""
     reading, made, faults = reading_of(loaded, shape.carries), {}, []
-    ends = bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
+    ends = _ends(shape, learned)
     for number, (place, row) in enumerate(zip(source.places, source.rows, strict=True)):
         try:
             made[number] = converted(row, shape, reading, ends=ends)

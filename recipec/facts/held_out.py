@@ -62,9 +62,9 @@ def _general_lengths(
 
     They are stated or measured, else taken to be as long as the rows of the task.
     """
-    own, kind = facts.decisions["tokens_per_example"], ROW_FORMATS[facts.shape.format].kind
+    own = facts.decisions["tokens_per_example"]
     stated = any(source.given.tokens_per_example for source in sources)
-    read = [] if states_rows(loaded) and not stated else [as_learned(loaded, source, kind) for source in sources]
+    read = [] if states_rows(loaded) and not stated else [as_learned(loaded, source, facts.shape) for source in sources]
     found = lengths_of(read, loaded.recipe.data.system, template)
     if found is None:
         yield known(GENERAL_TOKENS, own.value, "taken to be as long as the rows of the task", own.id, origin="default")

@@ -42,7 +42,9 @@ def carrying(stage: BundleStage, source: SourceData, passed_over: Sequence[str])
     """What the rows of a source carry, as planned for its stage."""
     facts, takes = stage.decisions, ROW_FORMATS[source.format].carries
     names = tuple(name for name in facts.get("carried") or () if name in takes)
-    return Carrying(names, tuple(passed_over), facts["reasoning"] in _THINKS, facts["answers_apart"])
+    last_alone = KINDS[ROW_FORMATS[source.format].kind].ends == ROW_FORMATS[facts["data_format"]].kind
+    apart = facts["answers_apart"] or last_alone  # the last answer of a conversation, beside rows of one answer
+    return Carrying(names, tuple(passed_over), facts["reasoning"] in _THINKS, apart)
 
 
 class Wanted(Struct, frozen=True):

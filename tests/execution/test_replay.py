@@ -82,6 +82,26 @@ def test_rows_that_tell_what_was_forgotten_are_not_replayed_and_ask_otherwise(sc
     assert not {*range(190, 200)} & {*replayed["number"], *held_out["number"]}
 
 
+@pytest.mark.parametrize("base", ["lora-single", "lora-ddp"])  # conversations, and single answers
+def test_no_general_row_asks_what_is_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    given = with_key(BASES[base], "data.general", "general.jsonl")
+    (tmp_path / "prepare_data.py").write_text(texts(good(tmp_path / "recipe", given))["prepare_data.py"])
+    script = load(tmp_path / "prepare_data.py", monkeypatch)
+    general = asked(1_000, 40)
+    held_out = script.HeldOut().add(general.select([7])) if hasattr(script, "HeldOut") else {general["question"][7]}
+    report: dict = {"train": {}, "general": {}}
+    monkeypatch.setattr(script, "convert", lambda *given: general)
+    parts = script.replayable(script.STAGES[0], tmp_path, None, held_out, asked(0, 40), report)
+    assert report["general"]["leaks"] == 1
+    assert {number for part in parts for number in part["number"]} == {*general["number"]} - {1_007}
+
+
+def asked(first: int, count: int) -> Any:
+    """Rows with the marks that conversations have as well."""
+    found = rows(first, [20] * count)
+    return found.add_column("beginnings", [[question] for question in found["question"]])
+
+
 def test_the_plan_counts_general_rows_and_their_length(tmp_path: Path) -> None:
     """Rows of the task: 10% for evaluation and 10% for the test are left out of 1,000, and replay leaves them so."""
     sources = {"path": "general.jsonl", "tokens_per_example": 50}
@@ -109,6 +129,13 @@ def test_the_readme_names_what_was_forgotten_as_the_results_do(tmp_path: Path) -
     told = texts(good(tmp_path, recipe()))["README.md"]
     assert "(general_eval_loss)" in told
     assert "\\`" not in told
+
+
+def test_the_readme_says_where_the_last_answers_of_general_conversations_alone_are_learned(tmp_path: Path) -> None:
+    beside = with_key(BASES["lora-ddp"], "data.general", "general.jsonl")
+    alone = "general.jsonl (the last answer of each conversation) are replayed"
+    assert alone in texts(good(tmp_path / "pairs", beside))["README.md"]
+    assert alone not in texts(good(tmp_path / "chats", recipe()))["README.md"]
 
 
 def test_elastic_weights_alone_learn_no_general_row(tmp_path: Path) -> None:

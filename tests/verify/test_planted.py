@@ -85,7 +85,9 @@ def test_two_rows_of_a_format_without_conversations_ask_the_same() -> None:
 
 
 def test_the_plan_says_what_rows_carry() -> None:
-    stage = read_bundle(built("sft-lora")).last
+    answers = read_bundle(built("sft-lora")).last
+    assert carrying(answers, CHAT, []).apart, "of conversations beside single answers the last one alone is learned"
+    stage = replace(answers, decisions={**answers.decisions, "data_format": "chat"})
     assert carrying(stage, CHAT, ["id"]) == Carrying((), ("id",), False, False)
     other = replace(stage, decisions={**stage.decisions, "carried": ["tools"], "reasoning": "keep"})
     assert carrying(other, CHAT, []) == Carrying(("tools",), (), True, False)
