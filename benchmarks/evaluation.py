@@ -1,9 +1,9 @@
-"""CPU time of evaluate.py for 500 rows of the demo's model, by part, beside another version of recipec.
+"""Time of evaluate.py for 500 rows of the demo's model, by part, beside another version of recipec.
 
     python -m benchmarks.evaluation [COMMIT]     COMMIT: the version to compare with, as git names it
 
-Both versions emit their own evaluate.py, which scores the same rows on one core. With COMMIT, the figures are written
-to benchmarks/results/evaluation.md.
+Both versions emit their own evaluate.py, which scores the same rows: seconds of one core, and of the clock with all
+cores. With COMMIT, the figures are written to benchmarks/results/evaluation.md. Nothing else should run meanwhile.
 """
 
 import json
@@ -24,8 +24,8 @@ sys.argv = ["evaluate.py", "before"]
 import evaluate
 from datasets import load_dataset
 def timed(function, *given):
-    start = time.process_time()
-    return function(*given), time.process_time() - start
+    start = time.perf_counter()
+    return function(*given), time.perf_counter() - start
 (model, tokenizer), load = timed(evaluate.load, "before")
 rows = load_dataset("json", data_files="rows.jsonl", split="train")
 metrics, score = timed(evaluate.measure, model, tokenizer, rows)
@@ -38,12 +38,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_rows(folder)
-        found = {"this version": measured(folder, ROOT)}
+        versions = {"this version": ROOT}
         if len(sys.argv) > 1:
-            found[sys.argv[1]] = measured(folder, other_version(sys.argv[1], folder / "other"))
-    report = table(found)
+            versions[sys.argv[1]] = other_version(sys.argv[1], folder / "other")
+        bundles = {name: built(folder, version) for name, version in versions.items()}
+        template = (bundles["this version"] / "chat_template.jinja").read_text()
+        for bundle in bundles.values():
+            (bundle / "chat_template.jinja").write_text(template)  # all score the same tokens
+        found = {cores: alternately(folder, bundles, cores) for cores in (1, os.cpu_count() or 1)}
+        report = table(found)
     print(report)
-    if len(found) > 1:
+    if len(versions) > 1:
         RESULTS.write_text(f"# evaluate.py\n\n`python -m benchmarks.evaluation {sys.argv[1]}`\n\n{report}")
 
 
@@ -67,33 +72,46 @@ def other_version(commit: str, folder: Path) -> Path:
     return folder
 
 
-def measured(folder: Path, version: Path) -> dict[str, float]:
-    """The least CPU seconds of each part over some runs, and the loss."""
+def built(folder: Path, version: Path) -> Path:
+    """The demo's bundle as a version emits it."""
     bundle = folder / version.name / "bundle"
     bundle.mkdir(parents=True)
     recipec = [sys.executable, "-m", "recipec", "build", str(version / "recipes" / "cpu-demo.toml"), "-o", str(bundle)]
     subprocess.run(recipec, check=True, cwd=folder, env=os.environ | {"PYTHONPATH": str(version)})
-    environment = os.environ | {"DATA_ROOT": str(folder), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    script = COUNTED.replace('"bundle"', repr(str(bundle)))
-    runs = [subprocess.run([sys.executable, "-c", script], check=True, cwd=folder, env=environment,
-                           capture_output=True, text=True) for _ in range(RUNS)]  # fmt: skip
-    found = [json.loads(run.stdout.splitlines()[-1]) for run in runs]
-    return {name: min(run[name] for run in found) for name in (*PARTS, "eval_loss")}
+    return bundle
 
 
-def table(found: dict[str, dict[str, float]]) -> str:
-    lines = ["| version | " + " | ".join(f"{part}, s" for part in PARTS) + " | score and answer, s | loss |"]
-    lines.append("|---" * (len(PARTS) + 3) + "|")
-    for version, seconds in found.items():
-        parts = " | ".join(f"{seconds[part]:.2f}" for part in PARTS)
-        lines.append(f"| {version} | {parts} | {worked(seconds):.2f} | {seconds['eval_loss']:.6f} |")
-    last = ""
-    if len(found) > 1:
-        now, then = found.values()
-        last = f"\n{worked(then) / worked(now):.1f} times faster: score {then['score'] / now['score']:.1f}, "
-        last += f"answer {then['answer'] / now['answer']:.1f}. Most of what is left are the products of the layers.\n"
-    how = f"{ROWS} rows, 9 million parameters in fp32, one core; CPU seconds, the least of {RUNS} runs."
-    return "\n".join(lines) + f"\n\n{how}\n{last}"
+def alternately(folder: Path, bundles: dict[str, Path], cores: int) -> dict[str, dict[str, float]]:
+    """The least seconds of each part over some runs, in which the versions take turns, and the loss."""
+    runs = [{name: measured(folder, bundle, cores) for name, bundle in bundles.items()} for _ in range(RUNS)]
+    parts = (*PARTS, "eval_loss")
+    return {name: {part: min(run[name][part] for run in runs) for part in parts} for name in bundles}
+
+
+def measured(folder: Path, bundle: Path, cores: int) -> dict[str, float]:
+    """The seconds of one run."""
+    environment = os.environ | {"DATA_ROOT": str(folder), "OMP_NUM_THREADS": str(cores), "HF_HUB_OFFLINE": "1"}
+    script = [sys.executable, "-c", COUNTED.replace('"bundle"', repr(str(bundle)))]
+    run = subprocess.run(script, check=True, cwd=folder, env=environment, capture_output=True, text=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def table(found: dict[int, dict[str, dict[str, float]]]) -> str:
+    """A line for each version and number of cores, and by how much the first version is faster."""
+    lines = ["| cores | version | " + " | ".join(f"{part}, s" for part in PARTS) + " | score and answer, s | loss |"]
+    lines.append("|---" * (len(PARTS) + 4) + "|")
+    for cores, versions in found.items():
+        for version, seconds in versions.items():
+            parts = " | ".join(f"{seconds[part]:.2f}" for part in PARTS)
+            lines.append(f"| {cores} | {version} | {parts} | {worked(seconds):.2f} | {seconds['eval_loss']:.6f} |")
+    how = f"{ROWS} rows, 9 million parameters in fp32; seconds of the clock, the least of {RUNS} runs."
+    faster = [compared(cores, *versions.values()) for cores, versions in found.items() if len(versions) > 1]
+    return "\n".join([*lines, "", how, *faster, ""])
+
+
+def compared(cores: int, now: dict[str, float], then: dict[str, float]) -> str:
+    times = [f"{part} {then[part] / now[part]:.1f}" for part in ("score", "answer")]
+    return f"With {cores} of the cores {worked(then) / worked(now):.1f} times faster: {', '.join(times)}."
 
 
 def worked(seconds: dict[str, float]) -> float:

@@ -139,6 +139,15 @@ TWO_HEADS += (
     ("google/gemma-4-26B-A4B", "lora", ("ddp", 8), False, True),
     *(("google/gemma-4-26B-A4B", way, ("fsdp", 8), True, False) for way in ("lora", "full")),
 )
+# The same with layers that borrow keys and values, and slices of a second embedding.
+TWO_HEADS += (
+    *(("google/gemma-4-E2B", way, ("single", 1), True, False) for way in ("lora", "qlora")),
+    ("google/gemma-4-E2B", "full", ("single", 1), False, False),
+    ("google/gemma-4-E2B", "lora", ("ddp", 8), False, True),
+    *(("google/gemma-4-E2B", way, ("fsdp", 8), True, False) for way in ("lora", "full")),
+    ("google/gemma-4-E4B", "lora", ("single", 1), False, False),
+    ("google/gemma-4-E4B", "full", ("hsdp", 32), True, False),
+)
 # Experts beside one that every token passes, behind a dense first layer: model, way, layers recomputed, rank on each.
 SHARED = (
     *(("zai-org/GLM-4.5-Air", way, ("single", 1), True, 0) for way in ("lora", "qlora")),
@@ -276,7 +285,7 @@ class Case(Struct, frozen=True):
 
 def cases() -> list[Case]:
     """Every model, method, strategy and trainer; the other choices by a hash, which also orders them."""
-    rows = [_case(*choice) for choice in product(MODELS, METHODS, RANKS, TRAINERS)]
+    rows = [_case(*choice) for choice in product(MODELS, METHODS, RANKS, TRAINERS) if _differs(*choice[1:3])]
     others = product(OPTIMIZER_MODELS, RANKS[:2], OPTIMIZERS)
     rows += [replace(_case(name, "full", ranks, "sft"), optimizer=other) for name, ranks, other in others]
     rows += [_recomputing(name, *kind) for name, kind in product(RECOMPUTED_MODELS, RECOMPUTED)]
@@ -313,6 +322,11 @@ def cases() -> list[Case]:
     rows += [_shared(*kind) for kind in SHARED]
     rows += [_two_heads(*kind) for kind in TWO_HEADS]
     return sorted(rows, key=lambda case: _number(case.id))
+
+
+def _differs(method: str, ranks: tuple[str, int]) -> bool:
+    """Of a 4-bit base that ranks share, one size: its shards are smaller or larger, and nothing else changes."""
+    return method != "qlora" or ranks not in RANKS[3:]
 
 
 def _case(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:

@@ -32,6 +32,7 @@ from recipec.planner.advice.shadowed import shadowed
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.adapters import as_written
 from recipec.recipe.extends import shipped_recipes_folder
 from recipec.recipe.load import Draft, read_recipe
 from recipec.render.artifact import Rendered
@@ -62,8 +63,11 @@ class Compilation(Struct, frozen=True):
         return {file.path: file.lines for file in self.files}
 
 
-def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
-    """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing."""
+def compile_recipe(path: Path, *, only_plan: bool = False, out: Path | None = None) -> Compilation:
+    """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing.
+
+    `out`: the folder that the bundle is for. Its README.md says how to get from there to the recipe's folder.
+    """
     report = Report()
     check_rows(report)
     read = None if report.has_errors else read_recipe(path, report)
@@ -82,8 +86,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         check_adapters(loaded, plan, report)
         for finding in shadowed(loaded, plan):
             report.add(finding)
-    for task in tasks.values() if plan else ():
-        _check_plan(task, report, sound)
+    for name, task in tasks.items() if plan else ():
+        _add_of_task(_plan_checked(task, sound), name, loaded, report)
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
     allowed = loaded.allowed() if loaded else {}
@@ -92,7 +96,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts, whole=plan is not None)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
-    job = _job(loaded, facts, plan, tasks)
+    job = replace(_job(loaded, facts, plan, tasks), out=out)
     files = [render(artifact) for artifact in lower(job)]
     return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded), start_of(job))
 
@@ -108,18 +112,26 @@ class _Planned(Struct, frozen=True):
 def _tasks(loaded: LoadedRecipe, report: Report) -> dict[str, _Planned]:
     """Every task as far as it comes: one without a name, or those of [[adapters]]; the first fetches the model."""
     first = next(iter(loaded.tasks))
-    return {name: _planned(task, report, name != first) for name, task in loaded.tasks.items()}
+    found = {}
+    for name, task in loaded.tasks.items():
+        own = Report()
+        found[name] = _planned(task, own, name != first)
+        _add_of_task(own, name, loaded, report)
+    return found
 
 
-def _planned(loaded: LoadedRecipe, report: Report, model_is_there: bool) -> _Planned:
+def _add_of_task(own: Report, name: str, loaded: LoadedRecipe | None, report: Report) -> None:
+    """Add what is found about a task, in the words of the table that states it."""
+    for finding in own.diagnostics:
+        report.add(as_written(finding, name, loaded.document) if name and loaded else finding)
+
+
+def _planned(loaded: LoadedRecipe, own: Report, model_is_there: bool) -> _Planned:
     """What is given of a task, and its plan; errors of one task do not keep the others from being looked at."""
-    own = Report()
     given = gather(loaded, own)
     facts, selection = (choose_model(loaded, given, own) if given else None) or (None, None)
     facts = replace(facts, model_is_there=model_is_there) if facts else None
     plan = plan_recipe(loaded, facts, own, selection) if facts else None
-    for finding in own.diagnostics:
-        report.add(finding)
     return _Planned(loaded, facts, plan)
 
 
@@ -136,14 +148,17 @@ def _check_given(task: _Planned, report: Report) -> None:
         check_terms(task.loaded, task.facts, report)
 
 
-def _check_plan(task: _Planned, report: Report, sound: bool) -> None:
+def _plan_checked(task: _Planned, sound: bool) -> Report:
+    """What is found about the plan of a task."""
+    report = Report()
     if not (task.plan and task.facts):
-        return
+        return report
     check_stages(task.loaded, task.plan, report)
     check_templates(task.loaded, task.plan, task.facts, report)
     if sound:
         beside = {role: other.model for role, other in task.facts.others.items()}
         warn(task.loaded, task.facts.model, beside, task.plan, report)
+    return report
 
 
 def _job(loaded: LoadedRecipe, facts: Facts, plan: Plan, tasks: Mapping[str, _Planned]) -> Job:

@@ -23,6 +23,17 @@ def read_regular(path: Path, most: int) -> bytes:
     return content
 
 
+def why_no_file(path: Path) -> str:
+    """Why what a path names is no file, where it names something else: a pipe, a device or links in a circle; or ""."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        return "is a link that leads back to itself" if error.errno == errno.ELOOP else ""
+    except ValueError:  # a name that no file can have
+        return ""
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "is a pipe or a device, not a file"
+
+
 def read_lines(path: Path, most: int) -> str:
     """Return the text of a file as Python reads it: UTF-8 without a byte order mark, with lines that end in `\\n`.
 

@@ -64,6 +64,7 @@ class Layout(Struct, frozen=True):
     recompute_every: int = 1  # with checkpointing: every n-th layer is recomputed, the others keep their activations
     activation_offload: bool = False  # with checkpointing: the inputs of recomputed layers wait in host memory
     precomputes: bool = False  # the reference scores all rows before training, and is then not there
+    served_by: int = 0  # GPUs of the node that do not train: they write the answers that the others learn from
 
     @property
     def adapts(self) -> Adaptation:
@@ -134,6 +135,16 @@ class Layout(Struct, frozen=True):
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
         return self.spreads.engine == TORCH_FSDP
+
+    @property
+    def shares_packed(self) -> bool:
+        """Whether ranks share a base whose weights are packed: each reads its part from a folder in few bits."""
+        return self.fsdp and self.adapts.quantized
+
+    @property
+    def gpus(self) -> int:
+        """Those that train, and those that write answers."""
+        return self.mesh.world_size + self.served_by
 
     @property
     def evaluated(self) -> int:

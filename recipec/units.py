@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -24,6 +25,12 @@ def counted(count: int, noun: str) -> str:
 def percent(share: float) -> str:
     """A share: "12.35%"; with further digits where it is small: "0.00094%"."""
     return f"{share:.2%}" if share >= 1e-3 else f"{100 * share:.5f}".rstrip("0").rstrip(".") + "%"
+
+
+def shown_share(share: float) -> str:
+    """A share as it was written, in percent: "10%", "99.999%", "0.00001%"."""
+    text = f"{Decimal(repr(float(share))) * 100:f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def times(ratio: float) -> str:

@@ -248,6 +248,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100"},
         alignment={"environment": "shop.py:Shop", "tools": ["shop.py:add"], "reward": "judge.py:is_short"},
     ),
+    "served": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100", "gpus_per_node": 4},
+        alignment={"reward": "judge.py:is_right", "generation": {"engine": "vllm-server"}},
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "text-sft": _recipe(
         "instruct",

@@ -19,7 +19,7 @@ RECIPES = sorted(path for path in (ROOT / "recipes").glob("*.toml") if path.stem
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_the_committed_bundle_is_what_the_recipe_compiles_to(recipe: Path, request: pytest.FixtureRequest) -> None:
     out = ROOT / "generated-examples" / recipe.stem
-    compilation = compile_recipe(recipe)
+    compilation = compile_recipe(recipe, out=out)
     assert not compilation.diagnostics
     update = request.config.getoption("--update-golden")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipec.units import GIB, KIB, MIB, gib
+from recipec.units import GIB, KIB, MIB, gib, shown_share
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,8 @@ from recipec.units import GIB, KIB, MIB, gib
 )
 def test_no_size_is_told_as_nothing(size_bytes: int, text: str) -> None:
     assert gib(size_bytes) == text
+
+
+def test_a_share_is_told_as_it_was_written() -> None:
+    shares = (0.1, 0.025, 0.07, 0.99999, 1e-7, 0.5, 1)
+    assert [*map(shown_share, shares)] == ["10%", "2.5%", "7%", "99.999%", "0.00001%", "50%", "100%"]

@@ -29,7 +29,7 @@ def test_a_wheel_builds_a_bundle_far_from_the_repository(tmp_path: Path) -> None
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     work.mkdir()
     (work / "recipe.toml").write_text(RECIPE)
-    (work / "rows.jsonl").write_text('{"prompt": "Hi", "completion": "Hello"}\n' * 40)
+    (work / "rows.jsonl").write_text("".join(f'{{"prompt": "Hi {n}", "completion": "Hello"}}\n' for n in range(40)))
 
     environment = {**os.environ, "PYTHONPATH": str(site)}
     where = [sys.executable, "-P", "-c", "import recipec; print(recipec.__file__)"]

@@ -19,7 +19,7 @@ from benchmarks.gpu.models import place_model, words, write_config
 from recipec.bundle.build import write_bundle
 from recipec.compiler import Compilation, compile_recipe
 
-_MARKERS = {"sft": 18, "dpo": 18, "pretrain": 1}  # tokens of a row that are not its words: turns and stop tokens
+_MARKERS = {"sft": 17, "dpo": 17, "pretrain": 1}  # tokens of a row that are not its words: turns and stop tokens
 
 
 class NotPlanned(Exception):

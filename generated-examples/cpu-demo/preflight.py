@@ -13,7 +13,7 @@ from pathlib import Path
 
 from datasets import Dataset
 from safetensors import safe_open
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PretrainedConfig, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rows import ends_with_stop, trained_text, trained_tokens
@@ -23,16 +23,26 @@ PLANNED = {
     "world_size": 1,
     "global_batch_size": 32,
     "shards_parameters": False,
+    "shape": "num_hidden_layers 8, hidden_size 256, num_attention_heads 8",
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
+CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
 DISK_GIB = 0.6  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 2.1  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:
     """What makes two runs the same: the plan, the length, the rows and the number of processes."""
-    rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
+    rows = digest_of_rows(data)
     return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": int(os.environ.get("WORLD_SIZE", "1"))}
+
+
+def digest_of_rows(data: Path) -> str:
+    """The digest of the report on the prepared rows, which has that of every row file."""
+    report = data / "report.json"
+    if not report.is_file():
+        raise SystemExit(f"{report} is missing. Run prepare_data.py first.")
+    return hashlib.sha256(report.read_bytes()).hexdigest()[:16]
 
 
 def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
@@ -41,8 +51,8 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     if resume != "auto" or finished is None or differences(finished, run):
         return False
     print(
-        f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none, "
-        "which deletes its checkpoints."
+        f"NOT TRAINED: {output_dir} holds the finished result of this run. To train it anew, move that folder away, "
+        "or give train.py --resume none, which deletes its checkpoints."
     )
     return True
 
@@ -157,7 +167,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
         raise SystemExit("The first rows have no trained token. Check the loss mask and the data.")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("No trained answer ends with an end-of-turn token, so the model would never learn to stop.")
-    lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
+    lost = json.loads(report_file.read_text())["train"]["dropped_share"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")
     counted["dropped_rows"] = lost
@@ -207,6 +217,7 @@ class RunGuard(TrainerCallback):
 
     def __init__(self, trainer: Trainer, run: dict, anew: bool) -> None:
         self.trainer, self.run, self.anew = trainer, run, anew
+        trainer.create_model_card = lambda **_: None  # TRL's has None for names: CARD takes its place
         self.train_loss = 0.0
         self.counted: dict[str, float] = {}  # of the rows; the first log has it
         self.began, self.tokens = 0.0, 0.0  # when the steps of the next log began, and the tokens of all before
@@ -284,6 +295,7 @@ class RunGuard(TrainerCallback):
         if self.trainer.args.should_save:
             finished = self.run | {"result": secrets.token_hex(8)}  # a name of its own: two trainings may differ
             output_dir = Path(self.trainer.args.output_dir)
+            shutil.copy(CARD, output_dir / "README.md")
             write_whole(output_dir / "finished.json", finished, result_files(output_dir))
 
 
@@ -337,12 +349,19 @@ def run_facts(trainer: Trainer) -> dict:
         "shards_parameters": sharded > 0,
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "recomputed_layers": f"{recomputed} of {len(layers)}",
+        "shape": shape_of(trainer.model.config),
         "trainable_tensors": sum(p.requires_grad for p in parameters),
         "trainable_parameters": sum(getattr(p, "ds_numel", p.numel()) for p in parameters if p.requires_grad),
         "trains_in": ", ".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if p.requires_grad})),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(first(trainer.train_dataset)),
     }
+
+
+def shape_of(config: PretrainedConfig) -> str:
+    """The sizes of the language model that decide memory and time."""
+    text, sizes = config.get_text_config(), ("num_hidden_layers", "hidden_size", "num_attention_heads")
+    return ", ".join(f"{name} {getattr(text, name)}" for name in sizes)
 
 
 def compare_with_plan(facts: dict) -> None:
@@ -352,6 +371,9 @@ def compare_with_plan(facts: dict) -> None:
         if facts[name] == planned:
             continue
         message = f"{name} is {facts[name]}, and the plan has {planned}"
+        if name == "shape":
+            taken_from = "config.json, as it was when the bundle was built"
+            raise SystemExit(f"The model is another: {message} ({taken_from}). Correct the recipe, and build again.")
         if not (asked and name in ("world_size", "global_batch_size")):
             raise SystemExit(f"{message}. Start it as planned, or set OTHER_RANKS=1 to accept another world size.")
         print(f"{message}. The run goes on, as OTHER_RANKS is set.")

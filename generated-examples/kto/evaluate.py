@@ -22,7 +22,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from accelerate import PartialState
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForCausalLM
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -66,10 +66,12 @@ def main() -> None:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
         rows = rows.select(range(min(most, len(rows))))
-        metrics = measure(model, tokenizer, rows)
+        answers = judge(model, tokenizer, rows)
+        metrics = measure(answers, known["before"].get("answers"))
         samples = show(model, tokenizer, rows)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
         print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        known[when] |= {"answers": answers}
         results.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
     compare({when: result["metrics"] for when, result in known.items() if result}, when)
@@ -98,7 +100,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     before, after, merged = (metrics.get(then, {}).get("desirable_loss") for then in WHENS)
     if after is None or merged is None:
-        print("The merged model is not compared: run `evaluate.py after`.")
+        print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
     if merged - after > allowed:
@@ -110,6 +112,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -126,38 +130,57 @@ def earlier(file: Path, question: str) -> dict:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
-    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForCausalLM.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     return model.eval(), tokenizer
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
-    """The loss on either kind of answer, and how well the loss tells them apart.
+def judge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, float]]:
+    """Of every answer: whether it is desirable, its summed loss, and how many tokens it has."""
+    losses = summed_losses(model, [encode(row, tokenizer) for row in rows])
+    pairs = zip(rows, losses, strict=True)
+    return [{"label": row["label"], "loss": loss, "tokens": tokens} for row, (loss, tokens) in pairs]
+
+
+def measure(answers: list[dict[str, float]], start: list[dict[str, float]] | None) -> dict[str, float]:
+    """The loss on either kind of answer, and how well the model tells them apart.
 
     label_auc: of all pairs of a desirable and an undesirable answer, the share in which the desirable one is likelier
-    per token; 0.5 is chance. Rows of one kind only have no such pairs.
+    per token; 0.5 is chance. The prompts of a pair differ, and an easier one makes its answer likelier.
+    gain_auc: the share in which the desirable one has gained more log-probability on the start, which is what KTO
+    calls its reward; what the prompts differ in cancels out. Rows of one kind only have neither.
     """
-    found: dict[bool, list[tuple[float, int]]] = {True: [], False: []}
-    losses = summed_losses(model, [encode(row, tokenizer) for row in rows])
-    for row, (loss, tokens) in zip(rows, losses, strict=True):
-        if tokens:
-            found[row["label"]].append((loss, tokens))
-    named = {"desirable_loss": found[True], "undesirable_loss": found[False]}
-    metrics = {name: sum(loss for loss, _ in part) / sum(n for _, n in part) for name, part in named.items() if part}
-    if not metrics:
+    counted = [place for place, answer in enumerate(answers) if answer["tokens"]]
+    if not counted:
         raise SystemExit(f"No row of {ROWS} has a trained token among its first {MAX_LENGTH}. Check the loss mask.")
-    good, bad = ([loss / tokens for loss, tokens in found[label]] for label in (True, False))
-    if good and bad:
-        wins = sum((one < other) + (one == other) / 2 for one in good for other in bad)
-        metrics["label_auc"] = wins / (len(good) * len(bad))
+    found = [answers[place] for place in counted]
+    metrics = {}
+    for name, label in (("desirable_loss", True), ("undesirable_loss", False)):
+        some = [answer for answer in found if answer["label"] == label]
+        if some:
+            metrics[name] = sum(answer["loss"] for answer in some) / sum(answer["tokens"] for answer in some)
+    if len(metrics) == 2:
+        labels = [answer["label"] for answer in found]
+        metrics["label_auc"] = auc([-answer["loss"] / answer["tokens"] for answer in found], labels)
+        if start:
+            gains = [start[place]["loss"] - answers[place]["loss"] for place in counted]
+            metrics["gain_auc"] = auc(gains, labels)
     return metrics
+
+
+def auc(values: list[float], labels: list[bool]) -> float:
+    """Of all pairs with one of either label, the share in which that of True has the higher value; ties count half."""
+    good, bad = ([value for value, of in zip(values, labels, strict=True) if of == label] for label in (True, False))
+    wins = sum((one > other) + (one == other) / 2 for one in good for other in bad)
+    return wins / (len(good) * len(bad))
 
 
 def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
@@ -210,11 +233,17 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    found = []
+    for places in groups(len(questions)):
+        found += zip(places, answers(model, tokenizer, [questions[place] for place in places]), strict=True)
+    said = [answer for _, answer in sorted(found)]
+    pairs = zip(questions, said, strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that are answered, as many at once as find room."""
+    return [range(count)[start : start + ANSWERS_AT_ONCE] for start in range(0, count, ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

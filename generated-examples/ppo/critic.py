@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
-from trl.trainer.utils import add_fused_lm_head
+from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
 
 OUTPUTS = "log_probs", "entropy", "estimates"  # the last of a policy alone
 
@@ -14,8 +14,17 @@ OUTPUTS = "log_probs", "entropy", "estimates"  # the last of a policy alone
 def load(model: str, options: dict[str, Any], temperature: float) -> PreTrainedModel:
     """A causal model that also gives the log-probabilities of labels, by tiles: no logits of whole rows exist."""
     found = AutoModelForCausalLM.from_pretrained(model, **options)
+    drop_nothing(found)
     add_fused_lm_head(found, temperature, outputs=("log_probs", "entropy"))
     return found
+
+
+def drop_nothing(model: PreTrainedModel) -> None:
+    """Switch dropout off: answers are written and scored without it, so that it would count as a changed policy."""
+    disable_dropout_in_model(model)
+    for module in model.modules():
+        if hasattr(module, "attention_dropout"):  # a number, which no module of dropout applies
+            module.attention_dropout = 0.0
 
 
 def add_value_head(policy: PreTrainedModel) -> nn.Linear:

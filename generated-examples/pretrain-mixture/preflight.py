@@ -23,7 +23,7 @@ PLANNED = {
     "global_batch_size": 1024,
     "shards_parameters": False,
 }
-DISK_GIB = 1876.9  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 1649.4  # predicted: the checkpoints that are kept, one being written, the result
 
 
 def check_devices() -> None:
@@ -37,8 +37,16 @@ def check_devices() -> None:
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:
     """What makes two runs the same: the plan, the length, the rows and the number of processes."""
-    rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
+    rows = digest_of_rows(data)
     return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": int(os.environ.get("WORLD_SIZE", "1"))}
+
+
+def digest_of_rows(data: Path) -> str:
+    """The digest of the report on the prepared rows, which has that of every row file."""
+    report = data / "report.json"
+    if not report.is_file():
+        raise SystemExit(f"{report} is missing. Run prepare_data.py first.")
+    return hashlib.sha256(report.read_bytes()).hexdigest()[:16]
 
 
 def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
@@ -47,8 +55,8 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     if resume != "auto" or finished is None or differences(finished, run):
         return False
     print(
-        f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none, "
-        "which deletes its checkpoints."
+        f"NOT TRAINED: {output_dir} holds the finished result of this run. To train it anew, move that folder away, "
+        "or give train.py --resume none, which deletes its checkpoints."
     )
     return True
 

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 import time
 from itertools import chain, islice
 from pathlib import Path
@@ -63,11 +64,11 @@ DATA = BUNDLE / "data" / "pretrain"
 PLAN = "eacb76f74eeb0571-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 77.4
-STEP_SECONDS = 70.0  # predicted: time and cost of the plan are so many seconds for every step
+STEP_SECONDS = 71.0  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "pretrain")
     parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
@@ -93,8 +94,8 @@ def training_config(args: argparse.Namespace) -> Settings:
         weight_decay=0.1,
         max_grad_norm=1.0,
         max_length=4096,  # documents are packed into full blocks of this length
-        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
-        save_steps=0.05 if args.max_steps == -1 else 0.5,
+        eval_steps=118 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
+        save_steps=354 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         logging_steps=10,
@@ -368,6 +369,7 @@ class Training:
             load_checkpoint(self.output_dir / f"checkpoint-{self.progress.best_global_step}", self.model)
         self.save_model(self.output_dir)
         if self.rank == 0:
+            shutil.copy(BUNDLE / "registry/model_card.md", self.output_dir / "README.md")
             result = self.run | {"result": secrets.token_hex(8)}
             write_whole(self.output_dir / "finished.json", result, result_files(self.output_dir))
         distributed.barrier()  # a rank that leaves early can break the connections of the others

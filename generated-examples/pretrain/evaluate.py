@@ -102,6 +102,8 @@ def compare(metrics: dict[str, dict[str, float]]) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -224,11 +226,18 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    found = []
+    for places in groups(len(questions)):
+        found += zip(places, answers(model, tokenizer, [questions[place] for place in places]), strict=True)
+    said = [answer for _, answer in sorted(gather_object(found))]
+    pairs = zip(questions, said, strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that this process answers, as many at once as find room; each process has a share of them."""
+    share = range(count)[PartialState().process_index :: PartialState().num_processes]
+    return [share[start : start + ANSWERS_AT_ONCE] for start in range(0, len(share), ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

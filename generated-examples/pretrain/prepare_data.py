@@ -13,6 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -23,6 +24,14 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 SEED = 42
+UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
+# Why rows are left out: the name of the count in report.json, and what is said of it.
+LEFT_OUT = {
+    "empty": "rows with nothing to learn",
+    "duplicates": "exact duplicates",
+    "leaks": "rows with a held-out question",
+}
 IGNORED = ["id", "dump", "url", "date", "file_path", "language", "language_score", "token_count", "score", "int_score"]
 
 
@@ -92,15 +101,26 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
+    tell_left_out(stage, report)
 
 
 def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
     """Stop where fewer rows are left than needed, and say what dropped the others."""
     if len(rows) < needed:
         counts = report.get(name) or report["train"]
-        reasons = ["empty", "duplicates", "leaks"]
-        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        why = ", ".join(f"{words} ({counts[reason]})" for reason, words in LEFT_OUT.items() if counts.get(reason))
         raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def tell_left_out(stage: Stage, report: dict) -> None:
+    """Say which rows are left out, how many for each reason, and how many remain."""
+    parts = {name: part for name, part in report.items() if isinstance(part, dict)}
+    counts = {reason: sum(part.get(reason, 0) for part in parts.values()) for reason in LEFT_OUT}
+    lost = ", ".join(f"{words} ({counts[reason]:,})" for reason, words in LEFT_OUT.items() if counts[reason])
+    if lost:
+        read = sum(part.get("read", 0) for part in parts.values())
+        remaining = ", ".join(f"{name} {part['rows']:,}" for name, part in parts.items() if "sha256" in part)
+        print(f"{stage.name}: left out of {read:,} rows: {lost}. Rows that remain: {remaining}.")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -201,8 +221,9 @@ def unread(lost: list[str], of: str) -> str:
 
 
 def processes(rows: int) -> int:
-    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
-    return min(os.cpu_count() or 1, rows // 5_000)
+    """As many as there are cores for it, where the rows are many; starting them takes longer than 5,000 rows."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, rows // 5_000)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -351,8 +372,8 @@ def marks(row: dict) -> dict:
 
 
 def says(text: str) -> bool:
-    """Whether a text has more than spaces and characters without width."""
-    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
+    """Whether a text has a character that can be seen."""
+    return any(category(letter) not in UNSEEN and letter not in BLANK for letter in text)
 
 
 def taught(row: dict) -> list[str]:
@@ -406,7 +427,7 @@ def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     """Handle what is over max_length."""
     report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"][:])
-    report["dropped_rows"] = 0.0  # longer rows are cut
+    report["dropped_share"] = 0.0  # longer rows are cut
     report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
     return rows
 

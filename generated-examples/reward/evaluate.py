@@ -26,7 +26,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForSequenceClassification
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForSequenceClassification,
@@ -108,7 +108,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     before, after, merged = (metrics.get(then, {}).get("loss") for then in WHENS)
     if after is None or merged is None:
-        PartialState().print("The merged model is not compared: run `evaluate.py after`.")
+        PartialState().print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
     if merged - after > allowed:
@@ -120,6 +120,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -137,14 +139,15 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
     set_seed(42)  # the head is random before training
-    loader = AutoPeftModelForSequenceClassification if when == "after" else AutoModelForSequenceClassification
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForSequenceClassification.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
         num_labels=1,  # one score
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # as the trainer does

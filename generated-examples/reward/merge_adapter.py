@@ -12,10 +12,12 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from peft import AutoPeftModelForSequenceClassification
-from transformers import AutoTokenizer
+from peft import PeftModel
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-OUTPUT = Path(__file__).resolve().parent / "outputs" / "reward"
+BUNDLE = Path(__file__).resolve().parent
+BASE = "Qwen/Qwen3-8B"
+OUTPUT = BUNDLE / "outputs" / "reward"
 MERGED = OUTPUT / "merged"
 PROBE = "What is merged must answer as base and adapter do together."
 MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
@@ -29,11 +31,12 @@ def main() -> None:
         print(f"{MERGED} is up to date and not merged again.")
         return
     marker.unlink(missing_ok=True)
-    model = AutoPeftModelForSequenceClassification.from_pretrained(
-        OUTPUT,
+    base = AutoModelForSequenceClassification.from_pretrained(
+        BASE,
         dtype=torch.bfloat16,
         num_labels=1,  # one score
     )
+    model = PeftModel.from_pretrained(base, OUTPUT)
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids

@@ -13,10 +13,12 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from peft import AutoPeftModelForCausalLM, PeftModel
-from transformers import AutoTokenizer, BitsAndBytesConfig
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
-OUTPUT = Path(__file__).resolve().parent / "outputs" / "sft"
+BUNDLE = Path(__file__).resolve().parent
+BASE = "Qwen/Qwen3-14B"
+OUTPUT = BUNDLE / "outputs" / "sft"
 MERGED = OUTPUT / "merged"
 PROBE = "What is merged must answer as base and adapter do together."
 MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
@@ -39,17 +41,18 @@ def main() -> None:
         print(f"{MERGED} is up to date and not merged again.")
         return
     marker.unlink(missing_ok=True)
-    model = AutoPeftModelForCausalLM.from_pretrained(
-        OUTPUT,
+    base = AutoModelForCausalLM.from_pretrained(
+        BASE,
         dtype=torch.bfloat16,
         quantization_config=nf4_config(),
         device_map={"": "cpu"},  # 16 bits of it may find no room on the GPU
     )
+    model = PeftModel.from_pretrained(base, OUTPUT)
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
     before = logits(model, tokens)
-    base = model.unload().dequantize(torch.bfloat16)
-    merged = PeftModel.from_pretrained(base, OUTPUT).merge_and_unload()
+    dequantized = model.unload().dequantize(torch.bfloat16)
+    merged = PeftModel.from_pretrained(dequantized, OUTPUT).merge_and_unload()
     apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
         raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")

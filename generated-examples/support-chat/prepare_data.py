@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -33,7 +33,16 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 17
-MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
+MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, empty, or asking what is held out
+UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
+# Why rows are left out: the name of the count in report.json, and what is said of it.
+LEFT_OUT = {
+    "empty": "rows with nothing to learn",
+    "duplicates": "exact duplicates",
+    "leaks": "rows with a held-out question",
+    "too_long": "rows over max_length",
+}
 
 
 class UnreadableRow(ValueError):
@@ -63,9 +72,13 @@ class HeldOut:
             self.beginnings.update(*rows["beginnings"][:])
         return self
 
-    def shares(self, whole: bytes, begun: list[bytes]) -> bool:
-        """Whether a conversation is held out, goes on from one that is, or is the beginning of one."""
-        return whole in self.questions or whole in self.beginnings or not self.questions.isdisjoint(begun)
+    def shares(self, whole: bytes, begun: list[bytes], taught: frozenset[bytes] = frozenset()) -> bool:
+        """Whether a conversation is held out, goes on from one that is, or is the beginning of one.
+
+        A beginning that other rows teach, such as a greeting with which many conversations begin, shares nothing.
+        """
+        begins = whole in self.beginnings and whole not in taught
+        return whole in self.questions or begins or not self.questions.isdisjoint(begun)
 
 
 STAGES = [
@@ -131,9 +144,9 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
-    held_out = HeldOut()
-    held_out.add(*(rows for name, rows in splits.items() if name != "train"))
+    held_out = HeldOut().add(*(rows for name, rows in splits.items() if name != "train"))
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    check_leaks(stage, splits["train"], report["train"]["leaks"])
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -148,26 +161,47 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
+    tell_left_out(stage, report)
 
 
 def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
     """Stop where fewer rows are left than needed, and say what dropped the others."""
     if len(rows) < needed:
         counts = report.get(name) or report["train"]
-        reasons = ["empty", "duplicates", "leaks", "too_long"]
-        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        why = ", ".join(f"{words} ({counts[reason]})" for reason, words in LEFT_OUT.items() if counts.get(reason))
         raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def check_leaks(stage: Stage, rows: Dataset, leaks: int) -> None:
+    """Stop where too many of the rows to train on ask what held-out rows ask: few would be left to learn from."""
+    read = len(rows) + leaks
+    if leaks > MAX_DROPPED * read:
+        lost = f"{leaks:,} of {read:,} training rows ask what held-out rows ask, more than {MAX_DROPPED:.0%}"
+        ways = "Remove conversations that are only the beginning of others, or name files in data.eval and data.test."
+        accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
+        raise SystemExit(f"{stage.name}: {lost}. {ways} {accepted}")
 
 
 def check_dropped(stage: Stage, report: dict) -> None:
     """Stop where too many of the rows to train on are lost: the rest would be other data than the recipe names."""
-    if report["dropped_rows"] > MAX_DROPPED:
-        lost = f"{report['dropped_rows']:.1%} of the rows are longer than {stage.max_length} tokens"
+    if report["dropped_share"] > MAX_DROPPED:
+        lost = f"{report['dropped_share']:.1%} of the rows are longer than {stage.max_length} tokens"
         ways = "Raise `max_length` under [data] (the context of the model: 40,960 tokens) and build again."
         ways += ' Or cut longer rows with `overflow = "truncate"`.'
         ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
         accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
         raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways} {accepted}")
+
+
+def tell_left_out(stage: Stage, report: dict) -> None:
+    """Say which rows are left out, how many for each reason, and how many remain."""
+    parts = {name: part for name, part in report.items() if isinstance(part, dict)}
+    counts = {reason: sum(part.get(reason, 0) for part in parts.values()) for reason in LEFT_OUT}
+    lost = ", ".join(f"{words} ({counts[reason]:,})" for reason, words in LEFT_OUT.items() if counts[reason])
+    if lost:
+        read = sum(part.get("read", 0) for part in parts.values())
+        remaining = ", ".join(f"{name} {part['rows']:,}" for name, part in parts.items() if "sha256" in part)
+        print(f"{stage.name}: left out of {read:,} rows: {lost}. Rows that remain: {remaining}.")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -274,8 +308,9 @@ def unread(lost: list[str], of: str) -> str:
 
 
 def processes(rows: int) -> int:
-    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
-    return min(os.cpu_count() or 1, rows // 5_000)
+    """As many as there are cores for it, where the rows are many; starting them takes longer than 5,000 rows."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, rows // 5_000)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -293,8 +328,16 @@ def read(source: dict, root: Path) -> Dataset:
 
 def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
     """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    for name, shown, _ in files:
-        yield from rows_in(Path(name), shown)
+    yield from any_of(row for name, shown, _ in files for row in rows_in(Path(name), shown))
+
+
+def any_of(rows: Iterator[dict]) -> Iterator[dict]:
+    """The rows, of which there must be some."""
+    first = next(rows, None)
+    if first is None:
+        raise ValueError("it holds no rows")
+    yield first
+    yield from rows
 
 
 def rows_in(file: Path, shown: str) -> Iterator[dict]:
@@ -308,7 +351,7 @@ def json_lines(file: Path, shown: str) -> Iterator[dict]:
     """One JSON object a line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            row = line.strip().removeprefix(b"\xef\xbb\xbf")  # files that were put together have a mark within
+            row = re.sub(rb"^(\xef\xbb\xbf)+", b"", line.strip())  # files that were put together have marks within
             if row.startswith(b"["):
                 raise ValueError(f"a list begins on line {number}: a file that is one JSON list must be named .json")
             if row:
@@ -368,8 +411,16 @@ def message_of(turn: dict) -> dict:
 def conversation_of(row: dict, column: str) -> list[dict]:
     """The messages of a conversation. Where the assistant says nothing, its answer is empty: such rows are left out."""
     messages = [] if row.get(column) == [] else messages_of(row, column)
+    if any(before_question(messages)):
+        raise ValueError(f"`{column}` begins with an answer, before anything is asked; see data.opening_answers")
     answered = any(message["role"] == "assistant" for message in messages)
     return messages if answered else [*messages, {"role": "assistant", "content": ""}]
+
+
+def before_question(messages: list[dict]) -> list[bool]:
+    """Of each message whether it stands before the first question, and is no system prompt."""
+    first = next((place for place, message in enumerate(messages) if message["role"] == "user"), 0)
+    return [place < first and message["role"] != "system" for place, message in enumerate(messages)]
 
 
 def from_chat(row: dict) -> dict:
@@ -438,8 +489,8 @@ def marks(row: dict) -> dict:
 
 
 def says(text: str) -> bool:
-    """Whether a text has more than spaces and characters without width."""
-    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
+    """Whether a text has a character that can be seen."""
+    return any(category(letter) not in UNSEEN and letter not in BLANK for letter in text)
 
 
 def taught(row: dict) -> list[str]:
@@ -449,7 +500,7 @@ def taught(row: dict) -> list[str]:
 
 def is_asked(row: dict) -> bool:
     """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
-    return any(message["role"] != "assistant" and message["content"] for message in row["messages"])
+    return any(message["role"] != "assistant" and says(message["content"]) for message in row["messages"])
 
 
 def answers(messages: list[dict]) -> str:
@@ -497,8 +548,9 @@ def beginnings(row: dict) -> list[bytes]:
 
 def drop_leaks(rows: Dataset, held_out: HeldOut, report: dict) -> Dataset:
     """The rows that teach an answer to no question that is also held out."""
-    asked = zip(rows["question"][:], rows["beginnings"][:], strict=True)
-    kept = [index for index, (whole, begun) in enumerate(asked) if not held_out.shares(whole, begun)]
+    asked = list(zip(rows["question"][:], rows["beginnings"][:], strict=True))
+    taught = frozenset(part for whole, begun in asked if not held_out.shares(whole, begun) for part in begun)
+    kept = [index for index, (whole, begun) in enumerate(asked) if not held_out.shares(whole, begun, taught)]
     report["leaks"] = len(rows) - len(kept)
     return rows.select(kept)
 
@@ -509,7 +561,8 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     units = kept_together(rows, wanted)
     members: dict[bytes, list[int]] = {}
     for index, unit in enumerate(units):
-        members.setdefault(digest([SEED, unit]), []).append(index)
+        if unit:
+            members.setdefault(digest([SEED, unit]), []).append(index)
     if len(members) == 1:
         raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
     held_out = drawn(members, wanted) or min(members.values(), key=len)
@@ -517,14 +570,20 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
 
 
-def kept_together(rows: Dataset, most: int) -> list[bytes]:
+def kept_together(rows: Dataset, most: int) -> list[bytes | None]:
     """What rows of one side share: the shortest beginning of a conversation that few enough rows have.
 
-    A greeting with which more conversations begin than are held out does not hold them together.
+    A greeting with which more conversations begin than are held out does not hold them together. A conversation that is
+    only this greeting is never held out (None): all that begin with it would be leaks.
     """
     openings = rows["openings"][:]
     shared = Counter(opening for row in openings for opening in row)
-    return [next((opening for opening in row if shared[opening] <= most), row[-1]) for row in openings]
+    begun = {opening for row in openings for opening in row[:-1]}
+    units = []
+    for row in openings:
+        few = (opening for opening in row if shared[opening] <= most)
+        units.append(next(few, None if row[-1] in begun else row[-1]))
+    return units
 
 
 def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
@@ -541,7 +600,7 @@ def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     fitting = [index for index, length in enumerate(rows["length"][:]) if length <= stage.max_length]
     report["counted"] = len(rows)
     report["too_long"] = len(rows) - len(fitting)
-    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    report["dropped_share"] = report["too_long"] / max(len(rows), 1)
     longest = sorted(rows["length"][:], reverse=True) or [0]
     report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
     rows = rows.select(fitting)

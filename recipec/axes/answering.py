@@ -67,13 +67,17 @@ ENGINE = Own(
     key="generation.engine",
     argument="",
     of_trainer=False,
-    elsewhere={"trl": ("use_vllm", "vllm_mode"), "axolotl": ("vllm",), "typed": ("vllm", "vllm_colocate")},
+    elsewhere={
+        "trl": ("use_vllm", "vllm_mode"),
+        "axolotl": ("vllm",),
+        "typed": ("vllm", "vllm_colocate", "vllm_server"),
+    },
     title="Engine of generation",
     description="Generation engine: the library that samples the answers during training.",
     formula="",
     value=TRANSFORMERS.name,
-    because="it writes with the very weights that learn and needs no package; `vllm` writes several times faster, but "
-    "what recipec plans for it was never measured on a GPU",
+    because="it writes with the very weights that learn and needs no package; `vllm` and `vllm-server` write several "
+    "times faster, but what recipec plans for them was never measured on a GPU",
     source="; ".join(row.source for row in GENERATORS.values()),
     accepts=None,
     above=None,
@@ -85,21 +89,59 @@ ENGINE = Own(
     watch="reward: as with transformers; with vLLM, sampling/sampling_logp_difference/mean is near 0, or its copy "
     "computes otherwise than the training",
     page="Engine of generation: what writes the answers that are learned from.\n\n"
-    "| | transformers | vLLM |\n|---|---|---|\n"
+    "| | transformers | vllm, vllm-server |\n|---|---|---|\n"
     "| weights | those that learn | a copy, sent anew before each generation |\n"
     "| keys and values | copied with every token, all answers at once | stay in place |\n"
     "| a batch ends | with its longest answer | an answer that ends makes room for the next |\n"
     "| each token | hundreds of launches of kernels | one launch of a recorded graph |\n"
     "| probabilities | those that are learned | its own; how far they differ is corrected |\n\n"
-    "With vLLM, train.py lets it run on the GPUs that train, where it sleeps while the model learns: its weights and "
+    "With `vllm`, train.py lets it run on the GPUs that train, where it sleeps while the model learns: its weights and "
     "its cache are given back (sleep level 2). The plan counts its copy of the weights, keys and values of all answers "
     "at their longest and the buffers of its first run, and train.py reserves that share of the GPU. Each token's "
     "weight in the loss is the ratio of the two probabilities, at most 2 (truncated importance sampling).\n\n"
     "With LoRA, TRL merges the adapter into the base for every generation and subtracts it again, after which a base "
     "in bf16 is not what it was. `merged_weights.py` of the bundle sends the merged weights and leaves the base alone. "
     "A quantized base is refused (BAD-160), as vLLM would have to write with other weights than those that learn.\n\n"
+    "As a server (`vllm-server`), vLLM runs on `alignment.generation.server_gpus` GPUs of the node that do not train. "
+    "Nothing of it is in the memory of the others, which wait while it writes, as it waits while they learn: it pays "
+    "where the copy finds no room beside the training, and where answers take most of a step. serve_answers.py "
+    "runs both: the training gets the first of the visible GPUs and vLLM the last, on ports that are free. Where vLLM "
+    "ends before the training, the training ends at once, with the last words of vLLM. A vLLM that does not end but "
+    "no longer answers is waited for. A launch of a training that is finished starts vLLM for the seconds until "
+    "train.py says so.\n\n"
+    "What vLLM draws is in no checkpoint: a resumed training goes on with other answers than it would have had.\n\n"
     "Here vLLM itself was never run: verification trains with a stand-in that takes the weights which vLLM would get "
     "and writes the answers with them.",
+)
+SERVER_GPUS = Own(
+    id="RL-021",
+    name="server_gpus",
+    key="generation.server_gpus",
+    argument="",
+    of_trainer=False,
+    elsewhere={"trl": ("vllm_tensor_parallel_size",), "typed": ("server_gpus", "vllm_gpus", "inference_gpus")},
+    title="GPUs of the server",
+    description="GPUs of the node that serve the answers and do not train; each holds a part of every layer.",
+    formula="GPUs of copy",
+    value=1,
+    because="",
+    source="recipec's choice (half of the memory for keys and values); vLLM 0.30 (tensor parallelism divides the "
+    "attention heads)",
+    accepts=None,
+    above=1,
+    closed=True,
+    whole=True,
+    most=8,
+    values=None,
+    changes={},
+    watch="tokens_per_second: near the plan; if the training waits for answers most of the time, raise "
+    "`alignment.generation.server_gpus`",
+    page="GPUs of the server: how many GPUs of the node write the answers that the others learn from.\n\n"
+    "It is the smallest power of two at which a copy of the weights takes at most half of their memory, so that keys "
+    "and values of many answers find room, and with which the global batch divides among the GPUs that are left: a "
+    "GPU that neither writes nor trains is paid for all the same. More of them write faster, and fewer are left to "
+    "train. The number must divide the attention heads of the model. The server takes the last of the GPUs that the "
+    "node shows.",
 )
 
 RESULT_TOKENS = Own(

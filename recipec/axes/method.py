@@ -100,6 +100,9 @@ class Pass(Struct, frozen=True, kw_only=True):
     gives: str  # of SCORES: probabilities over the policy's vocabulary, or one number for a sequence
 
 
+OBJECTIVE = "eval_objective"  # of an evaluation: all that a trainer raises, where it reports more than a mean reward
+
+
 class Method(Struct, frozen=True, kw_only=True):
     """One training method, apart from its own trainer arguments."""
 
@@ -166,6 +169,9 @@ class Method(Struct, frozen=True, kw_only=True):
     # beside these, where the recipe names tools or an environment; empty: its trainer takes none, and they are refused
     acts: tuple[Own, ...]
     acts_metrics: tuple[str, ...]  # that it logs then, beside `metrics`
+    # where it does not follow its papers or usual loops, and why: a sentence or two each
+    otherwise: tuple[str, ...] = ()
+    serves: tuple[Own, ...] = ()  # beside these, where the answers are written on GPUs of their own
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
     proof: tuple[str, ...]  # of PROOFS
@@ -179,8 +185,8 @@ class Method(Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[Own, ...]:
-        """All hyperparameters that only some methods have, also those that it has with tools alone."""
-        return (*self.own, *self.acts)
+        """All hyperparameters that only some methods have, also those that it has with tools or a server alone."""
+        return (*self.own, *self.acts, *self.serves)
 
     def called(self, adaptation: Adaptation) -> str:
         """What training it with an adaptation is called, everywhere: "QLoRA", "full fine-tuning"."""
@@ -231,6 +237,11 @@ class Method(Struct, frozen=True, kw_only=True):
         return self.auto_class == "AutoModelForCausalLM"
 
     @property
+    def uses_loader(self) -> bool:
+        """Whether the trainer's batches come from workers; False: it reads the prompts in its own process."""
+        return "dataloader_num_workers" not in self.unread_arguments
+
+    @property
     def earns(self) -> bool:
         """Whether rewards judge the answers that it writes; a teacher says what every token of them should be."""
         return self.generates and not self.has_teacher
@@ -238,7 +249,7 @@ class Method(Struct, frozen=True, kw_only=True):
     @property
     def answers_anew(self) -> bool:
         """Whether an answer at the end of a prompt is left out, for the model to answer what was said before it."""
-        return self.generates and self.has_teacher
+        return self.generates
 
     @property
     def learns_tokens(self) -> bool:
@@ -248,6 +259,8 @@ class Method(Struct, frozen=True, kw_only=True):
     @property
     def judged_by(self) -> str:
         """The metric of an evaluation that says which checkpoint is the best."""
+        if OBJECTIVE in self.metrics:
+            return OBJECTIVE
         return "eval_reward" if self.earns else "eval_loss"
 
     @property
@@ -306,11 +319,6 @@ class Method(Struct, frozen=True, kw_only=True):
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""
         return self.section if self.section in sections else COMMON_SECTION
-
-    @property
-    def adapter_class(self) -> str:
-        """PEFT's class that loads the result together with its base."""
-        return self.auto_class.replace("Auto", "AutoPeft", 1)
 
     @property
     def of_text(self) -> bool:

@@ -12,8 +12,25 @@ LOSS_ON = "all", "assistant", "completion", "labels"  # the tokens of a row that
 # What a column holds: texts, lists of messages with `role` and `content`, or with `from` and `value`, or token ids.
 TEXTS, MESSAGES, FROM_VALUE, IDS = "strings", "messages", "from-value", "token-ids"
 EITHER = "strings or messages"  # some columns hold texts, others lists of messages
-FLAGS = ("flags",)  # what a role holds that is true or false, or 1 or 0
-
+FLAGS = ("flags",)  # what a role holds that is true or false, in one of the pairs of FLAG_TEXTS
+WORDS, DIGITS = "true or false", "1 or 0"
+# How flags are written, in JSON and as texts -> the text that is true and the one that is false, in lower case. All
+# flags of a source are of one pair: each says which of the two is the good answer.
+FLAG_TEXTS = {
+    WORDS: ("true", "false"),
+    DIGITS: ("1", "0"),
+    "1.0 or 0.0": ("1.0", "0.0"),
+    "good or bad": ("good", "bad"),
+    "up or down": ("up", "down"),
+    "thumbs_up or thumbs_down": ("thumbs_up", "thumbs_down"),
+    "👍 or 👎": ("👍", "👎"),
+    "yes or no": ("yes", "no"),
+    "like or dislike": ("like", "dislike"),
+    "positive or negative": ("positive", "negative"),
+    "desirable or undesirable": ("desirable", "undesirable"),
+    "chosen or rejected": ("chosen", "rejected"),
+}
+USUAL_FLAGS = WORDS, DIGITS  # the pairs that rows are taken to have which nobody has seen
 
 MASKS = ("completion_mask", "assistant_masks", "attention_mask")  # of rows that are tokens
 # Columns, and fields of messages, that say how rows are to be learned and that nothing here reads -> what they say.
@@ -25,21 +42,26 @@ MEANT = {
     **dict.fromkeys(("image", "images", "audio", "audios", "video", "videos"), "what is seen or heard"),
     **dict.fromkeys(("system", "system_prompt"), "the system prompt"),
     "role": "who says it",
+    "parent_id": "which message it answers",
     **dict.fromkeys(("history", "context"), "what came before the question"),
+    "input": "what the question is about",
     **dict.fromkeys(MASKS, "which tokens are learned or seen"),
 }
+TALK = ("message", "conversation", "dialog", "turn", "chat", "thread")  # words in names of columns of conversations
+RATING_WORDS = ("rating", "rated", "score", "stars", "grade", "feedback", "thumb", "vote", "like")  # of ratings
 # Words in names of columns that speak for a role, beside its own names.
 SPEAK_FOR = {
     "prompt": ("prompt", "question", "query", "user", "human", "ask", "problem", "input", "request", "instruction"),
     "completion": ("completion", "answer", "response", "reply", "output", "assistant", "target", "solution", "bot"),
-    "instruction": ("instruction", "task"),
+    "instruction": ("instruct", "task"),
     "output": ("output", "answer", "response", "target"),
     "chosen": ("chosen", "preferred", "accepted", "better", "winner", "good"),
     "rejected": ("rejected", "dispreferred", "worse", "loser", "bad"),
-    "messages": ("message", "conversation", "dialog", "turn", "chat", "thread"),
+    "label": ("label", "good", "desirable", "accepted", *RATING_WORDS),
+    "messages": TALK,
     "text": ("text", "content", "body", "document", "article", "passage"),
 }
-FLAG_NAMES = ("label",)  # columns that say whether a row is good, where every one is true or false
+FLAG_NAMES = ("label", "kto_tag")  # columns that say whether a row is good, where every one is true or false
 
 
 class Carried(Struct, frozen=True, kw_only=True):
@@ -137,7 +159,7 @@ class RowFormat(Struct, frozen=True, kw_only=True):
         return next(role for role in self.roles if role.name == name)
 
 
-_TEXTS, _TURNS = (TEXTS,), (TEXTS, MESSAGES)
+_TEXTS, _ANY_TURNS = (TEXTS,), (TEXTS, MESSAGES, FROM_VALUE)
 _PROMPTS = ("prompt", "question", "query")
 
 PREFERENCE = RowFormat(
@@ -148,9 +170,9 @@ PREFERENCE = RowFormat(
     unrolled="unpaired",
     answers=2,
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
-        Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
-        Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS, becomes="rejected"),
+        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_ANY_TURNS, becomes="prompt"),
+        Role(name="chosen", aliases=("chosen",), required=True, holds=_ANY_TURNS, becomes="chosen"),
+        Role(name="rejected", aliases=("rejected",), required=True, holds=_ANY_TURNS, becomes="rejected"),
     ),
     carries=("tools", "reasoning", "parts", "system"),
     forbidden=(),
@@ -170,15 +192,15 @@ UNPAIRED_PREFERENCE = RowFormat(
     unrolled="",
     answers=1,
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
+        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_ANY_TURNS, becomes="prompt"),
         Role(
             name="completion",
             aliases=("completion", "response", "answer"),
             required=True,
-            holds=_TURNS,
+            holds=_ANY_TURNS,
             becomes="completion",
         ),
-        Role(name="label", aliases=("label",), required=True, holds=FLAGS, becomes="label"),
+        Role(name="label", aliases=("label", "kto_tag"), required=True, holds=FLAGS, becomes="label"),
     ),
     carries=("tools", "reasoning", "parts", "system"),
     forbidden=(),
@@ -246,12 +268,12 @@ PROMPT_COMPLETION = RowFormat(
     unrolled="",
     answers=1,
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
+        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_ANY_TURNS, becomes="prompt"),
         Role(
             name="completion",
             aliases=("completion", "response", "answer"),
             required=True,
-            holds=_TURNS,
+            holds=_ANY_TURNS,
             becomes="completion",
         ),
     ),
@@ -280,7 +302,7 @@ TEXT = RowFormat(
     turns=False,
     wraps=False,
     implicit="",
-    recognized="`text`, or .txt files, each of which is one row",
+    recognized="`text`, or .txt and .md files, each of which is one row",
     usual="continue-pretrain",
 )
 
@@ -320,7 +342,7 @@ PROMPTS = RowFormat(
     kind="prompts",
     unrolled="",
     answers=1,
-    roles=(Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),),
+    roles=(Role(name="prompt", aliases=_PROMPTS, required=True, holds=_ANY_TURNS, becomes="prompt"),),
     carries=("parts", "system"),
     forbidden=(),
     splits=False,
@@ -328,7 +350,8 @@ PROMPTS = RowFormat(
     turns=True,
     wraps=True,
     implicit="",
-    recognized="a `prompt` that nobody answers yet; other columns are read where a reward names them",
+    recognized="a `prompt` that nobody answers yet, or a conversation, whose last answer the model writes anew; other "
+    "columns are read where a reward names them",
     usual="grpo",
 )
 

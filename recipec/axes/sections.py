@@ -20,8 +20,8 @@ SECTIONS = {
         DataSection(
             name="train",
             title="Training data",
-            description="Training rows: a path or glob of files (JSON lines, a JSON list, CSV, Parquet, or text, of "
-            "which each file is one row), a table such "
+            description="Training rows: a path or glob of files (JSON lines, a JSON list, CSV, Parquet, or .txt "
+            "and .md, of which each file is one row as raw text), a table such "
             'as `{ hub = "owner/name" }` for a data set of the Hugging Face Hub, or a list of these.',
             examples=("data/train.jsonl", ["a.jsonl", "b.jsonl"]),
         ),

@@ -15,8 +15,9 @@ NO_ALIGNMENT = "none"  # of alignment.method: no stage aligns
 # The values of alignment.kl_control, and what each means.
 KL_CONTROLS = {
     "low": "a loss that holds the model near its start is enough: DPO where there are pairs",
-    "high": "the KL of every answer is measured and taken off its reward (`alignment.target_kl` holds it near a "
-    "value): PPO, with a reward model that is trained first",
+    "high": "the KL of every answer is measured and taken off its reward, with the fixed weight `alignment.beta` or, "
+    "where you set `alignment.target_kl`, with a weight that training adapts to that target: PPO, with a reward model "
+    "that is trained first",
 }
 KL_METHODS = {"high": "ppo"}  # level -> the alignment method that it calls for; other levels leave the rows to decide
 

@@ -10,6 +10,7 @@ from recipec.axes.loops import LOOPS
 from recipec.axes.strategies import ENGINES
 from recipec.backends import adaptations, engines, loops, methods
 from recipec.backends.adaptations import names_of
+from recipec.backends.card import card_artifact
 from recipec.backends.combining import combining_artifacts
 from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
@@ -23,7 +24,7 @@ from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
 from recipec.backends.templates import template_artifacts
 from recipec.backends.text_part import text_part_artifacts
-from recipec.backends.training import trainer_artifacts
+from recipec.backends.training import summary, trainer_artifacts
 from recipec.backends.vocabulary import vocabulary_artifacts
 from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
@@ -69,6 +70,7 @@ def lower(job: Job) -> list[Artifact]:
     files += [*template_artifacts(job), *combining_artifacts(job)]
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
     files += [*configs.values(), *launch_artifacts(job), *registry_artifacts(job)]
+    files += [card_artifact(stage, summary(stage)) for stage in job.stages]
     return document_artifacts(job, {artifact.path for artifact in files}) + files
 
 

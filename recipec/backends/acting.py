@@ -163,6 +163,7 @@ def played(stage: StageJob) -> Measure:
 
 _PLAYED = Measure(
     template="measures/played.py.j2",
+    answers_all=True,
     names=_played_with,
     by_row=False,
     metrics=("mean_reward", "prompt_loss", "mean_length", "cut_share", "calls", "failed_calls"),

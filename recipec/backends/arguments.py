@@ -201,9 +201,17 @@ def _precomputed(stage: StageJob) -> Arg:
 
 def _dropout(stage: StageJob) -> Arg:
     """The trainer would switch all dropout off, that of adapters too."""
-    if "lora_dropout" not in stage.plan.decisions:
-        return Arg("disable_dropout", True, stage.ids("adaptation"))
-    return Arg("disable_dropout", not stage.value("lora_dropout"), stage.ids("lora_dropout"))
+    return Arg("disable_dropout", _off(stage), stage.ids(_of_dropout(stage)))
+
+
+def _off(stage: StageJob) -> bool:
+    """Whether all dropout is off, because adapters have none."""
+    return "lora_dropout" not in stage.plan.decisions or not stage.value("lora_dropout")
+
+
+def _of_dropout(stage: StageJob) -> str:
+    """The decision that switches dropout on or off."""
+    return "lora_dropout" if "lora_dropout" in stage.plan.decisions else "adaptation"
 
 
 def _evaluation(stage: StageJob) -> Iterator[Arg]:
@@ -231,10 +239,11 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
 
 
 def _loader(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("dataloader_num_workers", "dataloader_workers")
-    yield stage.arg("dataloader_pin_memory", "pin_memory")
+    if stage.method.uses_loader:
+        yield stage.arg("dataloader_num_workers", "dataloader_workers")
+        yield stage.arg("dataloader_pin_memory", "pin_memory")
     yield from _tokenizing(stage)
-    if stage.value("dataloader_workers"):
+    if stage.method.uses_loader:
         yield stage.arg("dataloader_prefetch_factor", "prefetch_factor")
         yield stage.arg("dataloader_persistent_workers", "persistent_workers")
 
@@ -264,9 +273,13 @@ def _model(stage: StageJob) -> Iterator[Arg]:
         options["revision"] = stage.traced("model", revision)
     if model.trust_remote_code:
         options["trust_remote_code"] = stage.traced("model", True)
-    yield Arg("model_init_kwargs", options)
+    note = ""
+    if stage.job.facts.model.architecture.attention_dropout and stage.method.drops_dropout and _off(stage):
+        options["attention_dropout"] = stage.because(0.0, "model", _of_dropout(stage))
+        note = "disable_dropout of TRL 1.16 leaves that of attention on"
+    yield Arg("model_init_kwargs", options, note=note)
 
 
 def _verbatim(stage: StageJob) -> list[Arg]:
-    """What the recipe passes through, in its own order."""
+    """What the recipe passes through, in its own order; recipe/kept_arguments.py refuses what is set here."""
     return [Arg(name, value, stage.ids("stage")) for name, value in stage.plan.verbatim.items()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipec.backends.adaptations.packed import MODULE as PACKED
+from recipec.backends.adaptations.packed import packed_artifacts
 from recipec.backends.dispatch import MODULE
 from recipec.backends.elastic import trainer_of
 from recipec.backends.job import Job, StageJob
@@ -27,6 +29,7 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     yield from BACKENDS[stage.method.name].files(stage)
     if module := stage.adapts.module:
         yield Artifact(f"{stage.folder}{module}.py", stage.ids("adaptation"), f"trl/{module}.py.j2", {})
+    yield from packed_artifacts(stage)
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         mixes = stage.because(stage.plan.layout.accumulation > 1, "gradient_accumulation")
@@ -44,6 +47,7 @@ def own_modules(job: Job) -> list[str]:
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.method.name].files(stage)}
     kernels |= {_EIGHT_BITS for stage in job.stages if stage.fp8}
+    kernels |= {PACKED for stage in job.stages if stage.plan.layout.shares_packed}
     adapters = {stage.adapts.module for stage in job.stages if stage.adapts.module}
     modules = {*orders, *kernels, *brought, *adapters, *(trainer.module for trainer in trainers if trainer)}
     modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +12,17 @@ from recipec import __version__
 from recipec.axes import BASES, METHODS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
+from recipec.backends.adaptations.packed import PACKED, quantizing
 from recipec.backends.between import acts_with, before_next, judged_by
 from recipec.backends.combining import told_of_tasks
 from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
+from recipec.backends.generators import loads_newest
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import added_by, is_below_root, made_folder, starting_point, unpinned
+from recipec.backends.models import added_by, code, is_below_root, made_folder, starting_point, unpinned
 from recipec.backends.reading import sources_of
 from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
@@ -27,6 +30,7 @@ from recipec.backends.timing import prepared_ahead, timing
 from recipec.backends.told_rows import held_out_told, rows_told
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
+from recipec.facts.model import is_path
 from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
@@ -92,8 +96,19 @@ def document_artifacts(job: Job, others: Collection[str]) -> list[Artifact]:
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job, others)),
         ruff_artifact(job),
         Artifact(".gitattributes", (), "gitattributes.j2"),
+        Artifact(".gitignore", (), "gitignore.j2", {"made": list(dict.fromkeys(_made(job)))}),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": requirements_of(job)}),
     ]
+
+
+def _made(job: Job) -> Iterator[Raw]:
+    """The folders below the bundle in which its scripts make models to train on."""
+    first = job.stages[0]
+    if folder := made_folder(first):
+        yield code(first, folder, "model", *added_by(first))
+    for stage in job.stages:
+        if stage.plan.layout.shares_packed and not stage.start:
+            yield code(stage, PACKED, "quantization", "strategy")
 
 
 def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
@@ -106,6 +121,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "version": __version__,
         "reads_files": job.because(_reads_files(job), "data_format", "model"),
+        "data_root": _way_to_recipe(job),
         "usage": usage(launcher, job) if launcher else None,
         "several_stages": job.because(len(job.stages) > 1, "stage"),
         "selection": _selection(job),
@@ -114,6 +130,8 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "needs": needs(job),
         "prepared_ahead": prepared_ahead(job),
         "unpinned": list(unpinned(job)),
+        "newest": [each.traced("model", each.job.facts.model.name) for each in job.stages if loads_newest(each)],
+        "revision": job.because(job.loaded.recipe.model.revision or "", "model"),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
         "several_nodes": job.because(job.nodes > 1, "world_size"),
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
@@ -130,13 +148,15 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "whole": job.last.because(_whole(job.last), "adaptation", "stage"),
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "merges": job.last.because(job.last.adapts.merges, "adaptation"),
-        "goes_on_adapter": job.last.because(_goes_on_adapter(job), "adaptation", "stage"),
+        "goes_on_adapter": job.last.because(_goes_on_adapter(job), "adaptation", "stage", "model"),
         **_GOING_ON,
         "stored": job.last.because(_stored(job.last), "quantization"),
         "virtual_tokens": job.last.virtual_tokens,
         "adapter_module": fragment(job.last.adapts.module, job.last.ids("adaptation")),
         "adapter_file": job.last.because(f"{job.last.folder}{job.last.adapts.module}.py", "adaptation"),
         "prefix": job.last.because(job.last.adapts.trains == PREFIXES, "adaptation"),
+        "base_moves": job.last.because(_base_is_folder(job.last), "model", "stage", *added_by(job.last)),
+        "base_folder": job.last.because(_base_folder(job), "model", "stage", *added_by(job.last)),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage", *added_by(job.last)),
         "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
@@ -196,6 +216,27 @@ def _reads_files(job: Job) -> bool:
     return files or any(map(is_below_root, models))
 
 
+def _base_is_folder(stage: StageJob) -> bool:
+    """Whether PEFT writes the absolute path of the base into the result."""
+    return stage.start is not None or bool(made_folder(stage)) or is_path(stage.job.facts.model.name)
+
+
+def _base_folder(job: Job) -> str:
+    """Where the base of the adapter is, seen from the bundle's folder; or its id on the Hub."""
+    place = starting_point(job.last)
+    below = job.last.start is None and is_below_root(place)
+    return (Path(_way_to_recipe(job) or "FOLDER") / place).as_posix() if below else place
+
+
+def _way_to_recipe(job: Job) -> str:
+    """From the bundle's folder to that of the recipe; "" where it is not known, or they have no folder in common."""
+    if job.out is None:
+        return ""
+    out, recipe = (Path(os.path.realpath(folder)) for folder in (job.out, job.loaded.folder))
+    way = Path(os.path.relpath(recipe, out)).as_posix() if out.parts[1:2] == recipe.parts[1:2] else ""
+    return way if way.isprintable() else ""
+
+
 def _whole(stage: StageJob) -> str:
     """The folder whose result loads without PEFT."""
     return f"outputs/{stage.name}" + "/merged" * stage.adapts.merges
@@ -227,6 +268,7 @@ def _stage(stage: StageJob) -> Any:
         name=stage.named,
         folder=Raw(stage.folder),
         merges=stage.because(stage.merges, "adaptation", "stage"),
+        quantize=quantizing(stage),
         summary=summary(stage),
         learns=stage.method.learns,
         data=stage.because(rows_told(stage), *_OF_DATA, *["replay_rows"] * stage.replays),
@@ -244,7 +286,8 @@ def _stage(stage: StageJob) -> Any:
     )
 
 
-_OF_DATA = "examples", "tokens_per_example", "data_format", "loss_on"  # what decides what the rows are
+# What decides what the rows are.
+_OF_DATA = (*("examples", "tokens_per_example", "data_format", "loss_on", "incomplete", "opening_answers"),)
 
 
 def _memory(stage: StageJob, gpu: Gpu) -> str:
@@ -295,7 +338,7 @@ def _row(stage: StageJob, id: str) -> Any:
         id=TITLES.get(id, id),
         value=stage.because(value, *ids),
         because=_reason(decision),
-        watch=stage.because(decision.watch, id, *LOOKS_AT.get(id, ())),
+        watch=stage.because(decision.watch, id, *(at for at in LOOKS_AT.get(id, ()) if at in stage.plan.decisions)),
     )
 
 

@@ -59,6 +59,7 @@ _RANDOM = (
     ("transformers", "AutoConfig"),
     ("transformers", "set_seed"),
 )
+_PINNED = "of the base; what is read from a folder has none"
 _DISPATCH = (("accelerate", "dispatch_model"), ("accelerate", "infer_auto_device_map"))
 
 
@@ -94,8 +95,6 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "replays": stage.because(stage.replays, *["replay"] * stage.replays),
         "asked_with": _asked_with(stage),
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
-        "auto_class": Raw(stage.method.auto_class),
-        "adapter_class": Raw(stage.method.adapter_class),
         "adapter_import": _adapter_import(stage),
         "random_weights": stage.because(stage.method.random_weights, "stage"),
         "new_head": stage.because(bool(stage.method.new_head), "stage"),
@@ -119,9 +118,11 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "acted_with": evaluated_with(stage),
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
-        "tokenizer": ending(from_hub(stage, "AutoTokenizer", _tokenizer_source(stage)), stage),
+        "tokenizer": ending(from_hub(stage, "AutoTokenizer", Raw("source")), stage),
         "routes": stage.because(stage.job.facts.model.architecture.balanced, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
+        "errors": stage.because(measure.errors, "stage"),
+        "answers_all": stage.because(measure.answers_all, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
     }
 
@@ -170,9 +171,11 @@ def _sources(stage: StageJob) -> dict[str, Any]:
     }
 
 
-def _tokenizer_source(stage: StageJob) -> Raw:
-    """The folder of an adapter need not hold the tokenizer."""
-    return Raw('BASE if when == "before" else source' if stage.init_from else "source")
+def _model_source(stage: StageJob) -> Raw:
+    """Where the weights are: those below an adapter are the base's, before and after training."""
+    if stage.adapts.trains_all:
+        return code(stage, "source", "adaptation")
+    return code(stage, 'source if when == "merged" else BASE' if stage.adapts.merges else "BASE", "adaptation")
 
 
 def _new_tokens(stage: StageJob) -> int | Traced:
@@ -226,7 +229,7 @@ def _imports(stage: StageJob) -> list[Import]:
     if not stage.mixes_fields:
         found.append(Import("datasets", "load_dataset"))
     if not stage.adapts.trains_all:
-        found.append(Import("peft", method.adapter_class, stage.ids("adaptation")))
+        found.append(Import("peft", "PeftModel", stage.ids("adaptation")))
     if base is not None:
         found += base.imports(stage)
     found += _placing_imports(stage)
@@ -289,7 +292,7 @@ def _attention(stage: StageJob) -> str:
 def _load_model(stage: StageJob) -> Call:
     model, base = stage.job.loaded.recipe.model, quantized_base(stage)
     args = [
-        Arg("", Raw("source")),
+        Arg("", _model_source(stage)),
         Arg("dtype", _dtype(stage), stage.ids("precision")),
         *_placed(stage),
         Arg("attn_implementation", _attention(stage), stage.ids("attention")),
@@ -299,11 +302,10 @@ def _load_model(stage: StageJob) -> Call:
         wanted = Raw(f'{base.LOADING}() if when != "merged" else None')
         args.append(Arg("quantization_config", wanted, stage.ids("quantization")))
     if revision := pinned_revision(stage):
-        args.append(Arg("revision", revision, stage.ids("model"), "of the base; the trained model is a folder"))
+        args.append(Arg("revision", revision, stage.ids("model"), _PINNED))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
-    loader = stage.method.auto_class if stage.adapts.trains_all else "loader"
-    return Call(f"{code(stage, loader, 'adaptation')}.from_pretrained", args)
+    return Call(f"{stage.method.auto_class}.from_pretrained", args)
 
 
 def _placed(stage: StageJob) -> list[Arg]:

@@ -20,12 +20,12 @@ def saves_apart(stage: StageJob) -> bool:
 
 def saves(stage: StageJob) -> int:
     """How many checkpoints the stage writes, of which the best can be loaded."""
-    return saves_in(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, _updates(stage))
+    return saves_in(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, _taught(stage))
 
 
-def _updates(stage: StageJob) -> int:
+def _taught(stage: StageJob) -> int:
     """Steps that learn from one generation of answers: no checkpoint has the answers."""
-    return stage.plan.work.updates * stage.plan.work.answer_passes
+    return stage.plan.work.steps_taught
 
 
 def saving_note(stage: StageJob) -> str:
@@ -39,14 +39,15 @@ def saving_note(stage: StageJob) -> str:
 def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
     """A share of the planned steps, or whole steps where two shares would be rounded up apart, or answers wait for the
     next update; of a run of 20 steps a share would be every step."""
-    updates = _updates(stage)
-    planned, apart = stage.value(id), saves_apart(stage) or updates > 1
+    taught = _taught(stage)
+    planned, apart = stage.value(id), saves_apart(stage) or taught > 1
     if apart:
-        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, updates)
+        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, taught)
         planned = saved if id == "save_every" else each
     both = ("eval_every", "save_every")
-    if updates > 1:
-        return Arg(name, planned, stage.ids(*both, "total_steps", "updates"), "between two generations")
+    if taught > 1:
+        shared = (id for id in ("updates", "answer_passes") if id in stage.plan.decisions)
+        return Arg(name, planned, stage.ids(*both, "total_steps", *shared), "between two generations")
     ids = stage.ids(*both, "total_steps") if apart else stage.ids(*both)
     value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
     return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)

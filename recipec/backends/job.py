@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -43,6 +44,7 @@ class Job(Struct, frozen=True):
     plan: Plan
     plan_digest: str
     tasks: Mapping[str, Task] = field(default_factory=dict)  # [[adapters]]: name -> what is given of it alone
+    out: Path | None = None  # the folder that the bundle is for, where that is known
 
     @property
     def name(self) -> str:
@@ -261,6 +263,11 @@ class StageJob(Struct, frozen=True):
     def acts(self) -> bool:
         """Whether the model calls tools while it learns."""
         return "tools" in self.plan.decisions
+
+    @property
+    def served_by(self) -> int:
+        """GPUs that do not train, and write the answers that it learns from."""
+        return self.plan.layout.served_by
 
     @property
     def mixes_fields(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recipec.backends.generators import server_log
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import gated, weights_dtype
 from recipec.backends.parts import Import, Part, lines
@@ -29,7 +30,7 @@ def peak_part(stage: StageJob) -> Part:
 
 def gpu_names(job: Job) -> dict[str, Any]:
     """What templates read of the planned GPUs, for a run that sees none of them."""
-    count = max(-(-stage.value("world_size") // stage.nodes) for stage in job.stages)
+    count = max(-(-stage.value("world_size") // stage.nodes) + stage.served_by for stage in job.stages)
     return {
         "on_gpu": job.because(not job.last.on_cpu, "gpu"),
         "node_gpus": job.because(count, "world_size"),
@@ -73,13 +74,25 @@ def _memory(job: Job) -> list[str]:
     needed = host.needed_bytes / GIB
     if job.last.on_cpu:
         return [f"Memory: {needed:.1f} GiB (predicted); no GPU"]
-    gpu, count = job.facts.gpu, max(stage.value("world_size") for stage in job.stages)
+    gpu, count = job.facts.gpu, max(stage.plan.layout.gpus for stage in job.stages)
     cores = max(stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
+    loading = f"; cores for the data: {cores} per GPU" if cores else ""
     peak = max(stage.plan.memory.peak_device_bytes for stage in job.stages) / GIB
     return [
-        f"GPUs: {count} x {gpu.name}; {peak:.1f} of {gpu.memory_gib:.1f} GiB GPU memory (predicted)",
-        f"Host memory: {needed:.0f} GiB on every node (predicted: {host.because}); cores for the data: {cores} per GPU",
+        f"GPUs: {count} x {gpu.name}; {peak:.1f} of {gpu.memory_gib:.1f} GiB GPU memory (predicted){_served(job)}",
+        f"Host memory: {needed:.0f} GiB on every node (predicted: {host.because}){loading}",
     ]
+
+
+def _served(job: Job) -> str:
+    """What a generator with GPUs of its own takes of them, and where it tells how it fares."""
+    serving = [stage for stage in job.stages if stage.served_by]
+    if not serving:
+        return ""
+    stage = serving[0]
+    share = f"{stage.value('generator_share'):.0%} of {'its' if stage.served_by == 1 else 'their'} memory"
+    log = f"`outputs/{server_log(stage)}`"
+    return f"; on {stage.served_by} of them vLLM writes the answers, for which it reserves {share}; its log is {log}"
 
 
 def _evaluation(job: Job) -> list[str]:
@@ -87,7 +100,8 @@ def _evaluation(job: Job) -> list[str]:
     if job.last.on_cpu:
         return []
     most = max((stage.plan.needs.evaluation for stage in job.stages), key=lambda needs: needs.trained.bytes)
-    held = evaluation(most.trained.where, most.trained.bytes, most.batch_bytes, most.gpus, "GPU")
+    beside = (most.batch_bytes, most.of_reserve_bytes, most.gpus)
+    held = evaluation(most.trained.where, most.trained.bytes, *beside, "GPU")
     return [f"Evaluation: {held} (predicted)"]
 
 
@@ -122,6 +136,7 @@ def _disk(job: Job) -> str:
         "models" if job.facts.others or job.facts.rewards.models else "model": sum(
             disk.hub_cache_bytes for disk in found
         ),
+        "its weights packed": sum(disk.packed_bytes for disk in found),
         "prepared data": sum(disk.dataset_cache_bytes for disk in found),
         "checkpoints and results": sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),
     }

@@ -8,7 +8,16 @@ from types import ModuleType
 from recipec.axes import BASES
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.job import StageJob
-from recipec.backends.models import bundle_root, code, head_options, weights_dtype
+from recipec.backends.models import (
+    bundle_root,
+    code,
+    from_hub,
+    head_options,
+    model_expression,
+    start_checks,
+    starts_below_root,
+    weights_dtype,
+)
 from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -22,7 +31,6 @@ def merge_artifact(stage: StageJob) -> Artifact:
     folder = [Arg("", Raw("OUTPUT"))]
     if stage.job.loaded.recipe.model.trust_remote_code:
         folder.append(Arg("trust_remote_code", True, stage.ids("model")))
-    options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage), *_as_stored(stage)]
     standard, installed = import_blocks(_imports(stage))
     base = _stored_base(stage)
     names = {
@@ -36,13 +44,23 @@ def merge_artifact(stage: StageJob) -> Artifact:
         "judges": stage.because(stage.judges, "stage"),
         "path": path,
         "dtype": dtype,
-        "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
+        "reads_data_root": starts_below_root(stage),
+        "base": model_expression(stage),
+        "folder_checks": start_checks(stage, "BASE"),
+        "load_base": _load_base(stage, dtype),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
         "ends_elsewhere": stage.because(bool(stage.eos_token), "eos_token"),
         "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)
+
+
+def _load_base(stage: StageJob, dtype: Raw) -> Call:
+    """The base as evaluate.py loads it, not from where adapter_config.json says that it was in training."""
+    source, *options = from_hub(stage, stage.method.auto_class, Raw("BASE")).args
+    how = [Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage), *_as_stored(stage)]
+    return Call(f"{stage.method.auto_class}.from_pretrained", [source, *how, *options])
 
 
 def _stored_base(stage: StageJob) -> ModuleType | None:
@@ -61,10 +79,10 @@ def _as_stored(stage: StageJob) -> list[Arg]:
 
 
 def _imports(stage: StageJob) -> Iterator[Import]:
-    base, ids = _stored_base(stage), stage.ids("quantization")
+    base = _stored_base(stage)
     yield from (Import("os"), Import("shutil"), Import("pathlib", "Path"), Import("torch"))
-    yield Import("peft", stage.method.adapter_class, stage.ids("adaptation", "stage"))
-    yield Import("peft", "PeftModel", ids, left_out=base is None)
+    yield Import("peft", "PeftModel", stage.ids("adaptation"))
+    yield Import("transformers", stage.method.auto_class, stage.ids("stage"))
     yield Import("transformers", "AutoTokenizer")
     yield from base.imports(stage) if base else ()
     if stage.eos_token:

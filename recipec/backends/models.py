@@ -32,7 +32,6 @@ _TOLD = """\
 # TRL looks for the decoder below this name; the class has that of another one (transformers 5.23).
 {}.base_model_prefix = "model\""""
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
-_NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
 
 
 def gated(job: Job) -> list[str]:
@@ -227,9 +226,14 @@ def source_part(stage: StageJob) -> Part:
 
 def reads_data_root(stage: StageJob) -> bool:
     """Whether the stage begins with a folder of the user's, or runs one beside it."""
-    own = is_below_root(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
-    own = own and not made_folder(stage)
-    return own or any(map(is_below_root, (*map(stage.value, stage.method.named_models), stage.init_from)))
+    beside = (*map(stage.value, stage.method.named_models), stage.init_from)
+    return starts_below_root(stage) or any(map(is_below_root, beside))
+
+
+def starts_below_root(stage: StageJob) -> bool:
+    """Whether the model that the stage begins with is in a folder of the user's."""
+    reads = stage.plan.stage.starts_from is None and not made_folder(stage)
+    return reads and is_below_root(stage.job.facts.model.name)
 
 
 def is_below_root(name: str) -> bool:
@@ -239,17 +243,23 @@ def is_below_root(name: str) -> bool:
 
 def folder_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
     """Lines that stop a script whose models are in folders that are not there; the libraries would ask the Hub."""
-    folders = {role: (role.upper(), stage.value(role)) for role in stage.method.named_models}
-    made = made_folder(stage)
-    if stage.plan.stage.starts_from is None and not made:
-        folders["model"] = (constant, stage.job.facts.model.name)
-    local = {decision: found for decision, found in folders.items() if is_path(found[1])}
-    checks = lines(stage.ids("model", *added_by(stage)), *_made_check(stage, constant)) if made else ()
-    return checks + tuple(
-        line
-        for decision, (folder, name) in local.items()
-        for line in lines(stage.ids(decision), f"if not Path({folder}).is_dir():", f"    {no_model(folder, name)}")
-    )
+    beside = (line for role in stage.method.named_models for line in _folder_check(stage, role, role.upper()))
+    return (*start_checks(stage, constant), *beside)
+
+
+def start_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
+    """The lines that look for the model that the stage begins with; the stage before has checked its own."""
+    if made_folder(stage):
+        return lines(stage.ids("model", *added_by(stage)), *_made_check(stage, constant))
+    return () if stage.plan.stage.starts_from is not None else _folder_check(stage, "model", constant)
+
+
+def _folder_check(stage: StageJob, decision: str, constant: str) -> tuple[Raw, ...]:
+    """The lines that look for one folder that the recipe names; none for a model of the Hub."""
+    name = stage.job.facts.model.name if decision == "model" else stage.value(decision)
+    if not is_path(name):
+        return ()
+    return lines(stage.ids(decision), f"if not Path({constant}).is_dir():", f"    {no_model(constant, name)}")
 
 
 def _made_check(stage: StageJob, constant: str) -> tuple[str, ...]:
@@ -325,7 +335,6 @@ def random_weights_part(stage: StageJob) -> Part:
     return Part(
         imports=tuple(Import("transformers", name, ids) for name in imported),
         functions=(snippet("trl/random_model.py.j2", names, ids),),
-        after_trainer=lines(ids, _NO_CARD),
     )
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import has_tf32, loop_settings
+from recipec.backends.card import card_path
 from recipec.backends.dispatch import MODULE, USED, draws_tokens, experts_artifact, has_experts_file
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
@@ -40,7 +41,7 @@ _PREFLIGHT = (
 )
 _BATCHES = (*("UNTRAINED", "evaluation_batches", "global_batch_size", "steps", "steps_per_epoch", "trained_tokens"),)
 _CHECKPOINTS = ("Progress", "delete_old", "load_checkpoint", "save_checkpoint", "save_result")
-_STANDARD = ("argparse", "json", "math", "os", "secrets", "time")
+_STANDARD = ("argparse", "json", "math", "os", "secrets", "shutil", "time")
 _SERVED = "self.plain_model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 _TRACKED = '''\
 def as_trackers_name(entry: dict[str, float]) -> dict[str, float]:
@@ -118,7 +119,7 @@ def _stops_early(stage: StageJob) -> Any:
 _SHARED = (
     *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
     *("max_dropped", "disk_gib", "continues", "judged", "mixes", "on_gpu", "node_gpus", "gpu", "several_nodes"),
-    *("wraps", "alone", "start_command", "unended", "replays", "replay", "most_off"),
+    *("shape", "shape_from", "wraps", "alone", "start_command", "unended", "replays", "replay", "most_off"),
 )
 
 
@@ -169,6 +170,7 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
         "draws_tokens": draws_tokens(stage),
         "loads_shards": stage.because(stage.strategy.shards_weights and not _has_adapter(stage), "strategy"),
         "step_seconds": step_seconds(stage),
+        "card": card_path(stage),
         "before_saving": lines(ids, _SERVED) if saved_in_bf16(stage) else (),
         "peak_gib": stage.because(_peak(stage), "gpu").value,
     }

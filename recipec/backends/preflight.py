@@ -6,13 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec.axes.models import POLICY
+from recipec.backends.card import card_path, has_card_of_trl
 from recipec.backends.intervals import saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import launcher_of, start_of
 from recipec.backends.machine import gpu_names, output_gib
 from recipec.backends.methods import BACKENDS
 from recipec.backends.mixing import MOST_OFF
+from recipec.backends.models import bundle_root
 from recipec.backends.routing import compares_losses
+from recipec.catalog.architecture import Architecture
+from recipec.facts.model import is_path
 from recipec.render.traced import Raw, Traced, mark
 
 
@@ -49,9 +53,8 @@ def _scripts_before(stage: StageJob) -> Raw:
     return mark(",".join(ids), "".join(texts)) if needed else Raw("")
 
 
-def preflight_names(stage: StageJob) -> dict[str, Any]:
-    """What preflight.py of a stage reads."""
-    tries_longest = not (stage.groups_by_length or stage.value("packing") or stage.method.generates)
+def _planned(stage: StageJob) -> dict[str, Any]:
+    """What the plan says of the run, and what it is held to before its first step."""
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),
@@ -60,11 +63,28 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
     }
+    if stage.plan.layout.shares_packed:
+        planned["whole_4bit_weights"] = stage.because(0, "strategy", "quantization")
     if stage.packs_examples:
         planned["attention"] = stage.because(stage.value("attention"), "attention", "packing")
     if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
         planned["trainable_parameters"] = stage.traced("trainable_params")
+    if _may_differ(stage):
+        planned["shape"] = stage.because(shape_told(stage.job.facts.model.architecture), "model", "like")
+    return planned
+
+
+def preflight_names(stage: StageJob) -> dict[str, Any]:
+    """What preflight.py of a stage reads."""
+    tries_longest = not (stage.groups_by_length or stage.value("packing") or stage.method.generates)
+    planned = _planned(stage)
     return {
+        "shape": stage.because("shape" in planned, "model", "like"),
+        "of_transformers": _of_transformers(stage, "shape" in planned),
+        "shape_from": stage.because(_shape_from(stage), "model", "like"),
+        "bundle_root": bundle_root(stage),
+        "card": card_path(stage),
+        "card_of_trl": has_card_of_trl(stage),
         "planned": [SimpleNamespace(name=name, value=value) for name, value in planned.items()],
         "starts_from": starts_from(stage),
         "judged": stage.because(stage.judge is not None, "stage"),
@@ -90,6 +110,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
             _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"
         ),
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
+        "shares_packed": stage.because(stage.plan.layout.shares_packed, "strategy", "quantization"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
         "earns": stage.because(stage.method.earns, "stage"),
@@ -101,6 +122,37 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.method.name].library_order, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
+
+
+def _of_transformers(stage: StageJob, shape: bool) -> Raw:
+    """What preflight.py takes from transformers."""
+    stops = bool(stage.value("early_stopping_patience"))
+    used = {"PretrainedConfig": shape, "Trainer": True, "TrainerCallback": True, "TrainerControl": stops}
+    used |= {"TrainerState": True, "TrainingArguments": stops}
+    names = ", ".join(name for name, has in used.items() if has)
+    return mark(",".join(stage.ids("early_stopping_patience", "model", "like")), names)
+
+
+def _may_differ(stage: StageJob) -> bool:
+    """Whether the model that is loaded may have another shape than was planned: of `like`, or of a folder."""
+    model = stage.job.loaded.recipe.model
+    return model.like is not None or is_path(stage.job.facts.model.name)
+
+
+def _shape_from(stage: StageJob) -> str:
+    """What the plan has the shape of the model from."""
+    model = stage.job.loaded.recipe.model
+    return f"model.like, {model.like}" if model.like else "config.json, as it was when the bundle was built"
+
+
+def shape_told(shape: Architecture) -> str:
+    """The sizes that decide memory and time, under the names that every configuration of transformers has."""
+    sizes = {
+        "num_hidden_layers": shape.num_layers,
+        "hidden_size": shape.hidden_size,
+        "num_attention_heads": shape.num_heads,
+    }
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())
 
 
 def _device_names(stage: StageJob) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from typing import Any
 
 from recipec.axes import KINDS, ROW_FORMATS, Kind
 from recipec.axes.row_formats import EITHER, IDS, TEXTS
+from recipec.backends.incomplete import leaving_out
 from recipec.backends.job import Job, StageJob
 from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
-from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, marks_of, weighs
+from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, flags_of, marks_of, opening_of, weighs
 from recipec.backends.reading import (
     Way,
     carries,
@@ -29,9 +30,9 @@ from recipec.backends.reading import (
     way_of,
     ways_to_write,
 )
-from recipec.backends.splitting import cuts_answers, parts_brought, parts_of_rows, requiring, splitting
-from recipec.dataset import DIGITS, WORDS, DataShape
-from recipec.facts.converting import WITHOUT
+from recipec.backends.splitting import cuts_answers, leaking, parts_brought, parts_of_rows, requiring, splitting
+from recipec.dataset import DataShape, reaches_down
+from recipec.facts.converting import SKIP, WITHOUT
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.recipe.schema_data import GENERAL, DataSource
@@ -92,12 +93,14 @@ def _names(job: Job) -> dict[str, Any]:
         **_bringing(job),
         **splitting(job),
         **_converting(stages),
+        **leaving_out(stages),
         **contents(stages),
         **_selecting(stages),
         **_losing(stages),
         **ordering(stages),
         **replaying(stages),
         **requiring(job),
+        **leaking(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **contents_of_rows(stages),
@@ -130,6 +133,7 @@ def _iterator_names(stages: list[StageJob]) -> Raw | None:
     job = stages[0].job
     cuts = any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
     takes = any(source.path and source.take for source in sources_of(job))
+    cuts = cuts or any(source.path and reaches_down(source.path) for source in sources_of(job))
     used = {"accumulate": any(stage.replays for stage in stages), "islice": takes, "takewhile": cuts}
     names = ", ".join(name for name, has in used.items() if has)
     return mark(",".join(job.ids("overflow", "packing", "replay")), names) if names else None
@@ -284,18 +288,13 @@ def _converter(way: Way) -> Raw:
         "handed": bool(shape.handed),
         "answers_anew": way.stage.method.answers_anew,
         "learns_last": _learns_last(way.stage.job),
+        **opening_of(way, f", FIELDS[{json.dumps(way.name)}]" if fields_by_way(stages) else ""),
         "weights": bool(kept_fields(way.stage.job, "weight")) and "weight" in carries(stages),
         "fields": Raw(f", FIELDS[{json.dumps(way.name)}]" if fields_by_way(stages) else ""),
-        **_flags(shape.flags),
+        "skips_incomplete": way.stage.job.because(way.stage.job.loaded.recipe.data.incomplete == SKIP, "incomplete"),
+        **flags_of(shape.flags),
     }
     return snippet(f"data/formats/{row.name.replace('-', '_')}.py.j2", names, ())
-
-
-def _flags(written: str) -> dict[str, Any]:
-    """The texts of a flag, and what each says."""
-    words, digits = {"true": True, "false": False}, {"1": True, "0": False}
-    flags = {WORDS: words, DIGITS: digits}.get(written, words | digits)
-    return {"flags": flags, "flags_named": Raw(" nor ".join([*flags][:2]))}
 
 
 def _handling(stage: StageJob) -> str:

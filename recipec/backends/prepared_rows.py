@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from recipec.axes import ROW_FORMATS
+from recipec.axes.row_formats import FLAG_TEXTS, USUAL_FLAGS
 from recipec.backends.job import Job, StageJob
-from recipec.backends.reading import listed, sources_of, split_column
-from recipec.render.traced import Raw, Traced
+from recipec.backends.reading import Way, listed, sources_of, split_column
+from recipec.facts.converting import SKIP
+from recipec.render.traced import Raw, Traced, mark
 
 
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
@@ -77,6 +81,7 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
         "has_turns": any(stage.format.turns for stage in stages),
         "compares": any(len(kind.taught) > 1 for kind in kinds),
         "compared_columns": sorted({column for kind in kinds if len(kind.taught) > 1 for column in kind.taught}),
+        "only_pairs": all(len(kind.taught) > 1 for kind in kinds),
         "proves_mask": any(kind.masked for kind in kinds),
         "all_prove_mask": all(kind.masked for kind in kinds),
         "all_labeled": all(kind.flag for kind in kinds),
@@ -113,3 +118,20 @@ def of_conversations(stage: StageJob) -> bool:
 def weighs(job: Job) -> bool:
     """Whether sources count by their weights."""
     return any(source.weight not in (None, 1) for source in sources_of(job))
+
+
+def opening_of(way: Way, fields: str) -> dict[str, Any]:
+    """How a conversation is read, and whether without answers before its first question."""
+    skips = way.stage.job.loaded.recipe.data.opening_answers == SKIP
+    column = json.dumps(way.shape.columns.get(ROW_FORMATS[way.shape.format].required[0].name), ensure_ascii=False)
+    read = f"conversation_of(row, {column}{fields})"
+    ids = ",".join(way.stage.ids("opening_answers"))
+    conversation = mark(ids, f"asked_first({read})" if skips else read)
+    return {"skips_openings": way.stage.because(skips, "opening_answers"), "conversation": conversation}
+
+
+def flags_of(written: str) -> dict[str, Any]:
+    """The texts of a flag, and what each says."""
+    names = [written] if written else USUAL_FLAGS
+    flags = {text: place == 0 for name in names for place, text in enumerate(FLAG_TEXTS[name])}
+    return {"flags": flags, "flags_named": Raw(" nor ".join([*flags][:2]))}

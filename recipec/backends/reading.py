@@ -12,20 +12,29 @@ from msgspec import Struct
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import EITHER, FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.backends.job import Job, StageJob
-from recipec.dataset import MAX_DEPTH, OF_RESULTS, SPEAKERS, TOOL_SPEAKERS, DataShape, written_in
-from recipec.facts.converting import KEEP, WITHOUT
+from recipec.dataset import (
+    MAX_DEPTH,
+    OF_RESULTS,
+    SPEAKERS,
+    TEXT_ENDINGS,
+    TOOL_SPEAKERS,
+    DataShape,
+    reaches_down,
+    written_in,
+)
+from recipec.facts.converting import KEEP, SKIP, WITHOUT
 from recipec.facts.unread import ignored
 from recipec.render.call import assigned
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
-# Ending of a data file -> the function that reads it, a template of templates/data/readers.
+# Ending of a data file -> the function that reads it.
 _READERS = {
     ".jsonl": "json_lines",
     ".json": "json_rows",
     ".csv": "csv_records",
     ".parquet": "parquet_rows",
-    ".txt": "text_file",
+    **dict.fromkeys(TEXT_ENDINGS, "text_file"),
 }
 
 
@@ -41,11 +50,12 @@ def reading(job: Job) -> dict[str, Any]:
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
         "keeps_rows": keeps_rows(job),
+        "reaches_down": any(source.path and reaches_down(source.path) for source in sources),
         "reads_csv": ".csv" in endings,
         "reads_parquet": ".parquet" in endings,
         "readers": [_reader(ending, strips=strips) for ending in _with_parts(endings)],
         "rows_in_file": Raw(_rows_in_file(endings)),
-        "by_ending": Raw(_by_ending(endings)) if len(endings) > 1 else None,
+        "by_ending": _by_ending(endings) if len({_READERS[ending] for ending in endings}) > 1 else None,
         **_columns(job),
     }
 
@@ -68,16 +78,18 @@ def _strips(job: Job) -> bool:
 
 
 def _rows_in_file(endings: Sequence[str]) -> str:
-    return f"{_READERS[endings[0]] if len(endings) == 1 else 'READERS[file.suffix]'}(file, shown)"
+    functions = {_READERS[ending] for ending in endings}
+    return f"{functions.pop() if len(functions) == 1 else 'READERS[file.suffix]'}(file, shown)"
 
 
 def _with_parts(endings: Sequence[str]) -> list[str]:
-    """The endings whose functions are needed: a file named .json may hold lines."""
-    return [ending for ending in _READERS if ending in endings or (ending == ".jsonl" and ".json" in endings)]
+    """An ending for each function that is needed: a file named .json may hold lines."""
+    needed = [ending for ending in _READERS if ending in endings or (ending == ".jsonl" and ".json" in endings)]
+    return [*{_READERS[ending]: ending for ending in reversed(needed)}.values()][::-1]
 
 
-def _by_ending(endings: Sequence[str]) -> str:
-    return "{" + ", ".join(f'"{ending}": {_READERS[ending]}' for ending in endings) + "}"
+def _by_ending(endings: Sequence[str]) -> Raw:
+    return assigned("READERS", {ending: Raw(_READERS[ending]) for ending in endings})
 
 
 def _columns(job: Job) -> dict[str, Any]:
@@ -178,7 +190,8 @@ def _may_be(path: str, ending: str) -> bool:
 
 
 def _reader(ending: str, *, strips: bool) -> Any:
-    text = snippet(f"data/readers/{ending.removeprefix('.')}.py.j2", {"strips": strips}, ())
+    kind = TEXT_ENDINGS[0] if ending in TEXT_ENDINGS else ending
+    text = snippet(f"data/readers/{kind.removeprefix('.')}.py.j2", {"strips": strips}, ())
     return SimpleNamespace(function=Raw(_READERS[ending]), text=text)
 
 
@@ -215,10 +228,20 @@ def contents(stages: Sequence[StageJob]) -> dict[str, Any]:
         "reads_answers": any(map(_repeats, ways)),
         "reads_shared": any(map(_shares_beginning, ways)),
         "reads_conversations": any(map(_converses, ways)),
+        **_openings(stages[0]),
         "weights": kept_fields(stages[0].job, "weight") if "weight" in carries(stages) else (),
         "ignored_fields": _ignored_fields(stages[0].job, carries(stages)),
         **_carrying(stages),
         **_reading_fields(stages),
+    }
+
+
+def _openings(stage: StageJob) -> dict[str, Any]:
+    """What becomes of answers before the first question."""
+    said = stage.job.loaded.recipe.data.opening_answers
+    return {
+        "refuses_openings": stage.because(said is None, "opening_answers"),
+        "skips_openings": stage.because(said == SKIP, "opening_answers"),
     }
 
 

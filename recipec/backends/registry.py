@@ -11,6 +11,7 @@ from typing import Any
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import added_by, starting_point
+from recipec.backends.told_rows import sources_told
 from recipec.catalog.stack import stack
 from recipec.recipe.schema_registry import STATUSES
 from recipec.render.artifact import Artifact
@@ -42,17 +43,21 @@ def _entry(job: Job) -> dict[str, Any]:
         "description": recipe.recipe.description,
         "base_model": Leaf(_base_model(job), stage.ids("model", "stage")),
         "base_model_revision": Leaf(recipe.model.revision, stage.ids("model")),
-        "license": Leaf(job.facts.model.licence, stage.ids("model")),
+        "license": Leaf(_license(job), stage.ids("model", "stage")),
         "method": [Leaf(_method(part), part.ids("adaptation", "quantization", "model")) for part in job.stages],
         "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
-        "dataset": {"name": job.name, "size": _of_stages(job, "examples"), "hash": dict.fromkeys(_names(job))},
+        "dataset": {
+            "name": {part.name: Leaf(sources_told(part), part.ids("data_format")) for part in job.stages},
+            "size": _of_stages(job, "examples"),
+            "hash": dict.fromkeys(_names(job)),
+        },
         "metrics": {part.name: Leaf(_metrics(part), part.ids("stage")) for part in job.stages},
         "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs} | _adapter(stage),
         "training_metadata": {
             "plan_digest": job.plan_digest,
             "compute_hours": None,
             "gpu_type": Leaf(job.facts.gpu.name, stage.ids("gpu")),
-            "gpu_count": _of_stages(job, "world_size"),
+            "gpu_count": {part.name: Leaf(part.plan.layout.gpus, part.ids("world_size")) for part in job.stages},
             "framework": Leaf(
                 " + ".join(f"{name} {stack()[name]}" for name in _frameworks(job)),
                 job.ids("adaptation", "quantization", "strategy"),
@@ -88,6 +93,11 @@ def _metrics(stage: StageJob) -> dict[str, None]:
 def _base_model(job: Job) -> str | None:
     """The model whose weights are in the result; None where training began with random ones."""
     return None if job.stages[0].method.random_weights else job.facts.model.name
+
+
+def _license(job: Job) -> str | None:
+    """That of the weights which training began with; none where they were random."""
+    return None if job.stages[0].method.random_weights else job.facts.model.licence
 
 
 def _adapter(stage: StageJob) -> dict[str, Any]:
@@ -129,7 +139,7 @@ def entry_schema() -> dict[str, Any]:
         "license": nullable,
         "method": {"type": "array", "items": text, "minItems": 1},
         "hyperparameters": _each_stage({"type": "object", "additionalProperties": setting}),
-        "dataset": _object({"name": text, "size": _each_stage(count), "hash": _each_stage(nullable)}),
+        "dataset": _object({"name": _each_stage(text), "size": _each_stage(count), "hash": _each_stage(nullable)}),
         "metrics": _each_stage({"type": "object", "additionalProperties": number}),
         "artifacts": {"type": "object", "additionalProperties": nullable},
         "training_metadata": _object(

@@ -19,7 +19,8 @@ def ruff_artifact(job: Job) -> Artifact:
 def _settings(job: Job) -> dict[str, Any]:
     """What tools must know of the bundle: its own modules, and the folder with files of the user's."""
     given = FUNCTIONS if any(stage.method.generates for stage in job.stages) else ""
-    decided = "stage", "sampling", "attention", "adaptation", "generator", "capacity_factor", *added_by(job.last)
+    decided = "stage", "sampling", "attention", "adaptation", "quantization", "strategy", "generator"
+    decided += "capacity_factor", *added_by(job.last)
     return {
         "modules": job.because(own_modules(job), *decided),
         "given": job.because(given, "stage"),

@@ -7,9 +7,17 @@ from typing import Any
 from recipec.backends.job import Job, StageJob
 from recipec.backends.prepared_rows import answers_begin, of_conversations, weighs
 from recipec.backends.reading import from_files, split_column
+from recipec.facts.converting import SKIP
+from recipec.facts.held_out import HELD_OUT
 from recipec.facts.splitting import FEWEST_ROWS, OWN_CLASSES
 from recipec.recipe.schema_data import GENERAL
-from recipec.render.traced import Raw
+from recipec.render.call import assigned
+from recipec.render.traced import Raw, fragment
+
+_WAY_OF_FILES = "Remove these questions from {}, or these rows from the training data."
+_WAY_OF_BEGINNINGS = (
+    "Remove conversations that are only the beginning of others, or name files in data.eval and data.test."
+)
 
 
 def parts_of_rows(job: Job) -> dict[str, Any]:
@@ -38,10 +46,34 @@ def _has(stage: StageJob, part: str) -> bool:
     return bool(stage.value(f"has_{part}_file") or stage.value(f"{part}_fraction"))
 
 
+def _by_column(job: Job) -> bool:
+    """Whether rows that ask the same may be drawn into several parts: a column decides which stay together."""
+    split = job.loaded.recipe.data.split
+    return bool(split and (split.group or split.stratify or (split.time and answers_begin(job.stages))))
+
+
+def leaking(job: Job) -> dict[str, Any]:
+    """Whether rows to train on may ask what their own stage holds out, and what a user can do about it."""
+    split, drawn = job.loaded.recipe.data.split, any(map(_draws, job.stages))
+    files = " and ".join(_files_held_out(job))
+    by_column = bool(not files and drawn and split and (split.group or split.stratify))
+    begin = drawn and answers_begin(job.stages)
+    way = _WAY_OF_FILES.format(files) if files else _WAY_OF_BEGINNINGS
+    return {"checks_leaks": bool(files or by_column or begin), "leaks_by_column": by_column, "ways_to_part": way}
+
+
+def _files_held_out(job: Job) -> list[str]:
+    return [f"data.{part}" for part in HELD_OUT if from_files(job, part)]
+
+
+def _draws(stage: StageJob) -> bool:
+    return any(stage.value(f"{part}_fraction") for part in HELD_OUT)
+
+
 def _comparing(job: Job) -> dict[str, Any]:
     """Whether rows for evaluation may be those of the test: where a file brings one of them."""
     both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
-    brought = from_files(job, "eval") or from_files(job, "test")
+    brought = from_files(job, "eval") or from_files(job, "test") or _by_column(job)
     asked = 'HeldOut().add(splits["test"])' if answers_begin(job.stages) else 'set(splits["test"]["question"][:])'
     return {"all_compare": brought and all(both), "compares_parts": brought and any(both), "asked_of_test": Raw(asked)}
 
@@ -81,20 +113,22 @@ def _eval_share(job: Job) -> Raw:
 
 def requiring(job: Job) -> dict[str, Any]:
     """How many rows are needed, and what may have dropped the others."""
-    kinds = [stage.kind for stage in job.stages]
+    kinds, compare = [stage.kind for stage in job.stages], any(len(stage.kind.taught) > 1 for stage in job.stages)
     reasons = {
-        "unlearned": any(map(of_conversations, job.stages)),
-        "empty": True,
-        "duplicates": True,
-        "equal": any(len(kind.taught) > 1 for kind in kinds),
-        "contradictory": any(kind.flag or len(kind.taught) > 1 for kind in kinds),
-        "leaks": True,
-        "too_long": any(stage.value("overflow") == "drop" for stage in job.stages),
-        "unanswered": any(map(cuts_answers, job.stages)),
+        "incomplete": ("incomplete rows", job.loaded.recipe.data.incomplete == SKIP),
+        "unlearned": ("conversations without a learned answer", any(map(of_conversations, job.stages))),
+        "empty": ("rows with nothing to learn", True),
+        "duplicates": ("exact duplicates", True),
+        "equal": ("pairs with equal answers", compare),
+        "contradictory": ("rows that contradict others", compare or any(kind.flag for kind in kinds)),
+        "leaks": ("rows with a held-out question", True),
+        "too_long": ("rows over max_length", any(stage.value("overflow") == "drop" for stage in job.stages)),
+        "unanswered": ("rows with no answer within max_length", any(map(cuts_answers, job.stages))),
     }
+    told = assigned("LEFT_OUT", {reason: words for reason, (words, has) in reasons.items() if has})
     return {
         "needed_rows": _needed_rows(job.stages),
-        "drop_reasons": job.because([reason for reason, has in reasons.items() if has], "overflow", "data_format"),
+        "left_out": fragment(told, job.ids("overflow", "data_format", "incomplete")),
     }
 
 

@@ -8,11 +8,10 @@ from typing import Any
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of
 from recipec.backends.reading import keeps_rows
+from recipec.planner.advice.prepared_ahead import WORTH_PREPARING_AHEAD
 from recipec.render.traced import Traced
 from recipec.rules.words import device
 from recipec.units import counted, duration
-
-WORTH_PREPARING_AHEAD = 3600.0  # seconds of all GPUs together: recipec's choice
 
 
 def timing(stage: StageJob) -> dict[str, Any]:
@@ -21,9 +20,9 @@ def timing(stage: StageJob) -> dict[str, Any]:
     cost = "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}: {plan.cost_because}"
     return {
         "speed": stage.because(_speed(stage), "prediction", "world_size"),
-        "time": stage.because(f"about {duration(round(plan.run_seconds))} for the whole run", "prediction"),
+        "time": stage.because(f"about {duration(plan.told_seconds)} for the whole run", "prediction"),
         "cost": stage.because(cost, "prediction"),
-        "parts": [_row(stage, part.name, part.seconds, part.because) for part in plan.parts],
+        "parts": [_row(stage, part.name, part.told_seconds, part.because) for part in plan.parts],
     }
 
 

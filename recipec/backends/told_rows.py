@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
+from recipec.axes.row_formats import TEXTS
 from recipec.backends.intervals import saves
 from recipec.backends.job import StageJob
 from recipec.dataset import OF_RESULTS, DataShape
+from recipec.facts.converting import SKIP
+from recipec.facts.labels import MEANING
+from recipec.facts.unlearned import UNLEARNED
 from recipec.recipe.schema_data import GENERAL, DataSource
-from recipec.units import counted
+from recipec.units import counted, shown_share
 
 _RESULTS = (
     f" (whether the model sees {' and '.join(OF_RESULTS)} of a result is left to the chat "
     "template: prepare_data.py looks for the texts alone)"
 )
+_OPENING = {
+    "skip": "what the assistant says before the first question is left out",
+    "learn": "what the assistant says before the first question is learned, too",
+}
 _TEST_USE = "evaluate.py, which measures the model on rows that chose nothing"
 
 
@@ -23,8 +29,24 @@ def rows_told(stage: StageJob) -> str:
     shape, sources = stage.shape, _sources(stage)
     carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
     carried += _RESULTS * ("tools" in shape.carries)
+    carried += f" ({stage.value(UNLEARNED)})".replace("`", "") if UNLEARNED in stage.plan.decisions else ""
+    anew = not stage.kind.taught and shape.content != TEXTS
+    carried += "; an answer at the end of a prompt is left out, and the model writes its own" * anew
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
-    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}{_general_told(stage)}"
+    read = f"{sources}; {_sizes(stage)}{_labels(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}"
+    return f"{read}{answers}{_general_told(stage)}"
+
+
+def _labels(stage: StageJob) -> str:
+    """Which labels are those of good answers, and what becomes of incomplete rows and of answers to nothing."""
+    decided = stage.plan.decisions
+    spoken = any(ROW_FORMATS[shape.format].turns for _, shape in stage.sources())
+    opening = _OPENING.get(stage.job.loaded.recipe.data.opening_answers or "") if spoken else None
+    labels = [f"labels in the column {decided[MEANING].value}"] if MEANING in decided else []
+    skips = stage.value("incomplete") == SKIP
+    labels += [f"incomplete rows are left out, and counted in report.json ({decided['incomplete'].because})"] * skips
+    told = "".join(f"; {said}" for said in (*labels, *filter(None, [opening])))
+    return told.replace("`", "")  # beside names of the user's nothing is code
 
 
 def _unseen(stage: StageJob) -> str:
@@ -55,12 +77,20 @@ def _sources(stage: StageJob) -> str:
     """The sources by the format of their rows."""
     formats: dict[str, list[str]] = {}
     for source, shape in stage.sources():
-        formats.setdefault(shape.format, []).append(_source(source))
+        formats.setdefault(shape.format, []).append(source_told(source))
     return " and ".join(f"{format} rows of {', '.join(names)}" for format, names in formats.items())
 
 
-def _source(source: Any) -> str:
-    name = source.path or f"{source.hub} of the Hub ({source.split or 'train'})"
+def sources_told(stage: StageJob) -> str:
+    """The sources that the stage learns from, those of replayed general rows behind the others."""
+    learned = [source for part in ("", *(GENERAL,) * stage.replays) for source, _ in stage.sources(part)]
+    return ", ".join(map(source_told, learned))
+
+
+def source_told(source: DataSource) -> str:
+    """A source by the path or the Hub id of the recipe, and which of its rows are read."""
+    of_hub = (source.subset, source.split or "train", source.revision and f"revision {source.revision}")
+    name = source.path or f"{source.hub} of the Hub ({', '.join(filter(None, of_hub))})"
     name = f"the first {source.take:,} rows of {name}" if source.take else name
     return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
 
@@ -106,14 +136,14 @@ def held_out_told(stage: StageJob) -> str:
         if stage.value(f"has_{part}_file"):
             parts.append(f"{', '.join(_other_source(stage, *held) for held in stage.sources(part))} for {use}")
         elif share:
-            parts.append(f"{100 * share:.2g}% of the rows for {use}")
+            parts.append(f"{shown_share(share)} of the rows for {use}")
     return f"{', and '.join(parts) or 'nothing'}{_drawn(stage) if parts else ''}"
 
 
 def _other_source(stage: StageJob, source: DataSource, shape: DataShape) -> str:
     """A file of held-out or general rows, and what is read of conversations where single answers are learned."""
     ends = KINDS[ROW_FORMATS[shape.format].kind].ends == stage.format.kind
-    return _source(source) + " (the last answer of each conversation)" * ends
+    return source_told(source) + " (the last answer of each conversation)" * ends
 
 
 def _drawn(stage: StageJob) -> str:

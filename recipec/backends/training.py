@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.adaptations import adaptation_parts, continued
+from recipec.backends.adaptations.packed import LOADED
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, fp8_part, order_part
 from recipec.backends.elastic import elastic_part, splits, trainer_of
@@ -207,6 +208,7 @@ def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
     row, own = stage.method, trainer_of(stage)
     made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
+    made = LOADED if stage.plan.layout.shares_packed else made
     theirs = () if own else (Import(row.module, row.trainer),)
     theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
     if not stage.mixes_fields:
@@ -214,12 +216,17 @@ def _trainer_part(stage: StageJob) -> Part:
     return Part(
         imports=(*_ALWAYS, *theirs),
         arguments=(
-            Arg("model", Raw(made), stage.ids("model")),
+            Arg("model", Raw(made), stage.ids("model", *_sharing(stage))),
             Arg("args", Raw("config")),
             Arg("train_dataset", Raw('rows["train"]')),
             Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
         ),
     )
+
+
+def _sharing(stage: StageJob) -> tuple[str, ...]:
+    """What decides whether train.py loads the model itself, because ranks share a base that is packed."""
+    return ("adaptation", "quantization", "strategy") if stage.plan.layout.fsdp or stage.adapts.quantized else ()
 
 
 def _tokenizer_part(stage: StageJob) -> Part:

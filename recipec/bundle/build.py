@@ -15,6 +15,7 @@ from recipec.bundle.folder import (
     check_paths,
     damaged,
     foreign,
+    name_is_taken,
     not_written,
     of_another_recipe,
     strangers,
@@ -40,6 +41,7 @@ from recipec.bundle.write import (
     File,
     check_journals,
     exclusive,
+    in_the_way,
     is_interrupted,
     recover,
     write_files,
@@ -111,6 +113,8 @@ def _run(job: _Job) -> WriteResult:
     problem = unusable(job.out, job.shown, [file.path for file in job.files])
     if problem:
         return _refused(problem)
+    if taken := in_the_way(job.out):
+        return _refused(name_is_taken(job.shown, taken))
     if is_interrupted(job.out):
         check_journals(job.out)
         if not job.writes:
@@ -130,11 +134,11 @@ def _compare_and_write(job: _Job) -> WriteResult:
     if last.name not in ("", job.lock_inputs.name) and not job.force:
         return _refused(of_another_recipe(job.shown, last.name, job.lock_inputs.name))
     changes = tuple(compare(job.out, job.files, last, job.conflict, job.force, job.restore))
-    in_the_way = {change.path for change in changes if change.action is Action.REFUSE}
+    theirs = {change.path for change in changes if change.action is Action.REFUSE}
     if built is None:
-        in_the_way |= set(strangers(job.out, {file.path: file.text for file in job.files}))
-    if in_the_way:
-        return replace(_refused(foreign(job.shown, in_the_way)), changes=changes)
+        theirs |= set(strangers(job.out, {file.path: file.text for file in job.files}))
+    if theirs:
+        return replace(_refused(foreign(job.shown, theirs)), changes=changes)
     conflicts = [change for change in changes if change.action is Action.CONFLICT]
     if _holds_up(job, conflicts):
         help = "resolve them and build again; --restore FILE discards your edits of a file, --force those of all files"

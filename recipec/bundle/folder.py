@@ -115,6 +115,12 @@ def unwritable(
     return Diagnostic("E0702", f"cannot write {shown}", notes=(f"{why}; {outcome}",), help=(help,))
 
 
+def name_is_taken(shown: str, name: str) -> Diagnostic:
+    """The refusal to build where something of the user's has the name that the bundle is prepared under."""
+    why = f"recipec prepares a new bundle in `{name}` beside it, and recipec did not make what has that name now"
+    return unwritable(shown, why, help=f"move `{name}` away, or name another folder with -o")
+
+
 def not_written(out: Path, shown: str, error: OSError, outcome: str) -> Diagnostic:
     """The report of an error of the system, with the file that it is about where that lies in the folder."""
     said = error.strerror or str(error)

@@ -1,7 +1,8 @@
 """Write a set of files so that a reader of recipec sees all of them or none, wherever the process is killed.
 
-A new folder is prepared under another name beside its place and renamed: it is there whole or not at all. The folder
-that it lies in is made first, because builds take turns by its lock.
+A new folder is prepared beside its place and renamed: it is there whole or not at all. The folder that both lie in is
+made first, because builds take turns by its lock. A mark is the first file of what is prepared, and the last that is
+removed: what has no mark, and is not empty, no build made, and none deletes it.
 
 In an existing folder the user has files of their own, so the files are switched one by one under a journal:
 
@@ -30,6 +31,7 @@ from recipec.bundle.paths import is_behind_link, stays_inside
 from recipec.bundle.state import LAST, NEXT, STAGING, STATE, UNDO, fingerprint
 
 _JOURNAL = "journal.json"
+_MARK, _WHOLE = "made-by-recipec", "bundle"  # in the folder where a new bundle is prepared
 
 
 class File(Struct, frozen=True):
@@ -82,7 +84,7 @@ def recover(out: Path) -> None:
     Raises OSError and DamagedJournal.
     """
     check_journals(out)
-    shutil.rmtree(_prepared(out), ignore_errors=True)
+    _remove_prepared(out)
     if (out / UNDO).exists():
         _take_back(out)
     if (out / NEXT).exists():
@@ -92,7 +94,13 @@ def recover(out: Path) -> None:
 
 def is_interrupted(out: Path) -> bool:
     """Whether a killed build left something to finish, take back or clear away."""
-    return any((out / folder).exists() for folder in (STAGING, NEXT, UNDO)) or _prepared(out).exists()
+    return any((out / folder).exists() for folder in (STAGING, NEXT, UNDO)) or _is_ours(_prepared(out))
+
+
+def in_the_way(out: Path) -> str:
+    """The name beside a new `out` that a build needs and something else has; "" where there is none."""
+    prepared = _prepared(out)
+    return prepared.name if os.path.lexists(prepared) and not (out.exists() or _is_ours(prepared)) else ""
 
 
 @contextlib.contextmanager
@@ -141,22 +149,39 @@ def _is_still(folder: Path, descriptor: int) -> bool:
 
 
 def _prepared(out: Path) -> Path:
-    """The name that a new `out` is prepared under."""
+    """The folder that a new `out` is prepared in."""
     absolute = Path(os.path.abspath(out))
     return absolute.parent / f".{absolute.name}.recipec-tmp"
 
 
+def _is_ours(prepared: Path) -> bool:
+    """Whether a build made this folder; an empty one may be of a build that was killed before it set its mark."""
+    if prepared.is_symlink() or not prepared.is_dir():
+        return False
+    return (prepared / _MARK).is_file() or not any(prepared.iterdir())
+
+
+def _remove_prepared(out: Path) -> None:
+    prepared = _prepared(out)
+    if _is_ours(prepared):
+        with contextlib.suppress(OSError):  # the mark stays with whatever stays
+            if (prepared / _WHOLE).exists():
+                shutil.rmtree(prepared / _WHOLE)
+            (prepared / _MARK).unlink(missing_ok=True)
+            prepared.rmdir()
+
+
 def _create(out: Path, files: Mapping[str, File]) -> None:
     prepared = _prepared(out)
-    shutil.rmtree(prepared, ignore_errors=True)
+    _remove_prepared(out)
+    prepared.mkdir()  # fails where something else stands in its place
     try:
-        prepared.mkdir()  # fails where a link stands in its place
+        (prepared / _MARK).touch()
         for path, file in files.items():
-            _write(prepared / path, file)
-        os.rename(prepared, out)
-    except OSError:
-        shutil.rmtree(prepared, ignore_errors=True)
-        raise
+            _write(prepared / _WHOLE / path, file)
+        os.rename(prepared / _WHOLE, out)
+    finally:
+        _remove_prepared(out)
 
 
 def _stage(out: Path, files: Mapping[str, File]) -> None:

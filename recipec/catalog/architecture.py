@@ -8,73 +8,26 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.catalog.layer_parts import (
+    ATTENDING,
+    ATTENDING_WHOLE,
+    MIXING,
+    PLAIN,
+    Experts,
+    LayerInputs,
+    LayerKind,
+    Modules,
+    WholeAttention,
+)
 from recipec.catalog.mixers import Mixer
 
 LinearShape = tuple[str, int, int]  # module name inside its block, input features, output features
 ExpertShape = tuple[str, int, int, int]  # parameter path in its block, experts, input features, output features
 
 
+PAST_ADAPTERS = "the kernels of its layer take the weight itself, past an adapter"
+NO_BLOCK = "it is part of neither attention nor the feed-forward block"  # whose adapters were run and measured
 HEAD = "lm_head"  # what implementations call the matrix from states to the vocabulary
-
-
-class Modules(Struct, frozen=True):
-    """What an implementation calls its linear modules; one name where projections are fused."""
-
-    qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    output: str = "o_proj"
-    mlp_in: tuple[str, ...] = ("gate_proj", "up_proj")
-    mlp_out: str = "down_proj"
-    embedding: str = "embed_tokens"  # the matrix of the vocabulary; where the output has another, that is HEAD
-
-
-class Experts(Struct, frozen=True):
-    """The mixture-of-experts part of a layer. Experts are fused 3-D parameters (transformers 5), not linear modules."""
-
-    count: int
-    per_token: int
-    intermediate_size: int
-    block: str  # class name of the MoE block: the leaf module for ZeRO-3
-    gate_up: str = "experts.gate_up_proj"  # where the block keeps the fused parameters
-    down: str = "experts.down_proj"
-    shared_intermediate_size: int = 0  # a gated MLP beside the experts, which every token passes
-    shared_gate: bool = True  # a sigmoid gate weights what it gives
-    dense_layers: int = 0  # layers with a plain MLP instead of experts
-    bias: bool = False  # on expert projections and router
-    balanced: bool = True  # a loss can keep the load of the experts balanced
-    norms: int = 0  # over the hidden size, beside those of a layer without experts
-    router: str = ""  # a linear module; empty: a parameter of its own
-    router_scales: bool = False  # with scales before and behind it
-    all_run: bool = False  # every expert computes every token, weighted by the router or by 0
-    every: int = 1  # every n-th layer has experts, the others a plain MLP
-    normalizes: bool = True  # what the router gives the experts of a token sums to 1
-    dispatched: bool = False  # DeepSpeed-MoE computes the same where no token is dropped
-
-    @property
-    def computed(self) -> int:
-        """How many experts compute a token."""
-        return self.count if self.all_run else self.per_token
-
-
-class LayerKind(Struct, frozen=True):
-    """What the layers of one kind have. Layers that differ in a window, or in experts behind plain ones, are alike."""
-
-    attention: bool = True
-    mixer: bool = False  # the model's mixer, in place of attention or beside it
-    whole: bool = False  # it attends to the whole sequence in heads of its own
-    block: bool = True  # a feed-forward block, or experts where the model has any
-    plain: bool = False  # the feed-forward block in a model that has experts
-
-
-ATTENDING, MIXING = LayerKind(), LayerKind(attention=False, mixer=True)  # each with a feed-forward block behind it
-ATTENDING_WHOLE, PLAIN = LayerKind(whole=True), LayerKind(plain=True)
-
-
-class WholeAttention(Struct, frozen=True):
-    """Attention to the whole sequence in other heads than the layers with a window have."""
-
-    num_kv_heads: int
-    head_dim: int
-    shares_values: bool  # one projection gives keys and values
 
 
 class Architecture(Struct, frozen=True):
@@ -98,6 +51,9 @@ class Architecture(Struct, frozen=True):
     attention_at: tuple[int, ...] = ()  # the layers with attention, where they are not one in every so many
     whole: WholeAttention | None = None  # of the layers without a window, where they differ in more than that
     mixer: Mixer | None = None  # of the layers without attention; None where all have attention
+    borrowing: int = 0  # the last so many layers attend with the keys and values of earlier ones
+    widened: int = 1  # times as wide is the feed-forward block of these layers
+    layer_inputs: LayerInputs | None = None
     pattern: tuple[LayerKind, ...] = ()  # the kind of every layer, where it is not one of two behind each other
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
@@ -105,6 +61,7 @@ class Architecture(Struct, frozen=True):
     norm_bias: bool = False  # LayerNorm instead of RMSNorm
     qk_norm: str | None = None  # one weight per "head" dimension; in "full" per query or key feature; "unit": none
     attention_sinks: bool = False  # one learned logit per head
+    attention_dropout: float = 0.0  # share of attention weights that training leaves out, where config.json says so
     attention_gate: bool = False  # the query projection also gives a gate for attention's output
     shares_values: bool = False  # one projection gives keys and values
     values_normed: bool = False  # a norm without a weight over each value head
@@ -141,7 +98,8 @@ class Architecture(Struct, frozen=True):
             return ATTENDING if self._whole(layer) else MIXING
         if self.moe is not None and (layer + 1) % self.moe.every:
             return PLAIN
-        return ATTENDING_WHOLE if self.whole is not None and self._whole(layer) else ATTENDING
+        kind = ATTENDING_WHOLE if self.whole is not None and self._whole(layer) else ATTENDING
+        return replace(kind, borrows=True) if layer >= self.num_layers - self.borrowing else kind
 
     @property
     def kinds(self) -> tuple[tuple[LayerKind, int], ...]:
@@ -171,7 +129,12 @@ class Architecture(Struct, frozen=True):
     @property
     def cached_features(self) -> int:
         """Features of keys and values that all layers together keep of a token."""
-        return sum(2 * layers * shape.kv_size for layers, shape in self.attentions)
+        keep = ((layers, kind) for kind, layers in self.kinds if kind.attention and not kind.borrows)
+        return sum(2 * layers * self.attending_in(kind).kv_size for layers, kind in keep)
+
+    def attending_in(self, kind: LayerKind) -> Architecture:
+        """The model as its layers of a kind attend."""
+        return self.attending(None) if kind.whole else self
 
     @property
     def attention_layers(self) -> int:
@@ -191,15 +154,17 @@ class Architecture(Struct, frozen=True):
         """The linear modules of one decoder layer as (name, in, out) without experts and router; of the first kind
         unless another is given."""
         kind = kind or self.kinds[0][0]
-        return self._mixing_shapes(kind) + self._block_shapes(kind)
+        return self._mixing_shapes(kind) + self._block_shapes(kind) + self._input_shapes()
 
     @property
     def linear_groups(self) -> tuple[tuple[int, tuple[LinearShape, ...]], ...]:
-        """How many layers have which linear modules: of the first kind, plain ones of a mixture, and the others."""
+        """How many layers have which linear modules: of the first kind, plain ones of a mixture, and the others; then
+        the one that stands beside the layers."""
         (first, layers), *others = self.kinds
         dense = self.moe.dense_layers if self.moe else 0
         counted = ((layers - dense, first), (dense, replace(first, plain=True)), *((n, kind) for kind, n in others))
-        return tuple((layers, self.linear_shapes(kind)) for layers, kind in counted if layers)
+        groups = tuple((layers, self.linear_shapes(kind)) for layers, kind in counted if layers)
+        return groups + (((1, self._beside_shapes),) if self.layer_inputs else ())
 
     @property
     def linear_modules(self) -> tuple[str, ...]:
@@ -223,9 +188,11 @@ class Architecture(Struct, frozen=True):
         return tuple(name for name in names if name not in self.unadapted)
 
     @property
-    def unadapted(self) -> tuple[str, ...]:
-        """The linear modules that take no adapter."""
-        return self.mixer.unadapted if self.mixer else ()
+    def unadapted(self) -> dict[str, str]:
+        """The linear modules that take no adapter, and why."""
+        mixing = self.mixer.unadapted if self.mixer else ()
+        entering = self.layer_inputs.modules if self.layer_inputs else ()
+        return dict.fromkeys(mixing, PAST_ADAPTERS) | dict.fromkeys(entering, NO_BLOCK)
 
     @property
     def adaptable(self) -> tuple[str, ...]:
@@ -273,31 +240,45 @@ class Architecture(Struct, frozen=True):
 
     @property
     def active_params(self) -> int:
-        """Parameters that one token passes through, embeddings included; all of them for a dense model."""
+        """Parameters that one token passes through, embeddings of the vocabulary included."""
         return self._total(self.moe.per_token if self.moe else 0)
 
     @property
     def computed_params(self) -> int:
-        """Parameters that compute one token, embeddings included: those of all experts where all run."""
+        """Parameters that compute one token, embeddings of the vocabulary included: all experts where all run."""
         return self._total(self.moe.computed if self.moe else 0)
+
+    @property
+    def second_embedding(self) -> int:
+        """Parameters of the embedding whose slices enter the layers: they are looked up, and multiply nothing."""
+        return self.vocab_size * self.slices
+
+    @property
+    def slices(self) -> int:
+        """Features of the slices of all layers."""
+        return self.num_layers * self.layer_inputs.features if self.layer_inputs else 0
 
     @property
     def _norm_params(self) -> int:
         return self.hidden_size * (2 if self.norm_bias else 1)
 
-    @property
-    def _attention_params(self) -> int:
-        biases = sum(self._qkv_widths) * self.attention_bias + self.hidden_size * self.output_bias
-        norms = {None: 0, "unit": 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
-        return _weights(self._attention_shapes()) + biases + norms + self.num_heads * self.attention_sinks
+    def _attention_params_of(self, borrows: bool) -> int:
+        """Of layers with keys and values of their own, or of layers that borrow them."""
+        widths = self._qkv_widths[:1] if borrows else self._qkv_widths
+        biases = sum(widths) * self.attention_bias + self.hidden_size * self.output_bias
+        normed = (self.head_dim, self.head_dim) if self.qk_norm == "head" else (self.query_size, self.kv_size)
+        norms = sum(normed[:1] if borrows else normed) * (self.qk_norm in ("head", "full"))
+        return _weights(self._attention_shapes(borrows)) + biases + norms + self.num_heads * self.attention_sinks
 
     def _kind_params(self, kind: LayerKind, counted: int) -> int:
         """Parameters of a layer with `counted` of the experts where it has any."""
         mixing = self._mixer_params if kind.mixer else 0
         if kind.attention:
-            mixing += (self.attending(None) if kind.whole else self)._attention_params
+            mixing += self.attending_in(kind)._attention_params_of(kind.borrows)
         experts = self._experts_params(counted) if kind.block and not kind.plain else 0
-        return mixing + self._norm_params * self.norms_per_layer + self._block_params(kind) + experts
+        norms = self.norms_per_layer + (self.layer_inputs is not None)
+        inputs = _weights(self._input_shapes())
+        return mixing + self._norm_params * norms + self._block_params(kind) + experts + inputs
 
     @property
     def _mixer_params(self) -> int:
@@ -325,7 +306,8 @@ class Architecture(Struct, frozen=True):
             first = self.kinds[0][0]
             plain = self._kind_params(replace(first, plain=True), counted)
             layers += self.moe.dense_layers * (plain - self._kind_params(first, counted))
-        return self.embedding_params + layers + self._norm_params
+        beside = _weights(self._beside_shapes) + self.layer_inputs.features if self.layer_inputs else 0  # and a norm
+        return self.embedding_params + layers + self._norm_params + beside
 
     @property
     def _qkv_widths(self) -> tuple[int, ...]:
@@ -335,8 +317,7 @@ class Architecture(Struct, frozen=True):
 
     def _mixing_shapes(self, kind: LayerKind) -> tuple[LinearShape, ...]:
         """What mixes tokens in a layer of a kind."""
-        attending = self.attending(None) if kind.whole else self
-        attention = attending._attention_shapes() if kind.attention else ()
+        attention = self.attending_in(kind)._attention_shapes(kind.borrows) if kind.attention else ()
         return attention + (self.mixer.linear_shapes(self.hidden_size) if kind.mixer and self.mixer else ())
 
     def _block_shapes(self, kind: LayerKind) -> tuple[LinearShape, ...]:
@@ -344,14 +325,35 @@ class Architecture(Struct, frozen=True):
         if not kind.block:
             return ()
         if self.moe is None or kind.plain:
-            return self._mlp_shapes(self.intermediate_size)
+            return self._mlp_shapes(self.inner_size(kind))
         shared = self.moe.shared_intermediate_size
         gate = (("shared_expert_gate", self.hidden_size, 1),) if self.moe.shared_gate else ()
         router = ((self.moe.router, self.hidden_size, self.moe.count),) if self.moe.router else ()
         return (self._mlp_shapes(shared) + gate if shared else ()) + router
 
-    def _attention_shapes(self) -> tuple[LinearShape, ...]:
-        inputs = _merge(self.modules.qkv, self.hidden_size, self._qkv_widths)
+    def inner_size(self, kind: LayerKind) -> int:
+        """Features between the products of a plain feed-forward block in a layer of a kind."""
+        return self.intermediate_size * (self.widened if kind.borrows else 1)
+
+    def _input_shapes(self) -> tuple[LinearShape, ...]:
+        """What takes a layer's slice of the second embedding."""
+        if self.layer_inputs is None:
+            return ()
+        hidden, features = self.hidden_size, self.layer_inputs.features
+        return (self.layer_inputs.gate, hidden, features), (self.layer_inputs.output, features, hidden)
+
+    @property
+    def beside_modules(self) -> tuple[str, ...]:
+        """The linear modules that stand beside the layers."""
+        return tuple(name for name, _, _ in self._beside_shapes)
+
+    @property
+    def _beside_shapes(self) -> tuple[LinearShape, ...]:
+        return ((self.layer_inputs.projection, self.hidden_size, self.slices),) if self.layer_inputs else ()
+
+    def _attention_shapes(self, borrows: bool = False) -> tuple[LinearShape, ...]:
+        names, widths = self.modules.qkv, self._qkv_widths
+        inputs = _merge(names[:1], self.hidden_size, widths[:1]) if borrows else _merge(names, self.hidden_size, widths)
         return (*inputs, (self.modules.output, self.query_size, self.hidden_size))
 
     def _mlp_shapes(self, inner: int) -> tuple[LinearShape, ...]:
@@ -371,7 +373,7 @@ def _attending_whole(shape: Architecture) -> Architecture:
 
 @lru_cache(maxsize=256)  # a plan asks for them with every candidate
 def _params(shape: Architecture) -> int:
-    return shape._total(shape.moe.count if shape.moe else 0)
+    return shape._total(shape.moe.count if shape.moe else 0) + shape.second_embedding
 
 
 @lru_cache(maxsize=256)
@@ -382,7 +384,7 @@ def _kinds(shape: Architecture) -> tuple[tuple[LayerKind, int], ...]:
 
 def _order(kind: LayerKind) -> tuple[bool, ...]:
     """Attention comes first, and experts before plain blocks."""
-    return not kind.attention, kind.whole, kind.block, kind.plain
+    return not kind.attention, kind.borrows, kind.whole, kind.block, kind.plain
 
 
 def _merge(names: tuple[str, ...], inputs: int, widths: tuple[int, ...]) -> tuple[LinearShape, ...]:

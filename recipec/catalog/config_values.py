@@ -27,6 +27,14 @@ def count(config: Mapping[str, Any], key: str) -> int:
     return 0 if config[key] == 0 and config[key] is not False else integer(config, key)
 
 
+def share(config: Mapping[str, Any], key: str) -> float:
+    """A number from 0 to below 1; 0 where there is none."""
+    value = config.get(key) or 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise UnsupportedConfig(f"{key} is {value!r}, not a number from 0 to below 1")
+    return float(value)
+
+
 def integer(config: Mapping[str, Any], key: str) -> int:
     """A positive whole number."""
     value = config[key]

@@ -8,7 +8,8 @@ from typing import Any
 from recipec.catalog.architecture import Architecture, WholeAttention
 from recipec.catalog.config_chunks import chunk_keys, chunks_of
 from recipec.catalog.config_experts import experts_of, has_experts
-from recipec.catalog.config_values import UnsupportedConfig, flag, integer
+from recipec.catalog.config_inputs import borrowing_of, input_keys, inputs_of
+from recipec.catalog.config_values import UnsupportedConfig, flag, integer, share
 from recipec.catalog.mixer_configs import mixer_keys, mixer_of
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.patterns import kinds_in, pattern_keys, with_pattern
@@ -116,10 +117,12 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
         "norm_bias": row.norm_bias,
         "qk_norm": row.qk_norm if row.qk_norm_switch is None or flag(config, row.qk_norm_switch) else None,
         "attention_sinks": row.sinks,
+        "attention_dropout": share(config, "attention_dropout"),
         "attention_gate": row.output_gate,
         "values_normed": row.values_normed,
         "gated_mlp": row.gated,
         "norms_per_layer": row.norms,
+        "layer_inputs": inputs_of(config, row.layer_inputs),
         "moe": experts_of(config, row),
         "modules": row.modules,
     }
@@ -142,7 +145,9 @@ def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
     every = _full_attention_every(config, row)
     window = integer({"sliding_window": row.window, **config}, "sliding_window")
     if row.whole:
-        return {"sliding_window": window, "full_attention_every": every, "whole": _whole(config, row.whole, every)}
+        whole = _whole(config, row.whole, every)
+        borrowing = borrowing_of(config, row, every)
+        return {"sliding_window": window, "full_attention_every": every, "whole": whole, **borrowing}
     return {} if every == 1 else {"sliding_window": window, "full_attention_every": every}
 
 
@@ -229,7 +234,8 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
     types = {"layer_types": _layer_types(architecture)} if row.layers_differ else {}
-    return {"sliding_window": architecture.sliding_window, **switch, **types, **_whole_keys(architecture, row.whole)}
+    others = _whole_keys(architecture, row.whole) | input_keys(architecture, row)
+    return {"sliding_window": architecture.sliding_window, **switch, **types, **others}
 
 
 def _whole_keys(architecture: Architecture, row: WholeType | None) -> dict[str, Any]:

@@ -60,14 +60,45 @@ class Gpu(Struct, frozen=True):
 def gpu(name: str) -> Gpu | None:
     """The GPU called `name`, or by an alias; None if unknown.
 
-    Case, blanks, hyphens and the maker's name do not matter: "RTX 4090", "rtx4090".
+    Case, blanks, hyphens and the maker's name do not matter, nor words that the catalog has once for the GPU:
+    "RTX 4090", "rtx4090", "NVIDIA L40S-48GB PCIe", "RTX PRO 6000 Blackwell Workstation Edition".
     """
     wanted = _plain(name)
+    return _named(wanted) or _without_details(wanted)
+
+
+def _named(wanted: str) -> Gpu | None:
+    """The GPU with this very name or alias, but for hyphens."""
     for entry in chain(entries_with(_FOLDER, wanted), entries_with(_FOLDER, _ANY)):
         if wanted.replace("-", "") in [called.replace("-", "") for called in _called(entry)]:
             lists = {key: tuple(entry.get(key, ())) for key in ("aliases", "unverified")}
             return Gpu(**{**entry, **lists})
     return None
+
+
+_MARKETED = ("gpu", "graphics", "card", "tensor", "core", "generation", "gen", "blackwell", "edition")
+_MARKETED += ("workstation", "server")
+_SIZE = re.compile(r"(\d+)gb?")
+_FORMS = {
+    "pcie": "pcie",
+    "oam": "infinity-fabric",
+    **dict.fromkeys(("sxm", *(f"sxm{n}" for n in range(2, 7))), "nvlink"),
+}
+
+
+def _without_details(wanted: str) -> Gpu | None:
+    """The GPU of a name with words of the maker's, its memory or its form behind it, where these are the GPU's own."""
+    words = wanted.split("-")
+    details = [word for word in words if word in _MARKETED or word in _FORMS or _SIZE.fullmatch(word)]
+    found = _named("-".join(word for word in words if word not in details)) if details else None
+    return found if found and all(_is_of(word, found) for word in details) else None
+
+
+def _is_of(word: str, gpu: Gpu) -> bool:
+    """Whether a detail does not name another variant of the GPU."""
+    if size := _SIZE.fullmatch(word):
+        return float(size[1]) == gpu.memory_gb
+    return _FORMS.get(word, gpu.link) == gpu.link
 
 
 def others_meant(name: str, taken: Gpu) -> tuple[str, ...]:
@@ -109,10 +140,12 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def gpu_from_vram(vram_gib: float) -> Gpu:
-    """A generic card with `vram_gib` GiB, taken as stated, and rates that make times pessimistic rather than wrong.
+    """A generic card with `vram_gib` GiB, taken as stated: at its rates no NVIDIA GPU of the catalog with as much
+    memory is slower. Those that the catalog does not have may be.
 
-    Assumed: the matrix rate of an A10G, the bandwidth of an L4, PCIe 3.0 x16, bf16 but no FlashAttention-2.
+    Assumed beside them: PCIe 3.0 x16, bf16 but no FlashAttention-2.
     """
+    slow, narrow = (min(_with_memory(vram_gib), key=lambda entry, rate=rate: entry[rate]) for rate in _RATES)
     return Gpu(
         name=f"vram-{vram_gib:g}gib",
         vendor="nvidia",
@@ -120,12 +153,23 @@ def gpu_from_vram(vram_gib: float) -> Gpu:
         memory_gib=float(vram_gib),
         memory_gb=vram_gib * 2**30 / 1e9,
         memory_note="as stated in the recipe",
-        bandwidth_gb_s=300.0,
-        bf16_tflops=70.0,
-        fp16_tflops=70.0,
+        bandwidth_gb_s=narrow["bandwidth_gb_s"],
+        bf16_tflops=slow["bf16_tflops"],
+        fp16_tflops=slow["bf16_tflops"],
         link="pcie",
         link_gb_s=16.0,
         bf16=True,
         flash_attention=False,
-        source="assumption: the matrix rate of an A10G, the bandwidth of an L4, PCIe 3.0 x16",
+        source=f"assumption: {slow['bf16_tflops']:g} TFLOPS as {slow['name']} and {narrow['bandwidth_gb_s']:g} GB/s as "
+        f"{narrow['name']} has, the lowest of the catalog's GPUs with bf16 and as much memory; PCIe 3.0 x16",
     )
+
+
+_RATES = ("bf16_tflops", "bandwidth_gb_s")
+
+
+def _with_memory(vram_gib: float) -> list[dict[str, Any]]:
+    """NVIDIA GPUs with bf16 that are sold with at least so much memory; else those with the most."""
+    entries = [entry for entry in entries_with(_FOLDER, _ANY) if entry["vendor"] == "nvidia" and entry["bf16"]]
+    least = min(vram_gib, max(entry["memory_gb"] for entry in entries))
+    return [entry for entry in entries if entry["memory_gb"] >= least]

@@ -69,6 +69,16 @@ def tokens_of(folder: Path) -> set[str]:
         return set()
 
 
+def special_tokens_of(folder: Path) -> set[str]:
+    """The special tokens of the tokenizer saved in `folder`; none where its tokenizer.json cannot be read."""
+    try:
+        tokenizer = read_config(folder / "tokenizer.json", _MOST_OF_TOKENIZER)
+    except UnsupportedConfig:
+        return set()
+    added = [token for token in _listed(tokenizer.get("added_tokens")) if isinstance(token, dict)]
+    return {_content(token) for token in added if token.get("special")} - {""}
+
+
 def _vocabulary(tokenizer: dict[str, Any]) -> set[str]:
     """The words of the model in tokenizer.json: a table, or a list with a score for each."""
     model = tokenizer.get("model")

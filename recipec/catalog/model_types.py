@@ -17,8 +17,15 @@ from recipec.catalog.expert_types import (
     QWEN2_MOE,
     QWEN3_MOE,
 )
+from recipec.catalog.layer_types import (
+    GEMMA4_BORROWING,
+    GEMMA4_INPUTS,
+    GEMMA4_UNIFIED_WHOLE,
+    GEMMA4_WHOLE,
+    LLAMA4_CHUNKS,
+)
 from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution, StateSpace
-from recipec.catalog.type_row import ChunkType, Key, MixerType, ModelType, Number, PatternType, WholeType
+from recipec.catalog.type_row import Key, MixerType, ModelType, Number, PatternType
 
 _BIAS = Key("attention_bias", False)
 _BIAS_ON = Key("attention_bias", True)
@@ -106,31 +113,6 @@ _NEMOTRON_H_PATTERN = PatternType(
     letters_key="hybrid_override_pattern",
     letters={"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"},
 )
-_GEMMA4_WHOLE = WholeType(
-    head_dim=Number("global_head_dim", 512),
-    kv_heads="num_global_key_value_heads",
-    shares_values=Key("attention_k_eq_v", False),
-    by_layer="per_layer_config",
-    unbuilt=(
-        Number("num_kv_shared_layers", 0),
-        Number("hidden_size_per_layer_input", 256),
-    ),
-)
-_GEMMA4_UNIFIED_WHOLE = WholeType(
-    head_dim=Number("global_head_dim", 512),
-    kv_heads="num_global_key_value_heads",
-    shares_values=Key("attention_k_eq_v", False),
-    by_layer="per_layer_config",
-    unbuilt=(Number("num_kv_shared_layers", 0),),
-)
-_LLAMA4_CHUNKS = ChunkType(
-    size=Number("attention_chunk_size", 8192),
-    layer_type="chunked_attention",
-    every=Number("no_rope_layer_interval", 4),
-    rotated="no_rope_layers",
-    scale=Number("floor_scale", 8192),
-    scales=Key("attn_temperature_tuning", True),
-)
 _GEMMA4 = {
     "norms_in_fp32": True,
     "ties": True,
@@ -159,7 +141,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qk_norm="unit",
         qk_norm_switch=Key("use_qk_norm", True),
         intermediate="intermediate_size_mlp",
-        chunks=_LLAMA4_CHUNKS,
+        chunks=LLAMA4_CHUNKS,
         sounds_balanced=True,
         moe=LLAMA4_MOE,
         scores=False,
@@ -261,9 +243,17 @@ MODEL_TYPES: dict[str, ModelType] = {
         full_attention_every=6,
         pattern_key="sliding_window_pattern",
     ),
-    "gemma4_text": ModelType("Gemma4TextDecoderLayer", window=512, whole=_GEMMA4_WHOLE, moe=GEMMA4_MOE, **_GEMMA4),
+    "gemma4_text": ModelType(
+        "Gemma4TextDecoderLayer",
+        window=512,
+        whole=GEMMA4_WHOLE,
+        borrowing=GEMMA4_BORROWING,
+        layer_inputs=GEMMA4_INPUTS,
+        moe=GEMMA4_MOE,
+        **_GEMMA4,
+    ),
     "gemma4_unified_text": ModelType(
-        "Gemma4UnifiedTextDecoderLayer", window=1024, whole=_GEMMA4_UNIFIED_WHOLE, **_GEMMA4
+        "Gemma4UnifiedTextDecoderLayer", window=1024, whole=GEMMA4_UNIFIED_WHOLE, **_GEMMA4
     ),
     "phi3": ModelType("Phi3DecoderLayer", windowed="always", modules=_FUSED),
     "olmo2": ModelType("Olmo2DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),

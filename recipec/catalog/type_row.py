@@ -105,7 +105,21 @@ class WholeType(Struct, frozen=True):
     kv_heads: str  # key; it holds where `shares_values` is on
     shares_values: Key  # keys and values come from one projection
     by_layer: str  # key of what transformers 5 saves instead of them: layer -> its own sizes
-    unbuilt: tuple[Number | Key, ...]  # switches and sizes whose parts are not built: they are refused
+    unbuilt: tuple[Number | Key, ...] = ()  # switches and sizes whose parts are not built: they are refused
+
+
+class BorrowingType(Struct, frozen=True):
+    """How the config of a model names its last layers, which attend with the keys and values of earlier ones."""
+
+    layers: Number  # how many
+    widens: Key  # their feed-forward block is twice as wide
+
+
+class InputsType(Struct, frozen=True):
+    """How the config of a model names a second embedding of tokens, a slice of which enters every layer."""
+
+    features: Number  # of a slice; 0: there is none
+    vocabulary: Number  # its rows
 
 
 class ModelType(Struct, frozen=True):
@@ -137,6 +151,8 @@ class ModelType(Struct, frozen=True):
     pattern_key: str = ""  # an older key for the same
     chunks: ChunkType | None = None
     whole: WholeType | None = None
+    borrowing: BorrowingType | None = None
+    layer_inputs: InputsType | None = None
     intermediate: str = "intermediate_size"  # key of the feed-forward block's width
     adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off
     modules: Modules = SPLIT

@@ -55,7 +55,7 @@ def command(
     format: str,
 ) -> int:
     """Write the bundle of a recipe to OUT. Your edits of an earlier bundle are merged."""
-    compilation = compiled(recipe, format)
+    compilation = compiled(recipe, format, out=out)
     assert compilation.lock is not None
     plan, before = compilation.plan_json, plan_if_any(out)
     result = write_bundle(

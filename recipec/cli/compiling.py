@@ -15,9 +15,9 @@ _NO_RECIPE = "E0001"
 HUMAN = "human"  # the format that people read
 
 
-def compiled(recipe: Path, format: str, *, only_plan: bool = False) -> Compilation:
+def compiled(recipe: Path, format: str, *, only_plan: bool = False, out: Path | None = None) -> Compilation:
     """The compilation of a recipe without errors; otherwise the command ends here."""
-    compilation = compile_recipe(recipe, only_plan=only_plan)
+    compilation = compile_recipe(recipe, only_plan=only_plan, out=out)
     tell_all(compilation, format)
     if code := exit_code(compilation.diagnostics):
         raise click.exceptions.Exit(code)

@@ -26,7 +26,7 @@ def command(a: Path, b: Path, format: str) -> int:
 
     The exit code is 1 when anything differs. The files of a bundle are compared as they are now, with your edits.
     """
-    document = diff_document(_side(a, format), _side(b, format))
+    document = diff_document(_side(a, b, format), _side(b, a, format))
     if format == "json":
         print_json(document)
     else:
@@ -34,13 +34,15 @@ def command(a: Path, b: Path, format: str) -> int:
     return FINE if document["identical"] else FOUND
 
 
-def _side(path: Path, format: str) -> Side:
+def _side(path: Path, other: Path, format: str) -> Side:
+    """A bundle as it is, or a recipe as it is compiled: for the bundle that it is compared with."""
     if path.is_dir():
         bundle = open_bundle(path)
         return Side(str(path), bundle.plan, files_on_disk(bundle))
     from recipec.cli.compiling import compiled  # bundles are compared without the compiler
 
-    compilation = compiled(RecipePath().convert(path, None, None), format)
+    out = other if other.is_dir() else None
+    compilation = compiled(RecipePath().convert(path, None, None), format, out=out)
     return Side(str(path), json.loads(compilation.plan_json), {file.path: file.text for file in compilation.files})
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from recipec.axes import (
     stages_of,
     tasks,
 )
-from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, look, missing_flags, propose_all
+from recipec.cli.init_data import SeenRows, look
+from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
+_WIDTH = 116  # characters of a comment
 RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"
 _TEXT = """\
 #:schema recipe.schema.json
@@ -142,11 +145,19 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     model = ProposedAnswer(_relative_model(answers["model"].value, folder), answers["model"].because)
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written, "model": _literal(model)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
-    method, read_as = _method(answers["task"].value, stated.value if stated else look(answers["data"].value)[0])
+    seen = SeenRows(stated.value, "") if stated else look(answers["data"].value)
+    method, read_as = _method(answers["task"].value, seen.format)
     rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
+    rows += _beside(seen)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
+
+
+def _beside(seen: SeenRows) -> str:
+    """The line that leaves out incomplete rows, and what would learn from ratings of the answers."""
+    left_out = f'incomplete = "skip"  # leaves out {seen.incomplete}; the default is to refuse them\n'
+    return left_out * bool(seen.incomplete) + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
 
 
 def _on_hub(answers: Mapping[str, ProposedAnswer]) -> str:

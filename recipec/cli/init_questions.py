@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
 from recipec.axes.tasks import AUTO
+from recipec.cli.init_data import SeenRows, look
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
@@ -29,22 +30,6 @@ class ProposedAnswer(Struct, frozen=True):
 
 
 Answers = dict[str, ProposedAnswer]
-
-
-def look(pattern: str) -> tuple[str, str]:
-    """The format of the data and the evidence for it; "" when its kind of file cannot be looked at."""
-    from recipec.dataset import files_of, may_be_on_hub, read_sample, recognise
-
-    files = files_of(pattern, Path())
-    if not files and may_be_on_hub(pattern):
-        return "", "recipec reads no data set of the Hub"
-    if not files:
-        raise ValueError(f"no file `{pattern}`")
-    sample = read_sample(files, pattern, Path())
-    if sample is None:
-        return "", "install pyarrow to let recipec read Parquet files"
-    shape = recognise(sample.rows, None, {}, sample.places)
-    return shape.format, shape.evidence
 
 
 def on_hub(given: Flags) -> bool:
@@ -72,7 +57,8 @@ def _split(folder: Path, given: Flags) -> ProposedAnswer:
 
 def _task(folder: Path, given: Flags) -> ProposedAnswer:
     """The task of the method that rows like these are usually for."""
-    format, evidence = look(given["data"]) if "data" in given else ("", "the usual task")
+    seen = look(given["data"]) if "data" in given else SeenRows("", "the usual task")
+    format, evidence = seen.format, seen.evidence
     if stated := given.get("format"):
         format, evidence = stated, "the usual task for them"
     task = METHODS[ROW_FORMATS[format].usual].task if format else _USUAL_TASK
@@ -114,9 +100,10 @@ def _model(folder: Path, given: Flags) -> ProposedAnswer:
 
 def _recipe_name(folder: Path, given: Flags) -> ProposedAnswer:
     """The folder's own name, in the letters that a recipe's name may have."""
-    cleaned = re.sub(r"[^a-z0-9._-]+", "-", folder.absolute().name.lower()).strip("-._")[:63]
-    if _NAME.fullmatch(cleaned):
-        return ProposedAnswer(cleaned, "the name of the folder")
+    from recipec.recipe.names import as_name
+
+    if name := as_name(folder.absolute().name):
+        return ProposedAnswer(name, "the name of the folder")
     return ProposedAnswer("my-model", "the default name")
 
 
@@ -135,6 +122,19 @@ def _refused_data(answer: str) -> str:
     except (Unreadable, UnknownFormat, OSError, ValueError) as error:
         return str(error)
     return ""
+
+
+def _help_with_data(answer: str) -> tuple[str, ...]:
+    """What to write where the rows of the files are of no known format, or cannot be read."""
+    from recipec.dataset import UnknownFormat, Unreadable
+
+    try:
+        look(answer)
+    except (Unreadable, UnknownFormat) as error:
+        return error.help
+    except (OSError, ValueError):
+        return ()
+    return ()
 
 
 def _refused_format(answer: str) -> str:
@@ -196,7 +196,10 @@ def _refused_name(answer: str) -> str:
     """What the recipe language does not take as a name."""
     fine = _NAME.fullmatch(answer)
     wanted = "use 1 to 63 lowercase letters, digits, dots, dashes and underscores, starting with a letter or digit"
-    return "" if fine else wanted
+    from recipec.recipe.names import as_name
+
+    near = "" if fine else as_name(answer)
+    return "" if fine else f"{wanted}, such as {near}" if near else wanted
 
 
 class Question(Struct, frozen=True):
@@ -208,6 +211,7 @@ class Question(Struct, frozen=True):
     refuses: Callable[[str], str]
     example: str = ""  # where there may be nothing to propose
     applies: Callable[[Flags], bool] = lambda given: True
+    helps: Callable[[str], Sequence[str]] = lambda answer: ()  # what to do about an answer that is refused
 
 
 QUESTIONS = (
@@ -217,6 +221,7 @@ QUESTIONS = (
         _data,
         _refused_data,
         "for example data/train.jsonl",
+        helps=_help_with_data,
     ),
     Question(
         "format",
@@ -289,7 +294,7 @@ def _given(question: Question, given: Flags) -> ProposedAnswer | None:
     if question.flag not in given:
         return None
     if wrong := question.refuses(given[question.flag]):
-        raise Failure(f"--{question.flag}: {wrong}", exit_code=UNUSABLE)
+        raise Failure(f"--{question.flag}: {wrong}", *question.helps(given[question.flag]), exit_code=UNUSABLE)
     return ProposedAnswer(given[question.flag], "")
 
 
@@ -306,7 +311,7 @@ def _checked(question: Question) -> Callable[[str], str]:
     def check(answer: str) -> str:
         wrong = question.refuses(answer) if answer else f"enter a value, {question.example}"
         if wrong:
-            raise click.UsageError(printable(wrong))
+            raise click.UsageError(printable("; ".join([wrong, *question.helps(answer)])))
         return answer
 
     return check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from recipec.axes import METHODS, Method
 from recipec.axes.attention import ATTENTIONS
 from recipec.cli.glossary import in_bundles
 from recipec.cli.plan_words import in_plans
@@ -20,7 +21,8 @@ _NEED_A_PACKAGE = {row.name for row in ATTENTIONS.values() if row.package}  # th
 def meaning_of(word: str) -> str | None:
     """The page of a word, from the first table that has it; None where none has."""
     wanted = word.strip().strip("[]")
-    return next((found for finder in _FINDERS if (found := finder(wanted))), None)
+    spellings = dict.fromkeys((wanted, "_".join(wanted.replace("-", "_").split())))
+    return next((found for word in spellings for finder in _FINDERS if (found := finder(word))), None)
 
 
 def keys_about(word: str) -> set[str]:
@@ -131,6 +133,29 @@ def _instead(word: str) -> str | None:
     return f"# {word}: no key of a recipe\n\nWhat to write: {instead}.\n" if instead else None
 
 
+def _class_of_trainer(word: str) -> str | None:
+    """The methods that a trainer of TRL, or its configuration class, runs."""
+    wanted = _plain(word)
+    rows = [row for row in METHODS.values() if wanted in _classes(row)]
+    if not rows:
+        return None
+    head = f"# {word}: the class of TRL for {', '.join(row.name for row in rows)}"
+    lines = [f"- {row.title}: {_asked(row)}" for row in rows]
+    return "\n".join(
+        [head, "", "Choose it with:", "", *lines, "", "Its arguments are keys of [train] and [alignment].", ""]
+    )
+
+
+def _classes(method: Method) -> tuple[str, ...]:
+    """Its trainer and configuration, and what such a class would be called after the method alone."""
+    return tuple(map(_plain, (method.trainer, method.config, f"{method.name}trainer", f"{method.name}config")))
+
+
+def _asked(method: Method) -> str:
+    task = f'`goal.task = "{method.task}"`'
+    return f'{task} and `alignment.method = "{method.alignment}"`' if method.alignment else task
+
+
 def _command(word: str) -> str | None:
     from recipec.cli.group import COMMANDS
 
@@ -154,6 +179,7 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _family,
     _value_elsewhere,
     _argument,
+    _class_of_trainer,
     _instead,
     _command,
     in_plans,

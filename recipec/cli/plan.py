@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recipec.axes import METHODS, STRATEGIES
+from recipec.axes import KINDS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE
 from recipec.cli.compiling import compiled
@@ -97,22 +97,45 @@ def stage_text(stage: Document) -> str:
         [*_memory(stage["memory"], values, noun), *beside],
         [*_time_and_cost(stage, noun), *_machine(stage, noun)],
     ]
-    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage, noun), _options(stage), _next(stage)]
+    first = [*_chosen(stage["choice"], values), *_rows(stage)]
+    parts = [first, *figures, _rejected(stage, noun), _options(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
 
 def _chosen(choice: Document, values: Document) -> list[str]:
     machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
+    spread = STRATEGIES[choice["strategy"]].title
+    served_by = f"; {_writers(values['server_gpus'])}" if "server_gpus" in values else ""
     batch = counted(choice["global_batch_size"], METHODS[values["stage"]].example)
     return [
         _row("trains", trained(choice, values)),
-        _row("on", f"{machine}, {STRATEGIES[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
+        _row(
+            "on",
+            f"{machine}, {spread}{_mesh(choice['mesh'])}, {_offload(choice)}{served_by}",
+        ),
         _row("batch", f"{batch} = {_split(choice)}, {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
         *([_row("experts", dispatched(values))] if "capacity_factor" in values else []),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
     ]
+
+
+def _writers(gpus: int) -> str:
+    return "1 more writes the answers" if gpus == 1 else f"{gpus} more write the answers"
+
+
+def _rows(stage: Document) -> list[str]:
+    """How long rows are where they were measured, which label is the good one, and which rows are left out."""
+    decisions = {decision["id"]: decision for decision in stage["decisions"]}
+    length = decisions["tokens_per_example"]
+    told = f"about {length['value']:,} tokens each, {length['because']}"
+    lines = [_row("rows", told)] if length["origin"] == "data" else []
+    lines += [_row("labels", decisions["label_meaning"]["value"])] if "label_meaning" in decisions else []
+    lines += [_row("answers", decisions["unlearned_answers"]["value"])] if "unlearned_answers" in decisions else []
+    incomplete = decisions["incomplete"]
+    skips = incomplete["value"] == "skip"
+    return [*lines, *([_row("skips", f"incomplete rows, counted ({incomplete['because']})")] if skips else [])]
 
 
 def _row(label: str, text: str) -> str:
@@ -176,9 +199,11 @@ def _examples(values: Document) -> str:
     """How many are learned of how many there are."""
     learned = own_rows(values)
     told = f"{learned:,} of {values['examples']:,}" if learned < values["examples"] else f"{learned:,}"
+    apart = values["data_rows"] < values["examples"] and KINDS[ROW_FORMATS[values["data_format"]].kind].masked
+    told = f"{told} examples" + f" (one for each answer of {values['data_rows']:,} rows)" * apart
     if "replay_rows" not in values:
-        return f"{told} examples"
-    return f"{told} examples and {values['replay_rows']:,} general rows ({100 * values['replay']:.3g}% of all tokens)"
+        return told
+    return f"{told} and {values['replay_rows']:,} general rows ({100 * values['replay']:.3g}% of all tokens)"
 
 
 def _kernels(choice: Document) -> str:
@@ -203,7 +228,8 @@ def _memory(memory: Document, values: Document, noun: str) -> list[str]:
     lines[-1] = dim(lines[-1])
     totals = f"    {_whole(memory, on_cpu=values['gpu_is_cpu'])}"
     measured = _band(band["low"], band["high"], band["source"]) if band["scored"] else _NOT_SCORED
-    return [_row("memory", head), _row("", measured), *lines, totals]
+    tight = [f"    {memory['tight']}"] if memory["tight"] else []
+    return [_row("memory", head), _row("", measured), *lines, totals, *tight]
 
 
 def _whole(memory: Document, on_cpu: bool) -> str:
@@ -231,13 +257,17 @@ def _band(low: float, high: float, source: str) -> str:
     return f"measured over predicted: {100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}% ({source})"
 
 
+def _unscored(time: Document) -> str:
+    return "; ".join(filter(None, (_NOT_SCORED, time["slower"])))
+
+
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     parts = [(part["part"], duration(part["seconds"]), part["because"]) for part in stage["run"]]
     return [
         _row("time", f"{duration(time['run_seconds'])} for the whole run; in training {rate}"),
-        _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else _NOT_SCORED}"),
+        _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else _unscored(time)}"),
         *(f"    {line}" for line in table(parts, numbers=[1])),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
         _row("", _not_counted(stage)),
@@ -278,7 +308,9 @@ def _needs_host(stage: Document, decisions: Document) -> bool:
     choice, host = stage["choice"], stage["host"]
     has = decisions["host_memory_gib"]["value"] if "host_memory_gib" in decisions else None
     much = has is not None and host["needed_bytes"] > MUCH_HOST_MEMORY * has * GIB
-    return choice["offload"] != ON_DEVICE or choice["activation_offload"] or much or bool(host["with_more"])
+    scored_there = stage["evaluation"]["trained"]["where"] == "offloaded"
+    kept_there = choice["offload"] != ON_DEVICE or choice["activation_offload"] or scored_there
+    return kept_there or much or bool(host["with_more"])
 
 
 def _basis(basis: Document | None) -> list[str]:
@@ -299,18 +331,21 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
         "the models" if beside else "the base model": disk["hub_cache_bytes"],
+        "its weights packed": disk["packed_bytes"],
         "prepared and tokenized data": disk["dataset_cache_bytes"],
     }
-    cores = counted(host["loader_cores_per_gpu"], "core")
+    cores = host["loader_cores_per_gpu"]
+    loading = f", {counted(cores, 'core')} per {noun} for the data loader" if cores else ""
     named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if round(size / GIB, 1))
     lines = [
         _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
-        _row("host", f"{gib(host['needed_bytes'])} of host memory per node, {cores} per {noun} for the data loader"),
+        _row("host", f"{gib(host['needed_bytes'])} of host memory per node{loading}"),
         *([_row("", f"of the memory: {host['because']}")] if ", " in host["because"] else []),  # several parts
     ]
     scored = stage["evaluation"]
-    held = (scored["trained"]["where"], scored["trained"]["bytes"], scored["batch_bytes"], scored["gpus"])
-    return [*lines, _row("evaluate", evaluation(*held, noun)), *_links(stage["time"])]
+    held = (scored["trained"][key] for key in ("where", "bytes"))
+    beside = (scored[key] for key in ("batch_bytes", "of_reserve_bytes", "gpus"))
+    return [*lines, _row("evaluate", evaluation(*held, *beside, noun)), *_links(stage["time"])]
 
 
 def _links(time: Document) -> list[str]:

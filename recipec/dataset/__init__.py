@@ -7,6 +7,7 @@ from recipec.dataset.contents import (
     SPEAKERS,
     TOOL_SPEAKERS,
     BadContent,
+    Incomplete,
     Unanswered,
     carried,
     fields_of,
@@ -15,29 +16,47 @@ from recipec.dataset.contents import (
     turns_of,
     written_in,
 )
-from recipec.dataset.conversion import Converted, converted
-from recipec.dataset.faults import RowFault, TwoReadings, UnknownFormat, told
-from recipec.dataset.files import ENDINGS, endings_in, files_of, may_be_on_hub, walks_everything
-from recipec.dataset.formats import DIGITS, WORDS, BadRows, DataShape, flag_columns, recognise
+from recipec.dataset.conversion import Converted, asks, converted
+from recipec.dataset.faults import MOST_KINDS, RowFault, TwoReadings, UnknownFormat, told
+from recipec.dataset.files import (
+    ENDINGS,
+    MOST_LISTED,
+    TEXT_ENDINGS,
+    files_of,
+    globs_in,
+    may_be_on_hub,
+    of_bundles,
+    reaches_down,
+    walks_everything,
+)
+from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.messages import Message, RowReading
+from recipec.dataset.ratings import learning_from, ratings
+from recipec.dataset.rewriting import in_one_object, jq, labels_of_scale, last_answer_apart, rewriting, without_nul
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
-from recipec.dataset.sample import ReadAs, Sample, first_rows, read_sample
-from recipec.dataset.suggested import misnamed, suggested_columns, transcripts
+from recipec.dataset.sample import SAMPLE_ROWS, ReadAs, Sample, first_rows, read_sample
+from recipec.dataset.saying import says
+from recipec.dataset.suggested import misnamed, nearest, suggested_columns, transcripts
+from recipec.dataset.talks import rewritten, trees, written_out
+from recipec.dataset.tokenizing import tokens_in
 
 __all__ = [
     "ASSISTANT",
-    "DIGITS",
     "ENDINGS",
     "MAX_DEPTH",
+    "MOST_KINDS",
+    "MOST_LISTED",
     "NOTHING",
     "OF_RESULTS",
+    "SAMPLE_ROWS",
     "SPEAKERS",
+    "TEXT_ENDINGS",
     "TOOL_SPEAKERS",
-    "WORDS",
     "BadContent",
     "BadRows",
     "Converted",
     "DataShape",
+    "Incomplete",
     "Message",
     "ReadAs",
     "Row",
@@ -48,23 +67,40 @@ __all__ = [
     "Unanswered",
     "UnknownFormat",
     "Unreadable",
+    "asks",
     "carried",
     "converted",
-    "endings_in",
     "fields_of",
     "files_of",
     "first_rows",
     "flag_columns",
     "flag_of",
+    "globs_in",
+    "in_one_object",
+    "jq",
+    "labels_of_scale",
+    "last_answer_apart",
+    "learning_from",
     "may_be_on_hub",
     "misnamed",
+    "nearest",
+    "of_bundles",
+    "ratings",
+    "reaches_down",
     "read_sample",
     "recognise",
+    "rewriting",
+    "rewritten",
+    "says",
     "suggested_columns",
     "thoughts",
+    "tokens_in",
     "told",
     "transcripts",
+    "trees",
     "turns_of",
     "walks_everything",
+    "without_nul",
     "written_in",
+    "written_out",
 ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from recipec.axes import CARRIED, RowFormat
-from recipec.axes.row_formats import EITHER, FLAGS, FROM_VALUE, IDS, MESSAGES, TEXTS
+from recipec.axes.row_formats import EITHER, FLAG_TEXTS, FLAGS, FROM_VALUE, IDS, MESSAGES, TEXTS
 
 Row = Mapping[str, Any]
 
@@ -18,18 +19,78 @@ TOOL_SPEAKERS = {"function_call": "assistant", "observation": "tool", "tool": "t
 ASSISTANT = ("assistant", "gpt", "function_call")  # who gives the answers
 CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of messages that call tools, or answer for them
 OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it answers, and the tool
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_FLAGS = {text: wanted for pair in FLAG_TEXTS.values() for text, wanted in zip(pair, (True, False), strict=True)}
 THOUGHT = "<think>", "</think>"  # around what is thought, where it stands before an answer in its text
 
 NOTHING: tuple[Any, ...] = (None, "", [], {})  # values of a column or a field that say nothing
 
 
 class BadContent(Exception):
-    """A column holds something else than its format says: the message names the column."""
+    """A column holds something else than its format says: the message names the column; `help` says what to write."""
+
+    help: tuple[str, ...] = ()
+
+    def __init__(self, said: str, *help: str) -> None:
+        super().__init__(said)
+        self.help = help
 
 
 class Unanswered(BadContent):
     """A conversation in which the assistant says nothing: preparation leaves the row out, and counts it."""
+
+
+class Incomplete(BadContent):
+    """A row lacks what its format needs: preparation leaves it out, and counts it, where the recipe says so."""
+
+
+def lacking(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
+    """What a row lacks that its format needs: a column, what a message says, a label that says anything; or "".
+
+    A label that is a word of no pair, such as "unrated", says nothing. A number may be one of a scale, of which no
+    label is known to be the good one: such rows are not incomplete but of another kind.
+    """
+    needed = {role: columns.get(role.name, role.aliases[0]) for role in format.required}
+    if lost := [f"`{name}`" for name in needed.values() if row.get(name) is None]:
+        return f"no {' and '.join(lost)}"
+    if mute := [said for name in needed.values() if (said := mute_message(row[name]))]:
+        return mute[0]
+    labels = (row[name] for role, name in needed.items() if role.holds == FLAGS)
+    return next((_unsaid(label) for label in labels if _is_word(label)), "")
+
+
+def mute_message(turns: Any) -> str:
+    """That one of the messages says nothing and calls no tool; "" of what is no list of messages, too."""
+    said = {"role": "content", "from": "value"}
+    for turn in turns if isinstance(turns, list) else ():
+        fields = [text for speaker, text in said.items() if isinstance(turn, dict) and turn.get(speaker)]
+        if fields and turn.get(fields[0]) is None and not turn.get("tool_calls"):
+            return f"a message without `{fields[0]}`"
+    return ""
+
+
+MOST_WORDS = 3  # that say of an answer that it is not rated, in one column: recipec's choice
+
+
+def rated_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
+    """Those of the columns that hold a flag in some rows, and in the others nothing or a word, such as "unrated"."""
+    return [name for name in names if _are_ratings([row.get(name) for row in rows])]
+
+
+def _are_ratings(values: Sequence[Any]) -> bool:
+    """Answers may be "Yes" or "good", too; but few are: ratings are a handful of words, and most of them flags."""
+    said = [value for value in values if value is not None]
+    flags = [value for value in said if flag_of(value) is not None]
+    words = [value for value in said if flag_of(value) is None]
+    return 2 * len(flags) > len(said) and all(map(_is_word, words)) and len({*words}) <= MOST_WORDS
+
+
+def _unsaid(label: str) -> str:
+    return f"the label {json.dumps(label.strip(), ensure_ascii=False):.40}"
+
+
+def _is_word(label: Any) -> bool:
+    """Whether a label is a text that is neither one of FLAG_TEXTS nor a number."""
+    return isinstance(label, str) and flag_of(label) is None and not label.strip().replace(".", "", 1).isdecimal()
 
 
 _WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}
@@ -135,8 +196,13 @@ def thoughts(message: Mapping[str, Any]) -> str:
 
 
 def flag_of(value: Any) -> bool | None:
-    """What true, false, 1 or 0 say, also as texts: CSV files hold nothing else. None for any other value."""
-    return _FLAGS.get(str(value).strip().lower()) if isinstance(value, int | str) else None
+    """What a text of FLAG_TEXTS says, or true, false, 1 or 0 that is none. None for any other value."""
+    return _FLAGS.get(flag_text(value))
+
+
+def flag_text(value: Any) -> str:
+    """A flag as FLAG_TEXTS has it; "" for what is no flag."""
+    return str(value).strip().lower() if isinstance(value, int | float | str) else ""
 
 
 def _kind(value: Any, name: str) -> str:
@@ -146,7 +212,8 @@ def _kind(value: Any, name: str) -> str:
         held = {bool: "true or false", int: "a number", float: "a number", dict: "an object", type(None): "null"}.get(
             type(value), f"a value of the type {type(value).__name__}"
         )
-        raise BadContent(f"`{name}` holds {held}, neither text nor a list of messages")
+        help = (f'where a row has no `{name}`, write "": rows with an empty answer are left out and counted',)
+        raise BadContent(f"`{name}` holds {held}, neither text nor a list of messages", *help * (value is None))
     if not value:
         raise BadContent(f"`{name}` is an empty list")
     if all(type(part) is int for part in value):

@@ -6,27 +6,36 @@ data/contents.py.j2 judge the same when the rows are prepared; tests/execution/t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, TEXTS
-from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Row, Unanswered, flag_of
+from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Incomplete, Row, Unanswered, flag_of, lacking
 from recipec.dataset.formats import DataShape
 from recipec.dataset.json_texts import BadJson, json_of
-from recipec.dataset.messages import Message, RowReading, is_learned, messages_of, without_thoughts
+from recipec.dataset.messages import Message, RowReading, is_learned, is_opening, messages_of, without_thoughts
+from recipec.dataset.saying import says
 from recipec.dataset.tokens import check_tokens
 
 _SYSTEM, _PROMPT = "system", "prompt"
+_SKIP = "skip"
+_OPENING_WAYS = (
+    'to leave out what is said before the first question: `opening_answers = "skip"` under [data]',
+    'to train on it like on other answers: `opening_answers = "learn"` under [data]',
+)
 Converted = dict[str, Any]  # column of the kind -> messages, a text, tokens or a flag; tools
 
 
 def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = False) -> Converted:
-    """The columns that the trainer reads of a row. Raises BadContent, and Unanswered where nothing is learned.
+    """The columns that the trainer reads of a row. Raises BadContent; Unanswered where nothing is learned, Incomplete.
 
     `ends`: of a conversation the last answer alone is scored, after all that was said before it.
     """
     format = ROW_FORMATS[shape.format]
+    if reading.skips_incomplete and (lost := lacking(row, format, shape.columns)):
+        raise Incomplete(lost)
     if not format.turns:
         return _plain(row, shape, format)
     made = _conversation(row, shape, reading, ends) if KINDS[format.kind].masked else _apart(row, shape, reading)
@@ -40,6 +49,13 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
     if KINDS[format.kind].masked and not ends and not any(map(_answers, made[format.required[0].name])):
         raise Unanswered("the assistant says nothing")
     return made
+
+
+def asks(made: Converted) -> bool:
+    """Whether a converted row says anything but answers: nothing can be generated from an empty conversation."""
+    if "messages" in made:
+        return any(says(message["content"]) for message in made["messages"] if not _answers(message))
+    return "prompt" not in made or any(says(message["content"]) for message in made["prompt"])
 
 
 def _answers(message: Message) -> bool:
@@ -67,7 +83,11 @@ def _conversation(row: Row, shape: DataShape, reading: RowReading, ends: bool) -
     for turn, message in zip(row[name], messages, strict=True):
         if is_learned(turn, message, reading):
             message["learned"] = True
-    return {role: messages}
+    opening = is_opening(messages)
+    if any(opening) and not reading.opening_answers:
+        raise BadContent(f"`{name}` begins with an answer, before anything is asked", *_OPENING_WAYS)
+    skips = reading.opening_answers == _SKIP
+    return {role: [each for each, opens in zip(messages, opening, strict=True) if not (opens and skips)]}
 
 
 def _apart(row: Row, shape: DataShape, reading: RowReading) -> Converted:
@@ -94,8 +114,9 @@ def _prompt(row: Row, shape: DataShape, reading: RowReading, answers: list[str])
     if shape.implicit_prompt or shares:
         return _shared_beginning(row, shape, reading, answers)
     if len(asked) > 1 or not format.wraps:
-        texts = [_text(row, name) for role, name in asked.items() if role.required or row.get(name) not in (None, "")]
-        return [{"role": "user", "content": "\n\n".join(texts)}]
+        texts = [(role, _text(row, name)) for role, name in asked.items() if role.required or row.get(name) is not None]
+        said = [text for role, text in texts if role.required or says(text)]
+        return [{"role": "user", "content": "\n\n".join(said)}]
     ((_, name),) = asked.items()
     return _said(row, name, "user", shape, reading)
 
@@ -124,10 +145,22 @@ def _answer(
     messages = _said(row, name, ASSISTANT[0], shape, reading)
     told = messages[len(prompt) :] if messages[: len(prompt)] == prompt else messages
     if told and told[0]["role"] != ASSISTANT[0]:
-        raise BadContent(f"`{name}` neither begins with the assistant's answer nor repeats the prompt")
+        raise BadContent(
+            f"`{name}` neither begins with the assistant's answer nor repeats the prompt",
+            *_one_prompt(name, shape, reading),
+        )
     if any(turn["role"] != ASSISTANT[0] for turn in told):
         raise BadContent(f"`{name}` holds what others say behind an answer, which would be learned")
     return told
+
+
+def _one_prompt(name: str, shape: DataShape, reading: RowReading) -> Iterator[str]:
+    """What to write where an answer begins with another question than the prompt."""
+    implicit = ROW_FORMATS[shape.format].implicit
+    if implicit in shape.columns:
+        names = json.dumps(sorted({shape.columns[implicit], *reading.ignored}), ensure_ascii=False)
+        yield f"to read what is asked in `{name}`: `ignore = {names}` under [data]"
+    yield f"to keep the prompt: write the assistant's answer alone into `{name}`"
 
 
 def _flag(row: Row, name: str) -> bool:
@@ -150,9 +183,16 @@ def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
     found = {*own, *(_text(row, name) for name in _held(row, _SYSTEM, reading))}
     if len(found) > 1:
         shown = " and ".join(f"{text!r:.40}" for text in sorted(found))
-        raise BadContent(f"the row has several system prompts: {shown}")
+        raise BadContent(f"the row has several system prompts: {shown}", *_one_system_prompt(row, reading))
     if found and not own:
         messages.insert(0, {"role": _SYSTEM, "content": found.pop()})
+
+
+def _one_system_prompt(row: Row, reading: RowReading) -> Iterator[str]:
+    """What to write where a column and a message hold different system prompts."""
+    names = json.dumps(sorted({*_held(row, _SYSTEM, reading), *reading.ignored}), ensure_ascii=False)
+    yield f"to keep the system message of the conversation: `ignore = {names}` under [data]"
+    yield "to keep the column: remove the system message from the conversations"
 
 
 def _tools(row: Row, reading: RowReading) -> list[Mapping[str, Any]]:

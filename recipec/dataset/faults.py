@@ -29,6 +29,8 @@ class RowFault(Struct, frozen=True):
     place: str
     said: str
     flag: str = ""  # the column that must be true or false, where that is the trouble
+    help: tuple[str, ...] = ()  # what to write, where it is the trouble of many such rows
+    lacks: str = ""  # what the row lacks, which data.incomplete leaves out
 
     @property
     def kind(self) -> str:

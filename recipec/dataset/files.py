@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from itertools import takewhile
+from itertools import islice, takewhile
 from os.path import normpath
 from pathlib import Path
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
-ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")  # of files that can be read as rows
+TEXT_ENDINGS = (".txt", ".md")  # of files that are one row each, as raw text
+ENDINGS = (".jsonl", ".json", ".csv", ".parquet", *TEXT_ENDINGS)  # of files that can be read as rows
+_RECORDS = ".recipec"  # the folder of a bundle that `recipec build` keeps its records in
+MOST_LISTED = 10_000  # files below a folder that are looked at by their names
 
 
 def may_be_on_hub(path: str) -> bool:
@@ -19,13 +22,53 @@ def may_be_on_hub(path: str) -> bool:
 def files_of(pattern: str, folder: Path) -> list[Path]:
     """Return the files that a path or glob names, relative to `folder`, in a stable order; none for what is neither.
 
-    A file of that very name is taken as it is, even if the name has the signs of a glob.
+    A file of that very name is taken as it is, even if the name has the signs of a glob. A glob does not reach into
+    bundles (`of_bundles`).
     """
+    return _files(pattern, folder)[0]
+
+
+def of_bundles(pattern: str, folder: Path) -> list[Path]:
+    """Return the files that a glob matches in bundles whose folders it does not name: rows that one has prepared.
+
+    A bundle is a folder that holds `.recipec/`.
+    """
+    return _files(pattern, folder)[1] if reaches_down(pattern) else []
+
+
+def _files(pattern: str, folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files that are named, and those of bundles that are left out."""
     try:
         literal = folder / pattern
-        return [literal] if literal.is_file() else _matching(Path(pattern), folder)
+        if literal.is_file():
+            return [literal], []
+        found = _matching(Path(pattern), folder)
+        named = _named_folder(pattern, folder)
+        inside = {at for at in {file.parent for file in found} if _is_in_bundle(at, named)}
+        return [file for file in found if file.parent not in inside], [file for file in found if file.parent in inside]
     except (OSError, ValueError, IndexError, NotImplementedError):  # names and globs that pathlib cannot take
-        return []
+        return [], []
+
+
+def reaches_down(pattern: str) -> bool:
+    """Whether a glob may match files in folders that it does not name."""
+    return any(is_glob(part) for part in Path(pattern).parts[:-1])
+
+
+def is_glob(part: str) -> bool:
+    """Whether a name has a sign of a glob."""
+    return bool(set(part) & set("*?["))
+
+
+def _named_folder(pattern: str, folder: Path) -> Path:
+    """The folder that a glob names before its first sign."""
+    return folder.joinpath(*takewhile(lambda part: not is_glob(part), Path(pattern).parts))
+
+
+def _is_in_bundle(folder: Path, named: Path) -> bool:
+    """Whether a folder below the one that a glob names is a bundle, or lies in one."""
+    below = [folder, *folder.parents][: len(folder.parts) - len(named.parts)]
+    return any((at / _RECORDS).is_dir() for at in below)
 
 
 def walks_everything(pattern: str, folder: Path) -> bool:
@@ -33,8 +76,7 @@ def walks_everything(pattern: str, folder: Path) -> bool:
     parts = Path(pattern).parts
     if "**" not in parts or (folder / pattern).is_file():
         return False
-    named = [*takewhile(lambda part: not set(part) & set("*?["), parts)]
-    return normpath(folder.joinpath(*named)) == folder.absolute().anchor
+    return normpath(_named_folder(pattern, folder)) == folder.absolute().anchor
 
 
 def _matching(pattern: Path, folder: Path) -> list[Path]:
@@ -43,10 +85,22 @@ def _matching(pattern: Path, folder: Path) -> list[Path]:
     return sorted(found for found in base.glob(str(pattern.relative_to(pattern.anchor))) if found.is_file())
 
 
-def endings_in(pattern: str, folder: Path) -> list[str] | None:
-    """The endings of the data files in a folder that a path names; None where it names no folder."""
+def globs_in(path: str, folder: Path) -> list[str] | None:
+    """The globs of all data files in and below a folder that a path names; None for what is no folder.
+
+    A path that ends with `**` names a folder, too.
+    """
+    named = path.rstrip("/").removesuffix("**").rstrip("/")
+    shown = f"{named}/" if named or path.startswith("/") else ""
     try:
-        found = list((folder / pattern).iterdir())
-    except (OSError, ValueError):
+        if not (folder / shown).is_dir():
+            return None
+    except (OSError, ValueError):  # a name that no folder can have
         return None
-    return sorted({file.suffix for file in found if file.suffix in ENDINGS and file.is_file()})
+    try:
+        found = [file for file in islice((folder / shown).rglob("*"), MOST_LISTED) if file.suffix in ENDINGS]
+        found = [file for file in found if file.is_file()]
+    except OSError:
+        return []
+    below = "**/" if any(file.parent != folder / shown for file in found) else ""
+    return [f"{shown}{below}*{ending}" for ending in sorted({file.suffix for file in found})]

@@ -7,16 +7,26 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
-from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
-from recipec.dataset.contents import BadContent, Row, Unanswered, content_of, flag_of
+from recipec.axes.row_formats import DIGITS, EITHER, FLAG_TEXTS, FLAGS, MESSAGES, TEXTS, WORDS
+from recipec.dataset.contents import (
+    BadContent,
+    Row,
+    Unanswered,
+    content_of,
+    flag_of,
+    flag_text,
+    lacking,
+    rated_columns,
+)
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
+from recipec.dataset.sample import SAMPLE_ROWS
 from recipec.dataset.suggested import misnamed, suggested_columns
 
 MOST_NAMES = 12  # columns that a message lists
-WORDS, DIGITS = "words", "digits"  # how flags are written: true and false, or 1 and 0
 
 
 class DataShape(Struct, frozen=True):
@@ -28,7 +38,7 @@ class DataShape(Struct, frozen=True):
     evidence: str
     carries: tuple[str, ...] = ()  # what rows have beside the columns: names of CARRIED
     handed: tuple[str, ...] = ()  # columns that are handed to reward functions
-    flags: str = ""  # how they are written: WORDS or DIGITS; "" where the format has none, or none was seen
+    flags: str = ""  # how they are written: a name of FLAG_TEXTS; "" where the format has none, or none was seen
 
     @classmethod
     def described(cls, format: str, renamed: Mapping[str, str], evidence: str) -> DataShape:
@@ -64,12 +74,15 @@ def recognise(
     where: list[str],
     ignored: Iterable[str] = (),
     rivals: Iterable[str] = (),
+    *,
+    skips: bool = False,
 ) -> DataShape:
     """The one format that all rows have: the first that fits of `formats`, or of all.
 
     What is `ignored` is not read where rows have a format without it. `renamed` is the recipe's data.columns; `where`
-    names each row for messages. Raises UnknownFormat: TwoReadings where a row has two names of one column, or fits one
-    of the `rivals` too, and BadRows where some rows of the format cannot be read.
+    names each row for messages. With `skips`, rows that lack what their format needs are left out (data.incomplete).
+    Raises UnknownFormat: TwoReadings where a row has two names of one column, or fits one of the `rivals` too, and
+    BadRows where some rows of the format cannot be read.
     """
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
     tried.sort(key=lambda format: -named_roles(format, renamed))
@@ -81,12 +94,16 @@ def recognise(
     placed = list(zip(where, rows, strict=True))
     whole = [(place, row) for place, row in placed if _fits(row, format, renamed)]
     columns = _common_columns(whole, format, renamed)
+    lacks = {place: lost for place, row in placed if (lost := lacking(row, format, columns))}
+    whole = [(place, row) for place, row in whole if not (skips and place in lacks)]
     contents, faults = _contents(whole, format, columns)
     faults += [_lacking(place, row, format, renamed) for place, row in placed if not _fits(row, format, renamed)]
+    faults = [replace(fault, lacks=lacks.get(fault.place, "")) for fault in faults]
+    faults = [fault for fault in faults if not (skips and fault.place in lacks)]
     shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
-    evidence = f"{len(rows)} of {len(rows)} sampled rows have {shown}"
+    evidence = f"{_all(len(rows))} sampled rows have {shown}"
     content, flags = _common_content(contents, format) if contents else TEXTS, _common_flags(whole, format, columns)
-    shape = DataShape(format.name, columns, content, evidence, flags=flags)
+    shape = DataShape(format.name, columns, content, evidence + _meaning(format, columns, flags), flags=flags)
     if faults:
         raise BadRows(sorted(faults, key=lambda fault: where.index(fault.place)), shape)
     return shape
@@ -109,14 +126,19 @@ def _without_ignored(
 def _common_format(
     rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str], where: list[str]
 ) -> RowFormat:
-    """The format of all rows that have one; where a flag alone makes the difference, the one that has it."""
+    """The format of all rows that have one; where a flag alone makes the difference, the one that has it.
+
+    Rows of a format that needs less are taken for incomplete ones, where most rows have more.
+    """
     found = [next((format for format in formats if _fits(row, format, renamed)), None) for row in rows]
     kinds = list({format.name: format for format in found if format}.values())
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
         lines = [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
         raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines))
+    most = [format for format in kinds if 2 * found.count(format) > len(found)]
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
+    common = common or next((format for format in most if all(_has_all_of(format, other) for other in kinds)), None)
     if common is None:
         place, other = next(
             (place, format) for place, format in zip(where, found, strict=True) if format not in (None, kinds[0])
@@ -131,7 +153,12 @@ def _is_flagged(format: RowFormat, other: RowFormat) -> bool:
     """Whether rows of the one are those of the other, with a flag or without."""
     more = {role.name for role in format.required} - {role.name for role in other.required}
     flags = {role.name for role in format.required if role.holds == FLAGS}
-    return {role.name for role in other.required} <= {role.name for role in format.required} and more <= flags
+    return _has_all_of(format, other) and more <= flags
+
+
+def _has_all_of(format: RowFormat, other: RowFormat) -> bool:
+    """Whether rows of the one have all that those of the other need."""
+    return {role.name for role in other.required} <= {role.name for role in format.required}
 
 
 def _lacking(place: str, row: Row, format: RowFormat, renamed: Mapping[str, str]) -> RowFault:
@@ -155,7 +182,7 @@ def _close(rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str
         found = _columns(rows[0], format, renamed)
         if flag and not {role.name for role in format.required} - found.keys() - {flag.name}:
             others = [name for name in rows[0] if name not in found.values()]
-            for name in flag_columns(rows, others) or others[: len(others) == 1]:
+            for name in rated_columns(rows, others) or others[: len(others) == 1]:
                 yield f'name the column that is true or false: `columns = {{ {flag.name} = "{name}" }}`'
 
 
@@ -175,15 +202,33 @@ def _flags_unlike(placed: Placed, format: RowFormat, name: str) -> Iterator[RowF
     for place, row in placed:
         value = row[name]
         if flag_of(value) is None:
-            held = f"`{name}` holds {json.dumps(value):.40}, where {format.name} rows hold true or false, or 1 or 0"
+            held = f"`{name}` holds {_shown(value)}, where {format.name} rows hold {WORDS}, or {DIGITS}"
             yield RowFault(place, held, name)
         elif first and _written(value) != _written(first[1]):
-            held = f"`{name}` holds {json.dumps(value)}, but {first[0]} holds {json.dumps(first[1])}"
+            held = f"`{name}` holds {_shown(value)}, but {first[0]} holds {_shown(first[1])}"
             yield RowFault(place, held, name)
+
+
+def _all(rows: int) -> str:
+    """All rows, in words where small files are read to their end: a row more is to change no text."""
+    return f"{rows} of {rows}" if rows <= SAMPLE_ROWS else "all"
+
+
+def _shown(value: Any) -> str:
+    return f"{json.dumps(value, ensure_ascii=False):.40}"
 
 
 def _written(flag: Any) -> str:
-    return DIGITS if str(flag).strip() in "01" else WORDS
+    """The name of the pair of FLAG_TEXTS that the flag is of."""
+    return next(name for name, pair in FLAG_TEXTS.items() if flag_text(flag) in pair)
+
+
+def _meaning(format: RowFormat, columns: Mapping[str, str], flags: str) -> str:
+    """Which of the texts in a column of flags is taken for a good answer, where they do not say true or 1."""
+    if flags in ("", WORDS, DIGITS):
+        return ""
+    name = next(columns[role.name] for role in format.required if role.holds == FLAGS)
+    return "; `{}`: {} is true, {} is false".format(name, *FLAG_TEXTS[flags])
 
 
 def _common_flags(placed: Placed, format: RowFormat, columns: Mapping[str, str]) -> str:

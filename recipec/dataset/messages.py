@@ -28,9 +28,9 @@ from recipec.dataset.json_texts import BadJson, json_of, with_numbers
 
 Message = dict[str, Any]  # role, content, and what it carries: reasoning_content, tool_calls, tool_call_id, name
 
-_USER, _TOOL = "user", "tool"
+_SYSTEM, _USER, _TOOL = "system", "user", "tool"
 # Who speaks, in the words of the rows -> in those of chat templates; and who speaks only where rows carry tools.
-_ROLES = {"system": "system", _USER: _USER, ASSISTANT[0]: ASSISTANT[0]}
+_ROLES = {_SYSTEM: _SYSTEM, _USER: _USER, ASSISTANT[0]: ASSISTANT[0]}
 _TOOL_ROLES = {_TOOL: _TOOL}
 _AROUND_CALLS, _OF_CALLS = {"id", "type", "index"}, {"name", "arguments"}
 
@@ -42,6 +42,8 @@ class RowReading(Struct, frozen=True):
     ignored: frozenset[str] = frozenset()  # fields that the recipe passes over
     takes_out: bool = False  # thoughts are left out
     answers_anew: bool = False  # answers at the end of a prompt are left out
+    opening_answers: str = ""  # the value of data.opening_answers
+    skips_incomplete: bool = False  # rows that lack what their format needs are left out
 
 
 def messages_of(value: Any, name: str, content: str, reading: RowReading) -> list[Message]:
@@ -106,6 +108,12 @@ def is_learned(turn: Mapping[str, Any], message: Message, reading: RowReading) -
     if 1 in given.values() and not answers:
         raise BadContent(f"a message of the {message['role']} has {shown}, but only what the assistant says is learned")
     return answers and 0 not in given.values()
+
+
+def is_opening(messages: Sequence[Message]) -> list[bool]:
+    """Of each message whether it is said before the first question, and is no system prompt; of none without one."""
+    first = next((place for place, message in enumerate(messages) if message["role"] == _USER), 0)
+    return [place < first and message["role"] != _SYSTEM for place, message in enumerate(messages)]
 
 
 def without_thoughts(messages: Sequence[Message]) -> list[Message]:

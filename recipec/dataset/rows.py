@@ -61,10 +61,28 @@ def written_as(ending: str, text: str) -> str:
     return ".jsonl" if ending == ".json" and not _OPENING.match(text) else ending
 
 
+# The first name of a JSON object that holds a list of objects, with plain values alone before it.
+_PLAIN_VALUE = r'\s*"[^"]*"\s*:\s*(?:"[^"]*"|[-+.\w]+)\s*,'
+_HOLDS_ROWS = re.compile(rf'\s*\{{(?:{_PLAIN_VALUE})*\s*"([^"]+)"\s*:\s*\[\s*\{{')
+
+
+def wrapped_in(text: str) -> str:
+    """The name under which one JSON object holds a list of objects; "" where it begins otherwise."""
+    found = _HOLDS_ROWS.match(text)
+    return found[1] if found else ""
+
+
+def unwrapped(name: str, file: str) -> str:
+    """The command that writes the rows of such a file one a line, in the words of a hint."""
+    path = f".{name}" if name.isidentifier() else f".[{json.dumps(name, ensure_ascii=False)}]"
+    lines = file.rpartition(".")[0] or file
+    return f"write its rows one a line: `jq -c '{path}[]' {file} > {lines}.jsonl`"
+
+
 def json_lines(text: str, shown: str) -> Numbered:
     """Yield the object on every line that is not blank. Only a newline ends a line: JSON strings may hold the rest."""
     for number, line in enumerate(text.split("\n"), 1):
-        if row := line.strip(_ASCII_SPACE).removeprefix("\ufeff"):  # files that were put together have a mark within
+        if row := line.strip(_ASCII_SPACE).lstrip("\ufeff"):  # files that were put together have marks within
             yield number, _object(row, f"{shown}:{number}")
 
 
@@ -177,11 +195,9 @@ def why(error: Exception) -> str:
 
 
 def check_row(row: Row, where: str) -> None:
-    """Raise Unreadable where a row nests too deep for what walks it later, or holds what is no character."""
+    """Raise Unreadable where a row nests too deep for what walks it later."""
     if _is_deep(row):
         raise Unreadable(where, f"it nests lists or objects more than {MAX_DEPTH} deep")
-    if wrong := wrong_character(row):
-        raise Unreadable(where, f"it holds {wrong}")
 
 
 def _is_deep(row: Row) -> bool:
@@ -193,6 +209,9 @@ def _is_deep(row: Row) -> bool:
     return True
 
 
+NUL = r"a NUL character (\u0000)"
+
+
 def wrong_character(value: Any) -> str:
     """What the texts of a value hold that no text should, though JSON can write it: half a character, or NUL; or ""."""
     said = json.dumps(value, ensure_ascii=False)
@@ -200,7 +219,7 @@ def wrong_character(value: Any) -> str:
         said.encode()
     except UnicodeEncodeError as error:
         return f"half a character: {error.object[error.start]!a}"
-    return r"a NUL character (\u0000)" if r"\u0000" in said.replace(r"\\", "") else ""
+    return NUL if r"\u0000" in said.replace(r"\\", "") else ""
 
 
 def parts_of(value: Any) -> list[Any]:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
 
-from recipec.dataset.files import ENDINGS
-from recipec.dataset.rows import READERS, Row, Unreadable, check_row, csv_beginning, json_beginning, written_as
+from recipec.dataset.files import ENDINGS, TEXT_ENDINGS
+from recipec.dataset.rows import (
+    READERS,
+    Row,
+    Unreadable,
+    check_row,
+    csv_beginning,
+    json_beginning,
+    unwrapped,
+    wrapped_in,
+    written_as,
+    wrong_character,
+)
 from recipec.dataset.typed_columns import parquet_length, parquet_rows
 
-SAMPLE_ROWS = 200  # of all files together
+SAMPLE_ROWS = 200  # of all files together, where they are larger than WHOLE_BYTES
+WHOLE_BYTES = 2**20  # files that have no more than this together are read to their end
+WHOLE_ROWS = 2_000  # of such files, which may hold very short rows, or compressed ones
 SAMPLE_BYTES = 4 * 2**20  # of all files together; a row longer than this is not data but a mistake
 MOST_FILES = 20  # that are looked into, from the first to the last: each may have other columns
 _LIMIT = f"{SAMPLE_BYTES // 2**20} MiB"
@@ -27,6 +41,8 @@ class Sample(Struct, frozen=True):
     total_rows: int  # estimated from the sizes of all files, or counted
     total_bytes: int
     counted: bool  # whether the number of rows is exact
+    # Rows that hold what no text should, which are in no other field: the place of each, and what it holds.
+    broken: tuple[tuple[str, str], ...] = ()
     bytes_each: float | None = None  # the mean of all rows, where the sizes of the files tell it: a text file is a row
 
     @property
@@ -64,7 +80,8 @@ def read_sample(
         return None
     looked = files[:1] if reading.first_alone else _spread(files)
     names = [_shown(file, shown, folder, alone=len(files) == 1) for file in looked]
-    rows = -(-SAMPLE_ROWS // len(looked))
+    sizes = {file: _size(file, shown) for file in files}
+    rows = -(-_most_rows(sum(sizes.values())) // len(looked))
     if kind == ".parquet":
         return _parquet_sample(files, [*zip(looked, names, strict=True)], rows, reading)
     share = SAMPLE_BYTES // len(looked)
@@ -72,17 +89,38 @@ def read_sample(
     sampled = [row for beginning in found for row in beginning.rows[:rows]]
     if not sampled:
         raise Unreadable(names[0], "it holds no rows")
-    for place, row in sampled:
-        check_row(row, place)
-    sizes = {file: file.stat().st_size for file in files}
+    sampled, broken = _whole_texts(sampled)
     read_bytes, read_rows = sum(one.read_bytes for one in found), sum(len(one.rows) for one in found)
     places, values = zip(*sampled, strict=True)
     total_bytes = sum(sizes.values())
     if kind == ".txt":
         texts = read_rows + sum(bool(sizes[file]) for file in files if file not in looked)
-        return Sample(values, places, texts, total_bytes, counted=True, bytes_each=total_bytes / texts)
+        return Sample(values, places, texts, total_bytes, True, broken, bytes_each=total_bytes / texts)
     counted = len(looked) == len(files) and all(beginning.whole for beginning in found)
-    return Sample(values, places, round(read_rows * total_bytes / read_bytes), total_bytes, counted)
+    return Sample(values, places, round(read_rows * total_bytes / read_bytes), total_bytes, counted, broken)
+
+
+def _whole_texts(rows: list[tuple[str, Row]]) -> tuple[list[tuple[str, Row]], tuple[tuple[str, str], ...]]:
+    """The rows whose texts can be read, and the others. Raises Unreadable where none can, or one nests too deep."""
+    for place, row in rows:
+        check_row(row, place)
+    held = {place: wrong for place, row in rows if (wrong := wrong_character(row))}
+    if len(held) == len(rows):
+        place, wrong = next(iter(held.items()))
+        raise Unreadable(place, f"it holds {wrong}")
+    return [(place, row) for place, row in rows if place not in held], tuple(held.items())
+
+
+def _most_rows(size: int) -> int:
+    """How many rows are sampled of files of that many bytes."""
+    return WHOLE_ROWS if size <= WHOLE_BYTES else SAMPLE_ROWS
+
+
+def _size(file: Path, shown: str) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise Unreadable(shown, error.strerror or "it cannot be read") from error
 
 
 def first_rows(file: Path, shown: str) -> list[Row]:
@@ -114,11 +152,10 @@ def _parquet_sample(files: list[Path], looked: list[tuple[Path, str]], limit: in
     found = [(f"{name}, row {number}", row) for file, name in looked for number, row in enumerate(read[file][0], 1)]
     if not found:
         raise Unreadable(looked[0][1], "it holds no rows")
-    for place, row in found:
-        check_row(row, place)
+    found, broken = _whole_texts(found)
     total = sum(read[file][1] if file in read else parquet_length(file, str(file)) for file in files)
     places, rows = zip(*found, strict=True)
-    return Sample(rows, places, total, sum(file.stat().st_size for file in files), counted=True)
+    return Sample(rows, places, total, sum(file.stat().st_size for file in files), True, broken)
 
 
 def _beginning(file: Path, kind: str, shown: str, limit: int) -> _Beginning:
@@ -128,16 +165,34 @@ def _beginning(file: Path, kind: str, shown: str, limit: int) -> _Beginning:
     except OSError as error:
         raise Unreadable(shown, error.strerror or "it cannot be read") from error
     text, whole = _text(head, limit, kind, shown), len(head) <= limit
+    if kind == ".json":
+        _check_list(text, shown)
     kind = written_as(kind, text)
     found, text = (list(READERS[kind](text, shown)), text) if whole else _cut_rows(text, kind, shown)
     if not found and not whole and limit < SAMPLE_BYTES:
         return _beginning(file, kind, shown, SAMPLE_BYTES)
     if not found and not whole:
-        lines = ": it must have one row per line" if kind == ".jsonl" else ""
-        raise Unreadable(shown, f"its first row is longer than {_LIMIT}{lines}")
+        first = "line, which is a row," if kind == ".jsonl" else "row"
+        raise Unreadable(shown, f"its first {first} is longer than {_LIMIT}, the most that a row may have")
     between = ", row " if kind == ".json" else ":"
     rows = [(f"{shown}{between}{number}", row) for number, row in found]
     return _Beginning(rows, len(head) if whole else len(text.encode()), whole)
+
+
+def _check_list(text: str, shown: str) -> None:
+    """Raise Unreadable where a file is one object that holds the rows in a list, and no row a line."""
+    first = text.lstrip().partition("\n")[0]
+    if (name := wrapped_in(text)) and not _is_json(first):
+        said = f"it is one JSON object, whose `{name}` is a list: the rows must be the list, or one a line"
+        raise Unreadable(shown, said, (unwrapped(name, shown),))
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _cut_rows(text: str, kind: str, shown: str) -> tuple[list[tuple[int, Row]], str]:
@@ -149,8 +204,10 @@ def _cut_rows(text: str, kind: str, shown: str) -> tuple[list[tuple[int, Row]], 
 
 
 def _kind(files: list[Path], shown: str) -> str:
-    """The ending that all files have."""
+    """The ending that all files have; of texts, .txt."""
     endings = sorted({file.suffix for file in files})
+    if {*endings} <= {*TEXT_ENDINGS}:
+        return TEXT_ENDINGS[0]
     if len(endings) > 1:
         raise Unreadable(shown, f"its files have several endings ({', '.join(endings)}): one source must have one")
     if endings[0] not in ENDINGS:

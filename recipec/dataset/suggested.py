@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
 
 from recipec.axes import Role, RowFormat
-from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, SPEAK_FOR, TEXTS
-from recipec.dataset.contents import Row, turns_of
+from recipec.axes.row_formats import FLAGS, FROM_VALUE, IDS, MESSAGES, SPEAK_FOR, TALK, TEXTS
+from recipec.dataset.contents import Row, flag_of, rated_columns, turns_of
 from recipec.dataset.readings import names_of
+from recipec.dataset.talks import written_out
 
-# How transcripts begin their turns: "\n\nHuman: " in hh-rlhf, "USER: " in Glaive's, "### User:" in others.
-_USER_SPEAKS = re.compile(r"(?:^|\n)(?:### )?(?:human|user)\s*:", re.IGNORECASE)
-_ASSISTANT_SPEAKS = re.compile(r"\n(?:### )?(?:assistant|gpt|bot)\s*:", re.IGNORECASE)
+_ALIKE = 0.8  # of the letters of two names, by difflib: "rejcted" and "rejected", not "index" and "input"
+_ASKED = ("prompt",)  # the column of a kind that conversations may be, too
 
 
-def suggested_columns(rows: Iterable[Row], formats: Iterable[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
-    """Yield the line for the first of the formats of which all columns are found, in the words of a hint.
+def suggested_columns(rows: Iterable[Row], formats: Sequence[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
+    """Yield the line for the format that reads most of the columns, in the words of a hint.
 
-    Where no names speak for a format, one that needs a single column takes the only one that there is: which of two
-    texts is the question cannot be told from them.
+    Of formats that read as many, it is the one that leaves most of the names as they are, then the first. Where no
+    names speak for a format, one that needs a single column takes the only one that there is: which of two texts is
+    the question cannot be told from them.
     """
-    first, *_ = rows = [*rows]
-    common = [name for name in first if all(name in row for row in rows)]
+    rows = [*rows]
+    rated = rated_columns(rows, rows[0])
+    first = rows[0] | dict.fromkeys(rated, True)  # the first row may have no rating
+    common = [name for name in first if name in rated or all(name in row for row in rows)]
     kept = {role: name for role, name in renamed.items() if name in common}
-    tried = [(format, by_name) for by_name in (True, False) for format in formats]
-    for format, by_name in tried:
-        found = _assigned(first, common, format, kept, by_name)
-        if found:
-            pairs = ", ".join(f"{role} = {_key(name)}" for role, name in found.items())
+    for by_name in (True, False):
+        tried = [(format, _assigned(first, common, format, kept, by_name)) for format in formats]
+        if found := [(format, columns) for format, columns in tried if columns]:
+            format, columns = max(found, key=lambda one: (_read(first, *one), -len(one[1])))
+            pairs = ", ".join(f"{role} = {_key(name)}" for role, name in columns.items())
             yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`"
             return
+
+
+def _read(row: Row, format: RowFormat, columns: Mapping[str, str]) -> int:
+    """How many columns of the row the format reads, with some of them named."""
+    return len({columns.get(role.name) or _known(row, role, {}) for role in format.roles} - {""})
 
 
 def transcripts(rows: Iterable[Row]) -> Iterator[str]:
     """Yield, for each column that holds a whole conversation as one text, how such rows are to be written."""
     first = next(iter(rows), {})
     for name, value in first.items():
-        if isinstance(value, str) and _USER_SPEAKS.search(value) and _ASSISTANT_SPEAKS.search(value):
+        if isinstance(value, str) and written_out(value):
             turns = '[{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]'
             yield f"`{name}` holds a conversation as one text, which is not parsed: write it as a list, {turns}"
 
@@ -73,7 +80,25 @@ def _assigned(
     if not names:
         return {}
     own = {role: name for role, name in known.items() if name and role in kept}
-    return own | dict(zip((role.name for role in lacking), names, strict=True))
+    found = own | dict(zip((role.name for role in lacking), names, strict=True))
+    return found | (_optional(row, columns, format, found) if by_name else {})
+
+
+def _optional(row: Row, columns: list[str], format: RowFormat, found: Mapping[str, str]) -> dict[str, str]:
+    """Role -> column for roles that a row may leave out, of columns whose names are spelled almost like theirs."""
+    read = {_known(row, role, {}) for role in format.roles} | {*found.values()}
+    lacking = [role for role in format.roles if not role.required and not _known(row, role, {})]
+    named = {role.name: nearest(role, (name for name in columns if name not in read)) for role in lacking}
+    return {role: name for role, name in named.items() if name and _holds(row[name], format.role(role))}
+
+
+def nearest(role: Role, names: Iterable[str]) -> str:
+    """The name that is spelled almost as one that the role is known by; "" where none is."""
+    return next((name for name in names if _spelled_alike(name, role)), "")
+
+
+def _spelled_alike(name: str, role: Role) -> bool:
+    return bool(get_close_matches(name.lower(), role.aliases, 1, _ALIKE))
 
 
 def _known(row: Row, role: Role, kept: Mapping[str, str]) -> str:
@@ -83,12 +108,16 @@ def _known(row: Row, role: Role, kept: Mapping[str, str]) -> str:
 
 def _may_be(row: Row, name: str, role: Role, by_name: bool) -> bool:
     lower = name.lower()
-    speaks = not by_name or any(word in lower for word in (*role.aliases, *SPEAK_FOR.get(role.name, ())))
-    return speaks and _holds(row[name], role)
+    words = (*role.aliases, *SPEAK_FOR.get(role.name, ()))
+    words += TALK * (role.becomes in _ASKED and bool(turns_of(row[name])))
+    spoken = any(word in lower for word in words)
+    return (spoken or not by_name or _spelled_alike(name, role)) and _holds(row[name], role)
 
 
 def _holds(value: object, role: Role) -> bool:
     """Whether a column may be this role, by what it holds."""
+    if role.holds == FLAGS:
+        return flag_of(value) is not None
     if isinstance(value, str):
         return TEXTS in role.holds
     if turns := turns_of(value):

@@ -9,6 +9,7 @@ h hidden, f feed-forward, q query and kv key width, H heads, r rank.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import ATTENDING, Architecture, LayerKind
 from recipec.catalog.model_types import MODEL_TYPES
@@ -16,6 +17,7 @@ from recipec.estimate.all_experts import all_experts
 from recipec.estimate.bottlenecks import kept_behind, kept_for_nothing
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.dispatched import dispatched
+from recipec.estimate.entering import kept_by_gate
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
 from recipec.estimate.mixers import NO_MIXER, mixing
@@ -56,22 +58,25 @@ def activations(
         architecture = architecture.attending(None)
     norms = _norms(architecture, lora, path, kind)
     mixer = mixing(architecture, lora, path) if kind.mixer else NO_MIXER
-    attention = _attention(architecture, lora, path) if kind.attention else 0
+    attention = _attention(architecture, lora, path, kind) if kind.attention else 0
     running = _attention_forward(architecture, path) if kind.attention else 0
     mlp_saved, mlp_transient, mlp_forward = _mlp(architecture, lora, path, kind)
     hidden = architecture.hidden_size
     backward = path.residual * hidden * (3 if path.reentrant else 1) + mlp_transient
     if architecture.norms_per_layer == 4 and lora is None:  # the norm behind the MLP is through by then
         backward -= (4 + _normalised(architecture, path)) * hidden
+    gate = kept_by_gate(architecture, lora, path)
+    if architecture.layer_inputs:  # the gate and its norm are through, too
+        backward -= (4 + (_normalised(architecture, path) if lora is None else 0)) * hidden + gate
     copy = 4 if path.adapter_copy else 0  # the adapter's fp32 input
     return Activations(
         checkpoint=path.residual * hidden,
-        saved=norms + attention + mixer.saved + mlp_saved,
+        saved=norms + attention + mixer.saved + mlp_saved + gate,
         ungraded=kept_for_nothing(architecture, lora, path, norms, attention, mlp_saved),
         mlp=mlp_saved,
         experts_input=_routed_inner(architecture, lora, path) if kind.block and not kind.plain else 0,
         backward=backward,
-        product=backward - path.compute * architecture.intermediate_size,
+        product=backward - path.compute * architecture.inner_size(kind),
         attention=3 * path.residual * hidden + max(mixer.forward, running),
         mixing=mixer.backward,
         forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
@@ -96,13 +101,15 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, k
     normalised = _normalised(architecture, path)
     per_feature = 4 + (normalised if lora is None else 0)
     per_feature = path.compute if path.fused_norms else per_feature  # one kernel: its own input, nothing in fp32
-    heads = architecture.num_heads + architecture.num_kv_heads
-    qk_features = architecture.query_size + architecture.kv_size
+    heads = architecture.num_heads + architecture.num_kv_heads * (not kind.borrows)
+    qk_features = architecture.query_size + architecture.kv_size * (not kind.borrows)
     normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
     weighted = normalised_heads if lora is None and architecture.qk_norm != "unit" else 0
     qk = qk_features * (4 + weighted) + 4 * heads if architecture.qk_norm else 0
-    qk += architecture.values_normed * 4 * (architecture.kv_size + architecture.num_kv_heads)
+    if architecture.values_normed and not kind.borrows:
+        qk += 4 * (architecture.kv_size + architecture.num_kv_heads)
     count = architecture.norms_per_layer + (architecture.moe.norms if architecture.moe else 0)
+    count += architecture.layer_inputs is not None
     return count * (per_feature * architecture.hidden_size + 4) + qk * kind.attention
 
 
@@ -116,10 +123,12 @@ def _attention_forward(architecture: Architecture, path: CodePath) -> int:
     return path.compute * (3 * architecture.query_size + 2 * architecture.kv_size)
 
 
-def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
-    """Fused attention keeps q, k, v, its output and one fp32 number per head."""
+def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePath, kind: LayerKind) -> int:
+    """Fused attention keeps q, k, v, its output and one fp32 number per head; k and v are borrowed ones elsewhere."""
     q, modules = architecture.query_size, architecture.modules
-    kv = q if path.repeated_kv else architecture.kv_size
+    if kind.borrows:
+        modules = replace(modules, qkv=modules.qkv[:1])
+    kv = q if path.repeated_kv else 0 if kind.borrows else architecture.kv_size
     kept = path.compute * (2 * q + 2 * kv + path.placed_features) + 4 * architecture.num_heads
     expanded = kv > architecture.kv_size
     prefixed = lora is not None and lora.prefix_tokens
@@ -146,7 +155,7 @@ def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath, kin
         return 0, 0, 0
     experts = architecture.moe
     if experts is None or kind.plain:
-        return _dense_mlp(architecture, architecture.intermediate_size, lora, path)
+        return _dense_mlp(architecture, architecture.inner_size(kind), lora, path)
     if path.capacity_factor:
         return dispatched(architecture, path)
     law = all_experts if experts.all_run else _experts

@@ -19,6 +19,7 @@ from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 BLOCK, NESTED_BLOCK = 64, 256  # weights per absmax, and absmax values per second scale (bitsandbytes)
+SECOND_SCALE = FP32_BYTES / (BLOCK * NESTED_BLOCK)  # bytes per weight
 
 
 class CodePath(Struct, frozen=True):
@@ -28,6 +29,7 @@ class CodePath(Struct, frozen=True):
     residual: int  # the stream between layers; 4 where fp32 weights or norms promote it
     frozen: int  # weights that do not train and are not quantised
     quantized: float  # bytes per quantised weight, 0 where nothing is quantised
+    second_scales: float  # of these, what every rank keeps whole where the others are shared
     row_scale: int  # bytes per row of a quantised matrix, 0 where blocks have the scales
     rounds_inputs: bool  # products of integers: their inputs are rounded, their results scaled
     trained: int  # weights that train (full) or adapters
@@ -69,6 +71,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         residual=4 if (full and autocast and trained == 4) or work.kbit_fp32_residual or widened else low,
         frozen=0 if full else low,
         quantized=_quantized_bytes(layout, work),
+        second_scales=SECOND_SCALE if base.scaled_by == BY_BLOCK and work.double_quant and work.fsdp == 2 else 0.0,
         row_scale=FP32_BYTES if base.scaled_by == BY_ROW else 0,
         rounds_inputs=base.rounds_inputs,
         trained=trained,
@@ -110,7 +113,7 @@ def _quantized_bytes(layout: Layout, work: Workload) -> float:
     packed = (base.bits or 0) / 8
     if base.scaled_by != BY_BLOCK:
         return packed
-    return packed + (1 / BLOCK + 4 / (BLOCK * NESTED_BLOCK) if work.double_quant else 4 / BLOCK)
+    return packed + (1 / BLOCK + SECOND_SCALE if work.double_quant else FP32_BYTES / BLOCK)
 
 
 def _saving_steps(layout: Layout, work: Workload) -> int:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.codepath import code_path
-from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.codepath import CodePath, code_path
+from recipec.estimate.generation import SAMPLING_COPIES, beside_cache
 from recipec.estimate.head import loss_code
 from recipec.estimate.judges import judge_bytes
 from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.scores import prefix_tokens
-from recipec.estimate.sizes import sizes
+from recipec.estimate.sizes import Sizes, sizes
 from recipec.estimate.workload import Workload
-from recipec.layout import EVALUATED, Layout
+from recipec.layout import Layout
 
 # Where the weights are: all of them on each GPU, spread over those of a node, or partly in host memory.
 WHOLE, SHARED, OFFLOADED = PLACEMENTS = "whole", "spread", "offloaded"
@@ -25,8 +28,10 @@ LOSSES_AT_ONCE, LOSS_COPIES = 512, 3  # tokens whose loss is taken at once, and 
 BATCH_SHARE = 0.25  # of a GPU's memory that a batch may take: recipec's choice
 UNEVEN = 0.9  # of the memory of several GPUs that whole layers fill
 # Questions in a batch, whose keys and values are in memory: of the few samples, and where every row is answered.
+# A token of an answer reads all weights, for one answer as for many, so more at once are written in the same time.
 SAMPLES_AT_ONCE = (1, 2, 4, 8)
-ANSWERS_AT_ONCE = (*SAMPLES_AT_ONCE, 16, EVALUATED)
+ANSWERS_AT_ONCE = (*SAMPLES_AT_ONCE, 16, 32, 64, 128)  # at most 128: the rows that are evaluated by default
+ANSWERS_SHARE = 0.8  # of the memory beside the weights; caches that grow leave gaps (recipec's choice)
 LAYER_COPIES = 6  # tensors of a layer's width that are alive at once, in the forward pass of one layer
 
 
@@ -47,23 +52,44 @@ class Held(Struct, frozen=True):
         return self.where == OFFLOADED
 
 
+class GpuRoom(Struct, frozen=True):
+    """Bytes of a GPU."""
+
+    planned: int  # that training may be predicted to take
+    usable: int  # the same with what it leaves free, because a prediction may be too low
+
+
+class Answered(Struct, frozen=True):
+    """What evaluate.py answers, where the method writes answers."""
+
+    rows: int
+    tokens: int | None  # of an answer, that the recipe wants; None: as many as in training
+
+
 class Evaluation(Struct, frozen=True):
     """What evaluate.py needs of the GPUs of one node."""
 
     trained: Held  # with its adapter; the model before training takes as much
     merged: Held | None  # None where nothing is merged
     gpus: int  # of the node, that it may use
-    batch_bytes: int  # beside the weights
+    batch_bytes: int  # beside the weights: of rows that are scored, or of answers
+    of_reserve_bytes: int  # of what training leaves free, that a whole model takes
     tokens_at_once: int
     answers_at_once: int
 
 
 def evaluation_needs(
-    architecture: Architecture, layout: Layout, work: Workload, gpu_memory_gib: float, gpus: int, on_cpu: bool
+    architecture: Architecture,
+    layout: Layout,
+    work: Workload,
+    room: GpuRoom,
+    gpus: int,
+    on_cpu: bool,
+    answered: Answered,
 ) -> Evaluation:
-    """Place a model that is scored on a node with `gpus` GPUs."""
-    usable = allocatable_bytes(gpu_memory_gib, 1)
-    tokens = ON_CPU if on_cpu else _tokens_at_once(architecture, layout, work, usable)
+    """Place a model that is scored on a node with `gpus` GPUs: whole where it must not leave as much as training."""
+    usable, weights = room.usable, _weights(architecture, layout, work)
+    tokens = ON_CPU if on_cpu else _tokens_at_once(architecture, layout, work, room)
     batch = batch_bytes(architecture, layout, work, tokens)
 
     def held(size: int) -> Held:
@@ -71,13 +97,22 @@ def evaluation_needs(
             return Held(size, WHOLE)
         return Held(size, SHARED if size <= UNEVEN * gpus * max(0, usable - batch) else OFFLOADED)
 
+    trained = held(weights)
+    merged = held(_unquantized(architecture, layout, work)) if layout.adapts.merges else None
+    models = [model for model in (trained, merged) if model]
+    alone = work.method.generates and not on_cpu and all(model.whole for model in models)
+    beside = ANSWERS_SHARE * (room.planned - max(model.bytes for model in models)) if alone else 0.0
+    writing = answering(work, answered.tokens)
+    counts = _counts(work, ceil(answered.rows / gpus) if alone else answered.rows)
+    at_once = _answers_at_once(architecture, layout, writing, max(batch, beside), counts)
     return Evaluation(
-        trained=held(_weights(architecture, layout, work)),
-        merged=held(_unquantized(architecture, layout, work)) if layout.adapts.merges else None,
+        trained=trained,
+        merged=merged,
         gpus=gpus,
-        batch_bytes=batch,
+        batch_bytes=max(batch, answering_bytes(architecture, layout, writing, at_once) if alone else 0),
+        of_reserve_bytes=0 if on_cpu else max(0, weights + batch - room.planned),
         tokens_at_once=tokens,
-        answers_at_once=_answers_at_once(architecture, layout, work, tokens),
+        answers_at_once=at_once,
     )
 
 
@@ -88,55 +123,109 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     The logits are alive twice, as the head gives them and without the tokens that nothing is learned from.
     """
     path, tokens = code_path(layout, work), max(tokens_at_once, work.seq_len_tokens)
-    attending = (shape.query_size + 2 * shape.kv_size for _, shape in architecture.attentions)
-    widest = max(*attending, 2 * _inner(architecture))
-    layer = tokens * path.compute * (LAYER_COPIES * architecture.hidden_size + widest)
+    layer = tokens * _layer_bytes(architecture, path)
     vocabulary = architecture.vocab_size if loss_code(work).to_vocabulary else 1
     logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
-    eager = architecture.num_heads * tokens * work.seq_len_tokens * (FP32_BYTES + path.compute)
-    scored = layer + logits * (2 if work.teacher else 1) + (eager if layout.attends.keeps_scores else 0)
+    eager = tokens * work.seq_len_tokens * _scores(architecture, layout, path)
+    scored = layer + logits * (2 if work.teacher else 1) + eager
     scored += tokens * path.compute * architecture.cached_features if prefix_tokens(work) else 0  # in its cache
     return max(scored, _answer(architecture, layout, work) if work.method.writes else 0)
 
 
-def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload, tokens_at_once: int) -> int:
-    """As many as take no more than the rows that are scored: one at least.
+def answering(work: Workload, asked_tokens: int | None) -> Workload:
+    """The rows with answers of so many tokens, where the method writes answers to all of them."""
+    if not work.written_tokens or not asked_tokens:
+        return work
+    length = work.seq_len_tokens - work.written_tokens + asked_tokens
+    return replace(work, seq_len_tokens=length, written_tokens=asked_tokens)
+
+
+def _counts(work: Workload, rows: int) -> tuple[int, ...]:
+    """How many answers may be written at once, where a GPU answers so many rows: up to the first count that has all.
 
     Behind a soft prompt one: padding would stand between the prompt and the question.
     """
     if work.lora and work.lora.virtual_tokens:
-        return 1
-    room, each = batch_bytes(architecture, layout, work, tokens_at_once), _answer(architecture, layout, work)
-    counts = ANSWERS_AT_ONCE if work.method.generates else SAMPLES_AT_ONCE
-    return max((count for count in counts if count * each <= room), default=1)
+        return (1,)
+    if not work.method.generates:
+        return SAMPLES_AT_ONCE
+    return tuple(count for count in ANSWERS_AT_ONCE if count < 2 * max(1, rows))
+
+
+def _answers_at_once(
+    architecture: Architecture, layout: Layout, work: Workload, room_bytes: float, counts: tuple[int, ...]
+) -> int:
+    """As many as find room: one at least."""
+    taken = {count: answering_bytes(architecture, layout, work, count) for count in counts}
+    return max((count for count, size in taken.items() if size <= room_bytes), default=1)
+
+
+def answering_bytes(architecture: Architecture, layout: Layout, work: Workload, answers: int) -> int:
+    """What so many answers take beside the weights: the pass of their prompts, or their last token."""
+    kept = answers * _answer(architecture, layout, work)
+    if not work.method.generates:
+        return kept
+    path, longest = code_path(layout, work), work.seq_len_tokens + work.reread_tokens
+    prompt = longest - work.written_tokens
+    prompts = answers * prompt * (_layer_bytes(architecture, path) + prompt * _scores(architecture, layout, path))
+    beside = path.compute * max(beside_cache(shape) for _, shape in architecture.attentions)
+    sampled = SAMPLING_COPIES * FP32_BYTES * architecture.vocab_size
+    return kept + round(max(prompts, answers * (longest * beside + sampled)))
 
 
 def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """Keys and values of a question as long as the longest row, and what its mixers remember."""
     path = code_path(layout, work)
-    tokens = work.seq_len_tokens + prefix_tokens(work)
+    tokens = work.seq_len_tokens + work.reread_tokens + prefix_tokens(work)
     return tokens * path.compute * architecture.cached_features + state_bytes(architecture, path)
+
+
+def _layer_bytes(architecture: Architecture, path: CodePath) -> int:
+    """Of a token, in the forward pass of one layer."""
+    attending = (shape.query_size + 2 * shape.kv_size for _, shape in architecture.attentions)
+    widest = max(*attending, 2 * _inner(architecture))
+    return path.compute * (LAYER_COPIES * architecture.hidden_size + widest + architecture.slices)
+
+
+def _scores(architecture: Architecture, layout: Layout, path: CodePath) -> int:
+    """Of a pair of tokens, where attention keeps a number for every head."""
+    return architecture.num_heads * (FP32_BYTES + path.compute) if layout.attends.keeps_scores else 0
 
 
 def _inner(architecture: Architecture) -> int:
     """Features inside an MLP that a token passes through."""
     moe = architecture.moe
-    return moe.per_token * moe.intermediate_size if moe else architecture.intermediate_size
+    widest = max(architecture.inner_size(kind) for kind, _ in architecture.kinds)
+    return moe.per_token * moe.intermediate_size if moe else widest
 
 
-def _tokens_at_once(architecture: Architecture, layout: Layout, work: Workload, usable: int) -> int:
-    fits = [
-        tokens for tokens in TOKENS_AT_ONCE if batch_bytes(architecture, layout, work, tokens) <= BATCH_SHARE * usable
-    ]
-    return max(fits, default=TOKENS_AT_ONCE[0])
+def _tokens_at_once(architecture: Architecture, layout: Layout, work: Workload, room: GpuRoom) -> int:
+    """As many as take a part of the memory, and no more than a whole model leaves of it where that is enough."""
+    taken = {tokens: batch_bytes(architecture, layout, work, tokens) for tokens in TOKENS_AT_ONCE}
+    weights, share = _weights(architecture, layout, work), BATCH_SHARE * room.usable
+    for limit in (room.planned - weights, room.usable - weights, share):
+        fits = [tokens for tokens, each in taken.items() if each <= min(limit, share)]
+        if fits:
+            return max(fits)
+    return TOKENS_AT_ONCE[0]
 
 
 def _weights(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """In the type that is computed in; the linear layers of a quantized base in theirs, an adapter in fp32."""
     count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
+    saved = _saved_by_packing(count, path)
+    return _unquantized(architecture, layout, work) - saved + (count.adapters + count.mixed) * FP32_BYTES
+
+
+def stored_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
+    """The base as it is stored below an adapter, alone."""
+    count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
+    return architecture.params * path.compute - _saved_by_packing(count, path)
+
+
+def _saved_by_packing(count: Sizes, path: CodePath) -> int:
     unpacked = count.linear * (path.compute - path.quantized) if path.quantized else 0.0
-    packed = round(unpacked - count.linear_rows * path.row_scale)
-    return _unquantized(architecture, layout, work) - packed + (count.adapters + count.mixed) * FP32_BYTES
+    return round(unpacked - count.linear_rows * path.row_scale)
 
 
 def _unquantized(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -20,6 +20,7 @@ class Flops(Struct, frozen=True):
     """Operations per token."""
 
     layers: float  # all layers' matrix products, forward
+    routed: float  # of these, those of experts that a token is sent to
     useful: float  # of these, those of experts that a token was not routed to left out
     attention: float  # all layers' score and value products, forward, causal half only
     head: float  # projection to the vocabulary, forward
@@ -29,6 +30,7 @@ class StepFlops(Struct, frozen=True):
     """Operations per trained token of one step."""
 
     products: float  # matrix products with weights, with what checkpointing repeats
+    routed: float  # of these, those of experts, each of which sees a share of the tokens
     attention: float  # score and value products as the kernel computes them, with what checkpointing repeats
     model: float  # both without repetition, the causal half of attention: what the usual MFU counts
     taught: float  # of the products, those with a teacher's weights
@@ -46,10 +48,19 @@ def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
     )
     return Flops(
         layers=2.0 * (architecture.computed_params - architecture.embedding_params),
+        routed=2.0 * _routed_weights(architecture),
         useful=2.0 * (architecture.active_params - architecture.embedding_params),
         attention=4.0 * attended,
         head=2.0 * architecture.vocab_size * architecture.hidden_size,
     )
+
+
+def _routed_weights(architecture: Architecture) -> int:
+    """Weights of the experts that one token is sent to; 0 where all run for every token."""
+    if architecture.moe is None or architecture.moe.all_run:
+        return 0
+    one = sum(inputs * outputs for _, _, inputs, outputs in architecture.expert_shapes())
+    return architecture.sparse_layers * architecture.moe.per_token * one
 
 
 def seen_tokens(work: Workload) -> int:
@@ -84,6 +95,7 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
         + head * (passes + code.repeats)
         + built_gradient_flops(architecture, work.lora)
         + mixing_flops(architecture, work.lora, again),
+        routed=(forward.routed + slots) * (passes + again),
         attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),
         model=(forward.useful + head) * passes + forward.attention * attended,
         taught=0.0,
@@ -98,6 +110,7 @@ def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: W
     taught = fixed.taught * (forward.layers + 2 * forward.head)
     return StepFlops(
         products=own.products + taught,
+        routed=own.routed,
         attention=own.attention + fixed.taught * _computed_attention(teacher, layout, work, fixed),
         model=own.model + model + fixed.taught * forward.attention,
         taught=taught,

@@ -12,9 +12,18 @@ from collections.abc import Mapping
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibration_of
-from recipec.estimate.engine import copied_bytes, engine_bytes
+from recipec.estimate.device import GIB
+from recipec.estimate.engine import copied_bytes, engine_bytes, sending_bytes, sent_bytes, served_at_once
 from recipec.estimate.flops import forward_flops
-from recipec.estimate.kernels import DEQUANTIZE_BYTES, Card, memory_rate, pass_launches, product_rate, side_by_side
+from recipec.estimate.kernels import (
+    DEQUANTIZE_BYTES,
+    Card,
+    memory_rate,
+    pass_launches,
+    product_rate,
+    products_seconds,
+    side_by_side,
+)
 from recipec.estimate.links import Group, Link, transfer_seconds
 from recipec.estimate.rounding import rounding_launches
 from recipec.estimate.step import Step
@@ -37,12 +46,14 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
     With tools it is the last turn: what came before it, as long as an answer may be, is its prompt.
     """
     answers, path, sizes = answers_at_once(layout, work), step.fixed.path, step.fixed.sizes
+    if work.method.written_by.beside:
+        return {"communication_buffers": sending_bytes(architecture, step)}
     if work.method.written_by.own_copy:
         return {"generation_engine": engine_bytes(architecture, work, step, answers)}
     longest = work.seq_len_tokens + work.reread_tokens
     prompt = longest - work.written_tokens
     token = path.compute * architecture.cached_features
-    working = path.compute * max(_beside_cache(shape) for _, shape in architecture.attentions)
+    working = path.compute * max(beside_cache(shape) for _, shape in architecture.attentions)
     first = answers * prompt * (token + max(max(each.forward, each.attention) for each in step.fixed.kinds))
     sampled = SAMPLING_COPIES * 4 * architecture.vocab_size * answers
     last = answers * longest * (token + working) + sampled
@@ -55,7 +66,7 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
     }
 
 
-def _beside_cache(shape: Architecture) -> float:
+def beside_cache(shape: Architecture) -> float:
     """Features of a token while a layer writes its keys anew and repeats both for all heads; one head is a view."""
     repeated = shape.num_heads / shape.num_kv_heads if shape.num_kv_heads > 1 else 0
     return 2 * shape.kv_size * (0.5 + repeated)
@@ -74,7 +85,7 @@ def generation_seconds(
     if work.updates > 1 or work.method.scores_when_written:
         kernel_factor = calibration_of(card, layout.precision).kernel_factor
         seconds += _forward(architecture, layout, work, card, answers * work.seq_len_tokens) * kernel_factor
-    return seconds / (work.updates * work.answer_passes)
+    return seconds / work.steps_taught
 
 
 def writing_seconds(
@@ -82,9 +93,53 @@ def writing_seconds(
 ) -> float:
     """Seconds until a rank has so many answers, as long as they may be, with the pass of their prompts.
 
-    Reward models score every answer; the time of functions and of tools is not known. Every round of tool calls reads
-    all answers again, half of their length on average; what its results take is not written. A recorded graph is issued
-    once; a copy of the weights is sent before the first token.
+    Reward models score every answer; the time of functions and of tools is not known.
+    """
+    write = _served_seconds if work.method.written_by.beside else _own_seconds
+    seconds = write(architecture, layout, work, step, card, link, answers)
+    kernel_factor = calibration_of(card, layout.precision).kernel_factor
+    for judge in work.judges:
+        seconds += _forward(judge, layout, work, card, answers * work.seq_len_tokens) * kernel_factor
+    return seconds
+
+
+def _served_seconds(
+    architecture: Architecture, layout: Layout, work: Workload, step: Step, card: Card, link: Link, answers: int
+) -> float:
+    """Of GPUs that do not train: the answers of all ranks, as many at once as find room, and the weights before them.
+
+    The GPUs share each product, each read and each prompt, and add up what each has found twice in a layer.
+    """
+    gpus, everything = layout.served_by, answers * layout.mesh.data_parallel
+    at_once = min(everything, max(1.0, served_at_once(architecture, work, step, gpus, card.memory_gib * GIB)))
+    prompt = work.seq_len_tokens - work.written_tokens
+    found = calibration_of(card, layout.precision)
+    cached = _cache_bytes(architecture, step, at_once, prompt + work.written_tokens / 2)
+    products = _written_seconds(architecture, layout, card, at_once)
+    kernels = found.kernel_factor * max((copied_bytes(step) + cached) / memory_rate(card), products) / gpus
+    each = side_by_side(kernels, found.launch_seconds, card, step.fixed.path)
+    each += _added_up(architecture, step, at_once, gpus, link)
+    read = _forward(architecture, layout, work, card, everything * prompt) * found.kernel_factor / gpus
+    sent = transfer_seconds(sent_bytes(step), Group(gpus + 1), link) + _gathering(layout, step, link)
+    return work.written_tokens * each * everything / at_once + read + sent
+
+
+def _added_up(architecture: Architecture, step: Step, tokens: float, gpus: int, link: Link) -> float:
+    """All-reduces of tensor parallelism: behind attention or a mixer, and behind the feed-forward block (Shoeybi et al.
+    2019), of which a layer may have one alone.
+    """
+    sums = sum(layers * (kind.attention + kind.mixer + kind.block) for kind, layers in architecture.kinds)
+    moved = sums * 2 * step.fixed.path.compute * tokens * architecture.hidden_size
+    return transfer_seconds(moved, Group(gpus), link, collectives=sums)
+
+
+def _own_seconds(
+    architecture: Architecture, layout: Layout, work: Workload, step: Step, card: Card, link: Link, answers: int
+) -> float:
+    """Of the GPUs that train, each of which writes its own answers.
+
+    Every round of tool calls reads all answers again, half of their length on average; what its results take is not
+    written. A recorded graph is issued once; a copy of the weights is sent before the first token.
     """
     engine = work.method.written_by
     prompt = work.seq_len_tokens - work.written_tokens
@@ -93,7 +148,7 @@ def writing_seconds(
     issued = found.launch_seconds * (1 if engine.replays else operations)
     cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
     moved = (copied_bytes(step) if engine.own_copy else _weight_bytes(step)) + engine.cache_moves * cached
-    products = 2 * architecture.computed_params * answers / product_rate(card, layout.precision, answers)
+    products = _written_seconds(architecture, layout, card, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = side_by_side(kernels, issued, card, step.fixed.path)
     written = max(work.rounds + 1, work.written_tokens - work.rounds * work.result_tokens)
@@ -101,10 +156,7 @@ def writing_seconds(
     seconds = written * each + gathering * (1 if engine.own_copy else written)
     seconds += 2 * copied_bytes(step) / memory_rate(card) if engine.own_copy else 0.0  # read and written
     read = prompt + work.rounds * (prompt + work.written_tokens / 2)
-    seconds += _forward(architecture, layout, work, card, answers * read) * found.kernel_factor
-    for judge in work.judges:
-        seconds += _forward(judge, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
-    return seconds
+    return seconds + _forward(architecture, layout, work, card, answers * read) * found.kernel_factor
 
 
 def _weight_bytes(step: Step) -> float:
@@ -117,7 +169,7 @@ def _weight_bytes(step: Step) -> float:
     return sizes.params * (stored + 2 * path.compute if path.autocast_copies and stored == 4 else stored)
 
 
-def _cache_bytes(architecture: Architecture, step: Step, answers: int, tokens: float) -> float:
+def _cache_bytes(architecture: Architecture, step: Step, answers: float, tokens: float) -> float:
     return step.fixed.path.compute * architecture.cached_features * answers * tokens
 
 
@@ -131,4 +183,12 @@ def _gathering(layout: Layout, step: Step, link: Link) -> float:
 
 def _forward(architecture: Architecture, layout: Layout, work: Workload, card: Card, tokens: float) -> float:
     forward = forward_flops(architecture, work.seq_len_tokens)
-    return (forward.layers + forward.attention) * tokens / product_rate(card, layout.precision, tokens)
+    products = products_seconds(architecture, forward.layers, forward.routed, tokens, layout.precision, card)
+    return products + forward.attention * tokens / product_rate(card, layout.precision, tokens)
+
+
+def _written_seconds(architecture: Architecture, layout: Layout, card: Card, answers: float) -> float:
+    """Products of one token of each of so many answers."""
+    forward = forward_flops(architecture, 1)
+    products = 2.0 * architecture.computed_params
+    return products_seconds(architecture, products, forward.routed, answers, layout.precision, card)

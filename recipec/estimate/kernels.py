@@ -14,7 +14,7 @@ from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.catalog.measured import Measured, rate_at
 from recipec.estimate.bottlenecks import MIXING_MATRICES
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.flops import StepFlops
+from recipec.estimate.flops import StepFlops, forward_flops
 from recipec.estimate.magnitudes import LAUNCHES, UNIT_TRAFFIC, WEIGHT_TRAFFIC, measured_modules
 from recipec.estimate.recurrence import (
     launched_backward,
@@ -104,6 +104,28 @@ def product_rate(card: Card, precision: str, tokens: float) -> float:
     return measured or peak_flops(card, precision) * matmul_share(card) * ramp
 
 
+def products_seconds(
+    architecture: Architecture,
+    products: float,
+    routed: float,
+    tokens: float,
+    precision: str,
+    card: Card,
+    sharing: int = 1,
+) -> float:
+    """Products of so many tokens, of which an expert sees those that are sent to it: fewer rows, at a lower rate.
+
+    `products` and the `routed` part of them are operations for each token. Tokens are taken to be spread evenly, one at
+    least to an expert that computes; a kernel computes all experts at once (transformers 5.23 integrations/moe.py,
+    torch._grouped_mm), as fast as products of that many rows: our decision. Ranks that share the experts (`sharing`)
+    send each the tokens of all.
+    """
+    moe = architecture.moe
+    rows = max(1.0, sharing * tokens * moe.per_token / moe.count) if moe and routed else tokens
+    whole = (products - routed) / product_rate(card, precision, tokens)
+    return tokens * (whole + routed / product_rate(card, precision, rows))
+
+
 def attention_rate(card: Card, precision: str, tokens: float, length: int) -> float:
     """The same of attention in sequences of `length` tokens."""
     measured = rate_at(card.measured.attention, precision, length) if card.measured else None
@@ -121,7 +143,9 @@ def kernel_seconds(
 ) -> float:
     """What the device computes and moves in a micro step."""
     bandwidth, precision, tokens = memory_rate(card), layout.precision, step.tokens
-    products = flops.products * tokens / layout.mesh.tensor / product_rate(card, precision, tokens)
+    own = flops.products - flops.taught
+    products = products_seconds(architecture, own, flops.routed, tokens, precision, card, layout.mesh.expert)
+    products = (products + _taught_products(layout, step, flops, card)) / layout.mesh.tensor
     attended = attention_rate(card, precision, tokens, work.seq_len_tokens)
     products += flops.attention * tokens / layout.mesh.tensor / attended
     # The weights are read by every pass: forward, backward, recomputation, and those without a gradient.
@@ -151,8 +175,16 @@ def _weight_passes(architecture: Architecture, layout: Layout, step: Step) -> fl
 
 def teacher_seconds(layout: Layout, step: Step, flops: StepFlops, card: Card) -> float:
     """What a teacher's products and layers take of a micro step."""
-    rate = product_rate(card, layout.precision, step.tokens)
-    return flops.taught * step.tokens / layout.mesh.tensor / rate + _teacher_traffic(step) / memory_rate(card)
+    return _taught_products(layout, step, flops, card) / layout.mesh.tensor + _teacher_traffic(step) / memory_rate(card)
+
+
+def _taught_products(layout: Layout, step: Step, flops: StepFlops, card: Card) -> float:
+    """Those with a teacher's weights, on one rank."""
+    teacher = step.fixed.teacher
+    if teacher is None:
+        return 0.0
+    routed = step.fixed.taught * forward_flops(teacher.architecture, 1).routed
+    return products_seconds(teacher.architecture, flops.taught, routed, step.tokens, layout.precision, card)
 
 
 def _elementwise(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:

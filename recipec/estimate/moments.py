@@ -34,7 +34,13 @@ def _saved(step: Step) -> float:
     embedded = 1 if step.fixed.sizes.adapters else 0  # a leaf of the graph, which hooks on saved tensors do not move
     inputs = (embedded if depth.offloads else depth.recomputed) * step.fixed.layers.checkpoint
     mask = step.scores.masks if depth.recomputed else 0
-    return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * step.kept
+    return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * step.kept + _entered(step)
+
+
+def _entered(step: Step) -> float:
+    """What enters the layers beside their states; what layers borrow is saved where it was made, unless recomputed."""
+    entering = step.batch.entering
+    return entering.held + entering.saved + (entering.borrowed if step.depth.recomputed else 0)
 
 
 def _resident(step: Step) -> Terms:
@@ -43,13 +49,20 @@ def _resident(step: Step) -> Terms:
 
 
 def _load(step: Step) -> Terms:
-    """The model is on the device, nothing else; quantized loading holds one weight in the compute type beside it."""
+    """The model is on the device, nothing else; quantized loading holds one weight in the compute type beside it, and
+    sharding one that is whole."""
     kept = ("weights", "adapters", "reference_model", "teacher_model", "reward_models")
     terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
     fixed = step.fixed
     largest = fixed.path.compute * fixed.sizes.largest_linear if fixed.path.quantized else 0
-    gathered = fixed.path.trained * fixed.sizes.embedding if fixed.path.weight_shards > 1 else 0
-    return {**terms, "working_set": largest or gathered}
+    sharded = fixed.path.weight_shards > 1
+    return {**terms, "working_set": _table(step) if sharded else largest}
+
+
+def _table(step: Step) -> float:
+    """Bytes of the larger embedding, the largest parameter that is whole alone: below adapters it is frozen."""
+    path, sizes = step.fixed.path, step.fixed.sizes
+    return (path.frozen or path.trained) * max(sizes.embedding, sizes.second)
 
 
 def _scored_once(step: Step) -> Terms:
@@ -72,6 +85,7 @@ def _forward(step: Step) -> Terms:
         "communication_buffers": buffers.first,
     }
     kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * step.kept
+    kept += _entered(step) - step.batch.entering.held  # which is counted where the layer runs
     layer = {
         "activations": kept,
         "working_set": policy_layer(step.batch, step.fixed),
@@ -185,7 +199,7 @@ def _first_backward(step: Step, saved: float, *, recomputed: bool) -> Terms:
         **terms,
         "gradients": max(terms.get("gradients", 0.0) + waiting, head + above),
         "activations": saved - step.tokens * step.fixed.layers.tail + unpacked,
-        "working_set": _working_set(step, recomputed),
+        "working_set": _working_set(step, recomputed) + step.batch.entering.gradients,
         "autocast_cache": path.compute * sizes.layer_cast if path.autocast_copies and not sizes.adapters else 0,
         "communication_buffers": step.fixed.buffers.backward,
     }
@@ -199,14 +213,15 @@ def _layer_share(step: Step) -> float:
 
 def _last_backward(step: Step) -> Terms:
     sizes, states, path, each = step.fixed.sizes, step.fixed.states, step.fixed.path, step.fixed.layers
-    missing = sizes.layer + (0 if sizes.tied and path.gradient_shards == 1 else sizes.embedding)
+    missing = sizes.layer + sizes.second + (0 if sizes.tied and path.gradient_shards == 1 else sizes.embedding)
     waiting = 0.0 if sizes.adapters or step.accumulates else missing / sizes.params
+    entering = step.batch.entering
     held = 2 * (step.depth.layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
     return {
         **states.terms,
         "gradients": states.gradients * (1 - waiting),
-        "working_set": _working_set(step, True),
-        "activations": step.tokens * held + step.scores.masks,
+        "working_set": max(_working_set(step, True) + entering.gradients, entering.unmaking),
+        "activations": step.tokens * held + step.scores.masks + _entered(step),
         "communication_buffers": step.fixed.buffers.last,
     }
 
@@ -239,7 +254,8 @@ def _end_of_backward(step: Step) -> Terms:
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
     shared = not sizes.adapters and (sizes.tied or step.accumulates)
     copies = (2 if sizes.tied else 0) + step.accumulates
-    summed = copies * path.gradient * sizes.embedding if shared and path.gradient_shards == 1 else 0
+    largest = max(copies * sizes.embedding, step.accumulates * sizes.second)
+    summed = path.gradient * largest if shared and path.gradient_shards == 1 else 0
     return {
         **states.terms,
         "gradients": states.gradients,
@@ -271,6 +287,5 @@ def _evaluation(step: Step) -> Terms:
 
 def _save(step: Step) -> Terms:
     """Sharded weights are gathered one parameter at a time and moved to the host."""
-    path, sizes = step.fixed.path, step.fixed.sizes
-    gathered = max(path.trained, path.frozen) * sizes.embedding if path.weight_shards > 1 else 0
+    gathered = _table(step) if step.fixed.path.weight_shards > 1 else 0
     return {**step.fixed.states.terms, "working_set": gathered, "communication_buffers": step.fixed.buffers.idle}

@@ -52,6 +52,11 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
     masks = pairs * sum(kinds.values())  # booleans
     most = saved[0] if architecture.whole else max(saved)
     of_kinds = tuple((saved[-1] if kind.whole else most) * kind.attention for kind, _ in architecture.kinds)
+    if architecture.borrowing:
+        again = _repeated_again(architecture, path, tokens, kinds)
+        of_kinds = tuple(map(sum, zip(of_kinds, again, strict=True)))
+        shares = kept_shares(architecture, layout.recompute_interval)
+        kept += sum(share * more for share, more in zip(shares, again, strict=True))
     return Scores(of_kinds, kept, masks, cached, waiting, forward=max(saved) + masks, backward=0)
 
 
@@ -107,6 +112,18 @@ def _with_mask(architecture: Architecture, path: CodePath, tokens: int, before: 
     repeated = architecture.query_size - architecture.kv_size if repeats else 0
     each = architecture.query_size if repeats else architecture.kv_size
     return path.compute * (2 * repeated * tokens + 2 * each * before + pairs)
+
+
+def _repeated_again(
+    architecture: Architecture, path: CodePath, tokens: int, masks: dict[int | None, bool]
+) -> tuple[int, ...]:
+    """Of each kind what it saves more than its own keys and values: borrowed ones, which SDPA repeats in each layer."""
+    windows = {False: architecture.sliding_window, True: None}
+    repeats = (
+        kind.borrows and masks[windows[kind.whole]] and architecture.num_kv_heads > 1 for kind, _ in architecture.kinds
+    )
+    widths = (architecture.attending_in(kind).kv_size for kind, _ in architecture.kinds)
+    return tuple(2 * path.compute * width * tokens * again for width, again in zip(widths, repeats, strict=True))
 
 
 def _cached(architecture: Architecture, path: CodePath, tokens: int) -> int:

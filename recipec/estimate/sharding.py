@@ -51,11 +51,12 @@ def buffers(layout: Layout, work: Workload, hidden: int, sizes: Sizes, path: Cod
         return Buffers()
     match layout.spreads.engine, layout.spreads.shards_weights:
         case strategies.TORCH_FSDP, _ if work.fsdp == 1:
-            return _fsdp1(work, sizes, path, layout)
+            return _fsdp1(sizes, path, layout)
         case strategies.TORCH_FSDP, _:
-            return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
+            sharded = _beside_second(_fsdp2(sizes, path, layout), sizes, path, layout)
+            return _between_copies(sharded, sizes, path, layout)
         case strategies.DEEPSPEED, True:
-            return _zero3(work, hidden, sizes, path, layout)
+            return _zero3(hidden, sizes, path, layout)
         case strategies.DEEPSPEED, False:
             return _zero2(hidden, sizes, path, layout)
         case strategies.TORCH_DDP, _:
@@ -70,9 +71,9 @@ def _at_all_times(size: float) -> Buffers:
     return Buffers(throughout, throughout, loss=size, backward=size, last=size, end=size, held=size, idle=size)
 
 
-def _fsdp1(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+def _fsdp1(sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """One layer in use, one prefetched, gradients on their way, and the root unit, which stays gathered to the end."""
-    layer = _gathered(work, sizes, path, layout)
+    layer = _gathered(sizes, path, layout)
     full = layout.adapts.trains_all
     root = path.compute * (sizes.embedding + sizes.head)
     reduced = 2 * path.compute * sizes.layer if full else 0
@@ -89,14 +90,14 @@ def _fsdp1(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buff
     )
 
 
-def _fsdp2(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+def _fsdp2(sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """Gathered layers in use, prefetched and reduced, and the vocabulary matrices, read off a simulated step.
 
     A unit that is being gathered exists twice. Tied matrices stay gathered, with the head's gradient, to the end.
     PEFT's wrapper hides the final norm from accelerate, so TRL gathers the head itself. Nothing is reduced for frozen
     weights, but the embedding is still prefetched. TRL shards DPO's reference as one unit: all of it is gathered.
     """
-    layer, vocabulary = _gathered(work, sizes, path, layout), path.compute * sizes.embedding
+    layer, vocabulary = _gathered(sizes, path, layout), path.compute * sizes.embedding
     held = vocabulary if sizes.tied else 0
     matrix = held or path.compute * sizes.head  # of the output
     first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
@@ -125,6 +126,27 @@ def _fsdp2(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buff
     )
 
 
+def _beside_second(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """The second embedding is in the outermost unit, which stays gathered; in the end its gradient is whole beside it,
+    and neither embedding's is reduced yet. Read off a simulated step (2026-11-28)."""
+    if not sizes.second:
+        return sharded
+    second, vocabulary = path.compute * sizes.second, path.compute * sizes.embedding
+    waiting = path.gradient * (sizes.second + sizes.embedding) / path.gradient_shards
+    end = 2 * second - waiting if layout.adapts.trains_all else second
+    forward = sharded.forward.beside(second)
+    return replace(
+        sharded,
+        forward=replace(forward, first=max(forward.first, 2 * (second + vocabulary))),
+        reference=sharded.reference.beside(second),
+        loss=sharded.loss + second,
+        backward=sharded.backward + second,
+        last=sharded.last + second,
+        end=sharded.end + end,
+        held=sharded.held + second,
+    )
+
+
 def _between_copies(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """HSDP keeps each unit's reduced gradients in the compute type until the backward pass has ended.
 
@@ -133,7 +155,7 @@ def _between_copies(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layo
     if layout.mesh.replicate == 1 or not layout.adapts.trains_all:
         return sharded
     share = path.compute / path.gradient_shards
-    end = share * (sizes.trainable - sizes.embedding)
+    end = share * (sizes.trainable - sizes.embedding - sizes.second)
     first = share * sizes.head
     return replace(
         sharded, backward=sharded.backward + first, last=sharded.last + end - share * sizes.layer, end=sharded.end + end
@@ -146,9 +168,9 @@ def gathered_by_zero3(hidden: int, layer_bytes: float, sizes: Sizes, path: CodeP
     return max(layer_bytes, reused) + path.compute * (ZERO3_PREFETCH * hidden * hidden + sizes.embedding)
 
 
-def _zero3(work: Workload, hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+def _zero3(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """What a forward gathers, and gradients on their way in the bucket."""
-    layer = _gathered(work, sizes, path, layout)
+    layer = _gathered(sizes, path, layout)
     bucket = path.compute * hidden * hidden
     live = gathered_by_zero3(hidden, layer, sizes, path)
     full = layout.adapts.trains_all
@@ -164,16 +186,16 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
     """The reduce bucket; a gradient larger than it (the vocabulary matrices) is reduced on its own."""
     bucket = path.gradient * hidden * hidden
     full = layout.adapts.trains_all
-    vocabulary = path.gradient * sizes.embedding if full else 0
+    vocabulary = path.gradient * max(sizes.embedding, sizes.second) if full else 0
     layer = path.gradient * sizes.layer if full else 0
     first = bucket + layer + vocabulary
     each, end = Gathered(bucket, bucket, bucket), bucket + 2 * vocabulary
     return Buffers(each, each, loss=bucket, backward=first, last=bucket + layer, end=end, held=bucket, idle=bucket)
 
 
-def _gathered(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> float:
-    """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
+def _gathered(sizes: Sizes, path: CodePath, layout: Layout) -> float:
+    """Bytes of one gathered layer; those of a 4-bit base are gathered packed, with the scales that are shared."""
     if not layout.adapts.quantized:
         return path.compute * sizes.gathered_layer
-    packed = path.quantized * sizes.layer_linear if work.fsdp == 1 else 0
+    packed = (path.quantized - path.second_scales) * sizes.layer_linear
     return path.compute * (sizes.layer - sizes.layer_linear) + packed

@@ -35,6 +35,7 @@ class Sizes(Struct, frozen=True):
     gathered_layer: int  # the mean of two layers behind each other, which are gathered together: of the largest two
     running_layer: int  # the layer that is gathered and still in its buffer while it runs
     embedding: int  # one vocabulary matrix
+    second: int  # the embedding whose slices enter the layers
     head: int  # the output matrix where it is not the embedding itself
     tied: bool  # the embedding is the output matrix too
     largest_linear: int
@@ -80,6 +81,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         gathered_layer=gathered,
         running_layer=layer + on_experts + vectors if _sparse_between(architecture) else gathered,
         embedding=embedding,
+        second=architecture.second_embedding,
         head=head,
         tied=tied,
         largest_linear=max(_weights((shape,)) for _, shapes in groups for shape in shapes),
@@ -138,6 +140,8 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
     yield from ((matrices, 1, rows, columns) for matrices, rows, columns in new_rows(architecture, lora))
     if lora is None:
         yield of_vocabulary, 1, architecture.vocab_size, hidden
+        if architecture.layer_inputs:
+            yield 1, 1, architecture.vocab_size, architecture.slices
         yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())
         if moe and not moe.router:  # one that is a linear module is among them
             yield sparse, 1, moe.count, hidden
@@ -146,7 +150,7 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
 def _cast(architecture: Architecture) -> int:
     """Parameters of the layers but for fused experts whose grouped product autocast leaves alone."""
     left = 0 if _casts_experts(architecture) else architecture.sparse_layers * _experts_of_a_layer(architecture)
-    return architecture.params - architecture.embedding_params - left
+    return architecture.params - architecture.embedding_params - architecture.second_embedding - left
 
 
 def _casts_experts(architecture: Architecture) -> bool:

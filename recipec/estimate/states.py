@@ -34,9 +34,7 @@ class States(Struct, frozen=True):
 def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
-    weights = (
-        (sizes.params - sizes.elsewhere) * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
-    )
+    weights = (sizes.params - sizes.elsewhere) * path.trained / path.weight_shards if full else _frozen(sizes, path)
     kept = sizes.params * path.trained if work.elastic else 0.0  # both in the type of the weights, on every rank
     beside = sizes.adapters + sizes.originals + sizes.mixed
     terms = {
@@ -74,13 +72,13 @@ def _accumulated(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, g
     return gradients
 
 
-def _frozen(sizes: Sizes, path: CodePath, work: Workload) -> float:
-    """Frozen weights: accelerate leaves 4-bit linears whole under FSDP2, everything else is sharded."""
+def _frozen(sizes: Sizes, path: CodePath) -> float:
+    """Frozen weights, packed ones among them: packed_weights.py shards all but the second scales."""
     if not path.quantized:
         return sizes.params * path.frozen / path.weight_shards
-    rest = (sizes.params - sizes.linear) * path.frozen / path.weight_shards
-    packed = sizes.linear * path.quantized + sizes.linear_rows * path.row_scale
-    return packed / (path.weight_shards if work.fsdp == 1 else 1) + rest
+    rest = (sizes.params - sizes.linear) * path.frozen
+    packed = sizes.linear * (path.quantized - path.second_scales) + sizes.linear_rows * path.row_scale
+    return (packed + rest) / path.weight_shards + sizes.linear * path.second_scales
 
 
 def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
@@ -88,7 +86,8 @@ def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
     but not under DeepSpeed, which hands them flat partitions."""
     if layout.optimizer == "adafactor":
         return FP32_BYTES * float(sizes.factors)
-    whole = sizes.embedding if "8bit" in layout.optimizer and layout.adapts.trains_all else 0
+    embeddings = sizes.embedding + sizes.second
+    whole = embeddings if "8bit" in layout.optimizer and layout.adapts.trains_all else 0
     if layout.spreads.engine == DEEPSPEED:
         whole = 0
     return (sizes.trainable - whole) * path.optimizer + whole * STATES[layout.optimizer] * FP32_BYTES

@@ -12,6 +12,7 @@ from recipec.axes.method import POLICY, REFERENCE, TEACHER, Pass
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import Activations, kinds_of
 from recipec.estimate.codepath import CodePath, code_path
+from recipec.estimate.entering import Entering, entering
 from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.magnitudes import measuring
@@ -79,10 +80,11 @@ class Batch(Struct, frozen=True):
     gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
     mlp: float  # bytes while a layer's feed-forward block runs that saves nothing
     attention: float  # the same of its attention
+    entering: Entering
 
     def layer(self, built: int = 0) -> float:
         """Bytes while a layer runs that saves nothing, with so many of experts' weights built from adapters."""
-        return max(self.mlp + built, self.attention)
+        return max(max(self.mlp + built, self.attention) + self.entering.held, self.entering.making)
 
 
 class Scoring(Struct, frozen=True):
@@ -175,7 +177,9 @@ def _batch(
     gathered = 2 * path.compute * widest * tokens * context if context > 1 else 0
     held = [(scores.forward + gathered) * kind.attention for kind, _ in architecture.kinds]
     attention = max(each.attention * tokens + holds for each, holds in zip(kinds, held, strict=True))
-    return Batch(tokens, scores, gathered, max(each.forward for each in kinds) * tokens, attention)
+    lora = work.lora if architecture is not work.teacher else None
+    entered = entering(architecture, lora, path, tokens, layout.checkpointing)
+    return Batch(tokens, scores, gathered, max(each.forward for each in kinds) * tokens, attention, entered)
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:

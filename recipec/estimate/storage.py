@@ -8,6 +8,7 @@ from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
+from recipec.estimate.evaluation import stored_bytes
 from recipec.estimate.head import loss_code
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.sizes import sizes
@@ -32,6 +33,7 @@ class Storage(Struct, frozen=True):
     checkpoints_bytes: int  # all that are kept, the one being written, and what they all share
     dataset_cache_bytes: int
     hub_cache_bytes: int
+    packed_bytes: int  # the 4-bit base that ranks share, which quantize.py writes; 0 where none does
     total_bytes: int
 
 
@@ -59,17 +61,20 @@ def run_storage(
     data, hub = round(dataset_tokens * token_bytes), 2 * (published if downloaded_params is None else downloaded_params)
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
-    return Storage(checkpoint, reloaded, export, kept, data, hub, kept + export + data + hub)
+    packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
+    total = kept + export + data + hub + packed
+    return Storage(checkpoint, reloaded, export, kept, data, hub, packed, total)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """What a run resumes from: weights as they train, optimizer states, and small files.
 
-    DeepSpeed writes the weights once more beside those of transformers, unless it shards them (ZeRO-1 and ZeRO-2 with
-    bf16: 16.01 bytes a parameter, ZeRO-3: 14.01; DeepSpeed 0.19 with a Trainer on a CPU, 2026-11).
+    DeepSpeed writes the weights once more beside those of the Trainer, unless it shards them (ZeRO-1 and ZeRO-2 with
+    bf16: 16.01 bytes a parameter, ZeRO-3: 14.01; DeepSpeed 0.19 with a Trainer on a CPU, 2026-11). A loop of train.py's
+    own keeps what the engine writes, and nothing else.
     """
     trained = _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
-    twice = layout.spreads.engine == DEEPSPEED and not layout.spreads.shards_weights
+    twice = layout.spreads.engine == DEEPSPEED and not layout.spreads.shards_weights and not work.head
     return trained * (1 + twice) + _optimizer_file(architecture, layout, work) + 2 * SMALL_FILES_BYTES
 
 
@@ -105,19 +110,27 @@ def host_memory(
     Teachers and reward models are read straight onto the devices, through the file cache.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    loaded = architecture.params * _read_bytes(layout, work)
+    loaded = _read_bytes(architecture, layout, work)
     copies = _copies(layout, work, ranks)
     moved = step.host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
     which = "weights, those of the reference model among them," if copies > ranks else "weights"
-    reasons += [f"{copies} x {loaded / GIB:.1f} GiB of {which} while they are loaded"] if copies else []
+    begin = "made" if work.method.random_weights else "loaded"
+    reasons += [f"{copies} x {loaded / GIB:.1f} GiB of {which} while they are {begin}"] if copies else []
     room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
     reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
 
 
-def _read_bytes(layout: Layout, work: Workload) -> int:
+def _read_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
+    """What train.py reads: the packed files of a base that ranks share, else the weights as they are published."""
+    if layout.shares_packed:
+        return stored_bytes(architecture, layout, work)
+    return architecture.params * _bytes_each(layout, work)
+
+
+def _bytes_each(layout: Layout, work: Workload) -> int:
     """Of a parameter, as train.py reads it; the base of an adapter stays in 16 bits."""
     return code_path(layout, work).trained if layout.adapts.trains_all else 2
 
@@ -131,16 +144,17 @@ def _copies(layout: Layout, work: Workload, ranks: int) -> int:
     transformers 5.23, 2026-11). Where they are read as fp32 every rank has its own, under FSDP too: transformers does
     not look at accelerate's `cpu_ram_efficient_loading` there. Under ZeRO-3 only the first rank reads values (its
     modeling_utils.py). A quantized base goes to the device tensor by tensor (its quantizers/quantizer_bnb_*.py,
-    `update_device_map`).
+    `update_device_map`). One that ranks share is mapped from its files (two ranks with 284 MB of them: 20 to 32 MiB
+    their own), and a save gathers all of it once (accelerate 1.15 accelerator.py, `get_state_dict`).
     """
     spreads = layout.spreads
     if layout.adapts.quantized:
-        return 0
+        return 1 if layout.shares_packed else 0
     if work.method.random_weights:
         shards = spreads.engine == DEEPSPEED and spreads.shards_weights
         spread = layout.mesh.ranks_per_layer > 1 and not work.capacity_factor  # DeepSpeed-MoE spreads what is made
         return 0 if shards or spread else ranks
-    shared = _read_bytes(layout, work) == 2 or (spreads.engine == DEEPSPEED and spreads.shards_weights)
+    shared = _bytes_each(layout, work) == 2 or (spreads.engine == DEEPSPEED and spreads.shards_weights)
     if spreads.one_rank or shared:
         return 1
     return ranks * (1 + _reads_reference_beside(layout, work))

@@ -49,6 +49,13 @@ class TimeEstimate(Struct, frozen=True):
     scored: bool  # published runs of this kind are among those that the band is from
     band: tuple[float, float]
     band_source: str
+    slower: str  # how much longer runs took that are like this one, though none of this kind was scored; or ""
+
+
+# Mixtral-8x7B, LoRA, two A100s: 1.26 and 1.38 times (fms-acceleration, benchmarks/data/published_throughput.csv).
+# Qwen3-30B-A3B, all weights, transformers 5 on eight H100s: 2.3 times where its batch, which is not stated, is one row
+# (3,075 tokens/s per GPU, a post of Hugging Face and NVIDIA of 2026-06-24 as cited by theaifeed.com; read 2026-11).
+_MIXTURES = "the few runs of mixtures of experts that are known took 1.3 to 2.3 times as long as estimated"
 
 
 def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: Card, link: Link) -> TimeEstimate:
@@ -80,6 +87,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         scored=scored,
         band=BAND,
         band_source=_SCORED if scored else f"no run of this kind was scored; {_SCORED}",
+        slower=_MIXTURES if architecture.moe is not None and not architecture.moe.all_run else "",
     )
 
 

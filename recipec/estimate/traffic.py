@@ -61,7 +61,7 @@ def _between_shards(layout: Layout, step: Step, layers: int) -> list[Exchange]:
     weights of a teacher.
     """
     mesh, sizes = layout.mesh, step.fixed.sizes
-    weights, gradients = 2.0 * sizes.params, 2.0 * sizes.trainable
+    weights, gradients = 2.0 * sizes.params - _less_where_packed(step), 2.0 * sizes.trainable
     shards = Group(mesh.shard * mesh.context, mesh.tensor)
     copies = Group(mesh.replicate, mesh.tensor * shards.size)
     between_copies = Exchange(copies, per_micro_step=2 * gradients / shards.size, collectives=layers + 2)
@@ -69,6 +69,12 @@ def _between_shards(layout: Layout, step: Step, layers: int) -> list[Exchange]:
     taught = 2.0 * step.fixed.teacher.gathered_params if step.fixed.teacher else 0.0
     sharded = Exchange(shards, gathers * weights + taught + gradients, collectives=(gathers + 1) * (layers + 2))
     return [sharded, between_copies] if copies.size > 1 else [sharded]
+
+
+def _less_where_packed(step: Step) -> float:
+    """Bytes that a 4-bit base saves of those that 16 bits of every weight would be: it travels packed."""
+    path, sizes = step.fixed.path, step.fixed.sizes
+    return (2.0 - path.quantized + path.second_scales) * sizes.linear if path.quantized else 0.0
 
 
 def _of_deepspeed(layout: Layout, step: Step, layers: int) -> list[Exchange]:

@@ -21,6 +21,11 @@ class RunPart(Struct, frozen=True):
     seconds: float
     because: str
 
+    @property
+    def told_seconds(self) -> float:
+        """Seconds as the plan and README.md tell them: with four significant digits, the same on every machine."""
+        return float(f"{self.seconds:.4g}")
+
 
 class Rates(Struct, frozen=True):
     """What the machine around the GPUs does; where nobody measured it, what is usual."""
@@ -109,9 +114,19 @@ def extended(weights_bytes: int, rates: Rates) -> RunPart:
     return RunPart("new tokens", seconds, f"{gib(weights_bytes)} read and written with rows for new tokens, once")
 
 
-def loading(weights_bytes: int, saved_bytes: int, rates: Rates) -> RunPart:
-    """train.py until its first step: imports, weights that the ranks of a node share, and a save that is tried."""
-    because = f"train.py starts, reads {gib(weights_bytes)} of weights and tries a save"
+def packed(weights_bytes: int, packed_bytes: int, rates: Rates) -> RunPart:
+    """quantize.py reads the model and writes it in few bits; its products with a table take less than reading."""
+    seconds = rates.start_seconds + _read(weights_bytes, rates) + written_seconds(packed_bytes, rates)
+    return RunPart("quantization", seconds, f"{gib(weights_bytes)} read and written as {gib(packed_bytes)}, once")
+
+
+def loading(weights_bytes: int, saved_bytes: int, rates: Rates, made: bool = False) -> RunPart:
+    """train.py until its first step: imports, weights that the ranks of a node share, and a save that is tried.
+
+    Random weights are `made`: taken to last as long as reading as many.
+    """
+    how = f"makes {gib(weights_bytes)} of random weights" if made else f"reads {gib(weights_bytes)} of weights"
+    because = f"train.py starts, {how} and tries a save"
     seconds = rates.start_seconds + _read(weights_bytes, rates) + written_seconds(saved_bytes, rates)
     return RunPart("loading", seconds, because)
 
@@ -142,12 +157,14 @@ def fisher(rows: int, row_seconds: float) -> RunPart:
     return RunPart("Fisher information", rows * row_seconds, because)
 
 
-def generation(seconds: float, answers: int, tokens: int, unknown: Sequence[str], writer: str) -> RunPart:
-    """Answers that the model writes itself, for all steps; how long they get and what is `unknown` takes, is open.
+def generation(seconds: float, answers: int, steps: int, tokens: int, unknown: Sequence[str], writer: str) -> RunPart:
+    """Answers that the model writes itself: `answers` of them, from which `steps` learn, until all steps have learned.
 
+    How long they get is open, as is the time of what is `unknown`.
     `writer` says what writes them in place of the model that learns; "" where nothing does.
     """
-    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens"
+    every = f"every {steps:,} steps" if steps > 1 else "each step"
+    because = f"{answers:,} answers for {every}, as long as they may be, {tokens:,} tokens"
     because += f"; {writer}" * bool(writer)
     because += f"; the time of your {' and '.join(unknown)} is not known and not counted" * bool(unknown)
     return RunPart(GENERATION, seconds, because)
@@ -168,11 +185,9 @@ def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     """Checkpoints are written while the devices wait."""
     each = written_seconds(each_bytes, rates)
     at = rates.told("written_bytes_per_second")
-    return RunPart(
-        "checkpoints",
-        times * each,
-        f"{counted(times, 'checkpoint')} of {gib(each_bytes)}, {duration(each)} each at {at}",
-    )
+    because = f"{counted(times, 'checkpoint')} of {gib(each_bytes)}, {duration(each)} each at {at}"
+    only = ", at the last step: a run that is cut off begins anew" if times == 1 else ""
+    return RunPart("checkpoints", times * each, f"{because}{only}")
 
 
 def failures(expected: float, interval_seconds: float, gpus: int, weights_bytes: int, rates: Rates) -> RunPart:

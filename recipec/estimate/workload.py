@@ -156,6 +156,11 @@ class Workload(Struct, frozen=True):
         return METHODS[self.objective].under(dict(self.own))
 
     @property
+    def steps_taught(self) -> int:
+        """Optimizer steps that learn from the answers of one generation."""
+        return self.updates * self.answer_passes
+
+    @property
     def reread_tokens(self) -> int:
         """Of an answer, those that stand before what a later turn writes, which is counted from there again.
 

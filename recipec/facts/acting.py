@@ -26,7 +26,8 @@ _TAKEN = {
     *("CHARACTERS", "CLAMP", "CUT", "Callable", "Dataset", "GRPOTrainer", "Iterator", "MADE_UP", "Path"),
     *("SECONDS", "SHOWN", "TOOLS", "TRIED", "bounded", "check_shown", "check_tools", "contextmanager", "cut"),
     *("description", "get_json_schema", "json", "made_up", "math", "number", "of_episode", "play", "signal"),
-    *("state", "suppress", "text_of", "tools_of", "tried", "within", "wraps"),
+    *("state", "suppress", "text_of", "tools_of", "tried", "within", "wraps", "Overdue"),
+    *("place", "tool"),  # of its loops
 }
 _WAYS = {
     ENVIRONMENT: f'write FILE:CLASS, as in {ENVIRONMENT} = "shop.py:Shop"',

@@ -19,6 +19,7 @@ from recipec.catalog.local import read_config
 from recipec.catalog.models import Model, model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.model import made_by_a_run
+from recipec.facts.working_folder import path_from_recipe
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.rules.core import Decision, Wish
@@ -95,6 +96,8 @@ def _instead(loaded: LoadedRecipe, path: str) -> tuple[str, ...]:
     """What to name in place of a folder that holds no usable adapter."""
     if is_path(path) and os.path.isfile(loaded.folder / path / "config.json"):
         return (f'for a whole model, set `model.name = "{path}"` and remove `init_from`',)
+    if is_path(path) and (seen := path_from_recipe(path, loaded.folder)):
+        return seen
     usual = f"name the folder of a LoRA adapter that PEFT has saved: {CONFIG} and {WEIGHTS}"
     return (usual, *(made_by_a_run(loaded, path) if is_path(path) else ()))
 
@@ -148,8 +151,17 @@ def _of_another_base(loaded: LoadedRecipe, config: Mapping[str, Any], base: Mode
         Label(loaded.place(*_KEY, part="value"), f"made on {made_on or 'a model that its file does not name'}"),
         Label(loaded.place("model", "name", part="value"), "another model"),
     )
-    help = (f'set `model.name = "{made_on}"`',) if made_on else (f"write base_model_name_or_path into its {CONFIG}",)
+    help = _ways_to_its_base(loaded.folder, made_on, base.name)
     yield Diagnostic("E0311", f"training cannot go on from `{loaded.recipe.model.init_from}`", labels, help)
+
+
+def _ways_to_its_base(folder: Path, made_on: str, named: str) -> tuple[str, ...]:
+    """How recipe and adapter come to name one model; PEFT keeps the absolute path that a folder had in training."""
+    if not made_on:
+        return (f"write base_model_name_or_path into its {CONFIG}",)
+    if is_path(made_on) and is_path(named) and not (folder / made_on).exists():
+        return (f"if {named} is that model, moved here, write `{named}` as base_model_name_or_path into its {CONFIG}",)
+    return (f'set `model.name = "{made_on}"`',)
 
 
 def _same(folder: Path, one: str, other: str) -> bool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from recipec.axes import KINDS, METHODS, ROW_FORMATS
+from recipec.catalog.local import special_tokens_of
 from recipec.catalog.templates import Template
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, thoughts
+from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.extends import is_path
 from recipec.units import counted
 
+_IS_SPECIAL = ("a special token of the model", "special tokens of the model")
+MOST_TOKENS = 5  # that a message lists
 SHORTEST_REPEATED = 16  # characters of a prompt; answers may begin with a shorter one, such as a name, by chance
 
 
@@ -27,8 +32,7 @@ def cautions(
     `template` is what is known of the chat template of the training.
     """
     yield from _behind_answers(loaded, section, sources)
-    if template is not None:
-        yield from _ending_turns(loaded, section, sources, template.end)
+    yield from _special_tokens(loaded, section, sources, template)
     if loaded.recipe.data.reasoning is None:
         yield from _thoughts_in_prompts(loaded, section, sources)
     yield from _repeated_prompts(loaded, section, sources)
@@ -51,7 +55,7 @@ def not_compared(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Itera
         title = f"held-out questions of data.{other} are not looked for in data.{section}"
         help = (
             f"give data.{section} as messages, or as prompts with completions, so that both can be compared",
-            "if you know that they have no questions in common, allow this warning",
+            'if you know that they have no questions in common, write allow = ["W0531"] under [recipe]',
         )
         yield Diagnostic("W0531", title, labels, help)
 
@@ -74,7 +78,7 @@ def _behind_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sample
         first = next(iter(found))
         seen = f"{_rows(found, sources)}, the first {first}: {counted(sum(found.values()), 'message')} in all"
         title = f"conversations of data.{section} go on behind their last learned answer"
-        help = ("end them with an answer; if they are meant to go on, allow this warning",)
+        help = ('end them with an answer; if they are meant to go on, write allow = ["W0532"] under [recipe]',)
         note = "nothing is learned from these messages; prepare_data.py counts those of all rows"
         yield Diagnostic("W0532", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
@@ -99,29 +103,44 @@ def _thoughts_in_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[S
         seen = f"{_rows(found, sources)}, the first {found[0]}"
         help = (
             'to take them out, of answers too: `reasoning = "strip"` under [data]',
-            "to leave it to the chat template whether they are shown, allow this warning",
+            'to leave it to the chat template whether they are shown, write allow = ["W0533"] under [recipe]',
         )
         note = "chat templates of models that think, such as Qwen 3, show earlier answers without their thoughts"
         yield Diagnostic("W0533", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
-def _ending_turns(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], turn_end: str
+def _special_tokens(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
 ) -> Iterator[Diagnostic]:
-    """Texts of messages that hold the token that ends a turn."""
-    found = [
-        place
+    """Texts of messages that hold the token that ends a turn, or a special token of the tokenizer in a local folder."""
+    ending = {template.end} if template is not None else set()
+    tokens = ending | (_of_folder(loaded) - {*THOUGHT})
+    held = {
+        place: found
         for source in sources
-        if ROW_FORMATS[source.shape.format].turns
+        if tokens and ROW_FORMATS[source.shape.format].turns
         for place, made in zip(source.places, source.made, strict=True)
-        if turn_end in json.dumps(made, ensure_ascii=False, default=str)
-    ]
-    if found:
-        title = f"texts of data.{section} hold `{turn_end}`, which ends a turn in the chat template"
-        seen = f"{_rows(found, sources)}, the first {found[0]}"
+        if (found := _held(made, tokens))
+    }
+    if held:
+        named = sorted({token for found in held.values() for token in found})
+        means = "which ends a turn in the chat template" if {*named} == ending else _IS_SPECIAL[len(named) > 1]
+        title = f"texts of data.{section} hold {', '.join(f'`{token}`' for token in named[:MOST_TOKENS])}, {means}"
+        seen = f"{_rows(held, sources)}, the first {next(iter(held))}"
         help = ("write it with a space in it, or remove these rows",)
         note = "prepare_data.py refuses such rows where it is a special token of the tokenizer"
         yield Diagnostic("W0534", title, (Label(loaded.place("data", section), seen),), help, (note,))
+
+
+def _of_folder(loaded: LoadedRecipe) -> set[str]:
+    """The special tokens of a model that is a folder on this machine."""
+    name = loaded.recipe.model.name
+    return special_tokens_of(loaded.folder / name) if is_path(name) else set()
+
+
+def _held(made: Converted, tokens: Collection[str]) -> list[str]:
+    said = json.dumps(made, ensure_ascii=False, default=str)
+    return [token for token in tokens if token in said]
 
 
 def _repeated_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
@@ -137,7 +156,7 @@ def _repeated_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[Samp
         seen = f"{_rows(found, sources)}, the first {found[0]}"
         help = (
             "take the prompt off the answers, if they were written as one text",
-            "if answers are to begin by saying again what was asked, allow this warning",
+            'if answers are to begin by saying again what was asked, write allow = ["W0537"] under [recipe]',
         )
         note = "the model learns to repeat what it is asked before it answers"
         yield Diagnostic("W0537", title, (Label(loaded.place("data", section), seen),), help, (note,))

@@ -13,6 +13,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.dataset import DataShape
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts, preference_format, train_format
+from recipec.facts.other_method import asked
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
 from recipec.recipe.schema import AUTO
@@ -52,7 +53,7 @@ def _no_target(loaded: LoadedRecipe, path: tuple[str | int, ...], name: str, arc
     """PEFT 0.21 takes the names of a shared expert or of a plain layer for those of the fused experts."""
     beside = name in architecture.linear_modules
     why = "PEFT takes this name for the experts" if beside else "recipec adapts no module of this name"
-    why = "the kernels of its layer take the weight itself, past an adapter" if name in architecture.unadapted else why
+    why = architecture.unadapted.get(name, why)
     names = ", ".join(_adaptable(architecture))
     labels = (Label(loaded.place(*path), why), Label(loaded.place("model", "name"), f"has {names}"))
     title = f"the model has no module `{name}` for an adapter"
@@ -241,7 +242,7 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
         Label(loaded.place("data", section), f"rows have `{name}` beside the columns of {held.name} rows"),
         Label(loaded.place(*TASK), f"{held.name} rows have no `{role}`, so training would leave it out"),
     )
-    task = "" if loaded.recipe.goal.task == method.task else f'set `goal.task = "{method.task}"` and '
+    task = "".join(f"{step} and " for step in asked(loaded, method))
     remove = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
     if loaded.is_set("data", "columns", role):
         remove = f"remove `{role}` from `data.columns`: training then leaves `{name}` out"
@@ -370,7 +371,7 @@ def _a_row_for_each_part(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnosti
             if getattr(loaded.recipe.data, key) != 0 and not facts.decisions[replaced_by].value
         ]
         if rows.origin == "data" and rows.value < 1 + len(split):
-            labels = (Label(loaded.place("data", section), f"{counted(rows.value, 'row')}; a .txt file is one row"),)
+            labels = (Label(loaded.place("data", section), f"{counted(rows.value, 'row')}; a text file is one row"),)
             help = f"add rows, or name files with {' and '.join(f'`data.{name}`' for name in split)}"
             title = f"data.{section} has too few rows to hold out some of them"
             yield Diagnostic("E0304", title, labels, (help,))

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import TEXTS
 from recipec.axes.tasks import AUTO
-from recipec.dataset import ASSISTANT, Converted, DataShape, Message, carried, thoughts
+from recipec.dataset import (
+    ASSISTANT,
+    SPEAKERS,
+    Converted,
+    DataShape,
+    Message,
+    carried,
+    thoughts,
+    turns_of,
+    written_in,
+)
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.converting import KEEP, OFF
 from recipec.facts.fact import known, stated
@@ -50,6 +61,10 @@ def conversation_facts(
     yield kept
     yield _without_thoughts({} if states_rows(loaded) else answers)
     yield _apart(loaded, sources, shape, kept)
+    absent = "conversations that begin with an answer are refused"
+    yield stated(
+        loaded, "opening_answers", loaded.recipe.data.opening_answers, "data", "opening_answers", absent=absent
+    )
 
 
 def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:
@@ -59,6 +74,7 @@ def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> 
     answered = any(row.turns and not KINDS[row.kind].taught for row in rows)  # the model thinks, or does not
     useless = {
         "reasoning": "reasoning" not in carry and not (answered and loaded.recipe.data.reasoning == OFF),
+        "opening_answers": not any(KINDS[row.kind].masked for row in rows),
         "loss_on": not any(KINDS[row.kind].masked for row in rows),
         "system": not any(row.turns for row in rows),
         "template": not any(row.turns for row in rows) and loaded.recipe.data.template != AUTO,
@@ -159,6 +175,21 @@ def _ambiguous(loaded: LoadedRecipe, section: str, several: _Answers) -> Diagnos
 def prompted(source: SampledSource) -> bool:
     """Whether prompts are messages: earlier answers may stand in them, which are shown and not learned."""
     return not KINDS[ROW_FORMATS[source.shape.format].kind].masked and source.shape.content != TEXTS
+
+
+def answered_prompts(sources: Sequence[SampledSource]) -> str:
+    """What is said of prompts that end with answers, which are left out; "" where none does."""
+    ended = sum(_ends_with_answer(source, row) for source in sources for row in source.rows)
+    said = "end with an answer, which is left out: the model writes its own"
+    return f"; {ended} of {sum(len(source.rows) for source in sources)} sampled prompts {said}" if ended else ""
+
+
+def _ends_with_answer(source: SampledSource, row: Mapping[str, Any]) -> bool:
+    format = ROW_FORMATS[source.shape.format]
+    if KINDS[format.kind].taught or not (turns := turns_of(row.get(source.shape.columns[format.required[0].name]))):
+        return False
+    speaker, _ = written_in(source.shape.content)
+    return {**SPEAKERS, **dict.fromkeys(ASSISTANT, ASSISTANT[0])}.get(str(turns[-1].get(speaker))) == ASSISTANT[0]
 
 
 def _apart(loaded: LoadedRecipe, sources: Sequence[SampledSource], shape: DataShape, kept: Decision) -> Decision:

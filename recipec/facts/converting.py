@@ -7,13 +7,25 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from recipec.axes import KINDS, ROW_FORMATS, methods_of
-from recipec.dataset import BadContent, Converted, DataShape, RowFault, RowReading, Unanswered, converted
+from recipec.dataset import (
+    BadContent,
+    Converted,
+    DataShape,
+    Incomplete,
+    RowFault,
+    RowReading,
+    Unanswered,
+    converted,
+    rewriting,
+)
+from recipec.dataset.contents import lacking
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 
 KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
+SKIP = "skip"  # of data.opening_answers and data.incomplete
 WITHOUT = (STRIP, OFF)  # those that take thoughts out
 
 
@@ -21,7 +33,9 @@ def reading_of(loaded: LoadedRecipe, carries: Sequence[str]) -> RowReading:
     """How the messages of rows that carry this are read."""
     data = loaded.recipe.data
     anew = any(row.answers_anew for row in methods_of(loaded.recipe.goal.task))
-    return RowReading(tuple(carries), frozenset(data.ignore or ()), data.reasoning in WITHOUT, anew)
+    left_out = frozenset(data.ignore or ())
+    opening, skips = data.opening_answers or "", data.incomplete == SKIP
+    return RowReading(tuple(carries), left_out, data.reasoning in WITHOUT, anew, opening, skips)
 
 
 def with_converted(
@@ -30,12 +44,13 @@ def with_converted(
     """The sources with what becomes of their rows; None with E0304 where preparation would refuse some."""
     found, own = [], Report()
     for source in sources:
-        made, faults = _converted(loaded, source, source.shape)
+        made, faults, lacks = _converted(loaded, source, source.shape)
         if source.rows and not (made or faults):
-            faults = [RowFault(place, "the assistant says nothing in it") for place in source.places]
+            faults = [RowFault(place, _why_none(lacks)) for place in source.places]
         if faults:
-            own.add(unusable(section, source.place, faults, [source]))
-        found.append(_answered(source, made))
+            fault = unusable(section, source.place, faults, len(source.rows))
+            own.add(replace(fault, help=(*fault.help, *rewriting(source.rows, source.places, source.shape))))
+        found.append(_answered(source, made, lacks))
     for finding in own.diagnostics:
         report.add(finding)
     return None if own.has_errors else found
@@ -52,7 +67,8 @@ def faults_of(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, lea
 def as_learned(loaded: LoadedRecipe, source: SampledSource, learned: DataShape) -> SampledSource:
     """The source with what becomes of those of its rows that preparation takes beside rows that are learned."""
     kind = ROW_FORMATS[learned.format].kind
-    found = _answered(source, _converted(loaded, source, source.shape, kind)[0])
+    made, _, lacks = _converted(loaded, source, source.shape, kind)
+    found = _answered(source, made, lacks)
     return replace(found, shape=replace(found.shape, format=learned.format)) if _ends(found.shape, kind) else found
 
 
@@ -61,27 +77,47 @@ def _ends(shape: DataShape, learned: str) -> bool:
     return bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
 
 
-def _answered(source: SampledSource, made: Mapping[int, Converted]) -> SampledSource:
+def _why_none(lacks: Mapping[int, str]) -> str:
+    """Why preparation would leave out every sampled row."""
+    if lacks:
+        return f"it has {next(iter(lacks.values()))}, and every other sampled row is incomplete, too"
+    return "the assistant says nothing in it"
+
+
+def _answered(source: SampledSource, made: Mapping[int, Converted], lacks: Mapping[int, str]) -> SampledSource:
     """The source with what becomes of its rows, without those that preparation leaves out."""
     if source.sample is None or len(made) == len(source.rows):
         return replace(source, made=tuple(made.values()))
     rows, places = source.rows, source.places
-    sample = replace(source.sample, rows=tuple(rows[n] for n in made), places=tuple(places[n] for n in made))
-    left = tuple(place for number, place in enumerate(places) if number not in made)
-    return replace(source, sample=sample, made=tuple(made.values()), unanswered=left)
+    kept = {"rows": tuple(rows[n] for n in made), "places": tuple(places[n] for n in made)}
+    counted = source.sample.counted and not (lacks and source.sample.total_rows > len(rows))
+    sample = replace(source.sample, **kept, total_rows=_complete(source, len(lacks)), counted=counted)
+    left = tuple(place for number, place in enumerate(places) if number not in made and number not in lacks)
+    found = replace(source, sample=sample, made=tuple(made.values()), unanswered=left)
+    return replace(found, incomplete=tuple(lacks.values()), read=tuple(places))
+
+
+def _complete(source: SampledSource, lacks: int) -> int:
+    """How many rows are left of a source of whose sampled rows so many are incomplete."""
+    assert source.sample is not None
+    total = min(source.sample.total_rows, source.given.take or source.sample.total_rows) if lacks else None
+    return source.sample.total_rows if total is None else round(total * (1 - lacks / len(source.rows)))
 
 
 def _converted(
     loaded: LoadedRecipe, source: SampledSource, shape: DataShape, learned: str = ""
-) -> tuple[dict[int, Converted], list[RowFault]]:
-    """What becomes of rows, by number, and why others are refused; unanswered ones are in neither."""
-    reading, made, faults = reading_of(loaded, shape.carries), {}, []
+) -> tuple[dict[int, Converted], list[RowFault], dict[int, str]]:
+    """What becomes of rows, by number, why others are refused, and what others lack; unanswered ones are in none."""
+    reading, made, faults, lacks = reading_of(loaded, shape.carries), {}, [], {}
     ends = _ends(shape, learned)
     for number, (place, row) in enumerate(zip(source.places, source.rows, strict=True)):
         try:
             made[number] = converted(row, shape, reading, ends=ends)
         except Unanswered:
             continue
+        except Incomplete as error:
+            lacks[number] = str(error)
         except BadContent as error:
-            faults.append(RowFault(place, str(error)))
-    return made, faults
+            lost = lacking(row, ROW_FORMATS[shape.format], shape.columns)
+            faults.append(RowFault(place, str(error), help=error.help, lacks=lost))
+    return made, faults, lacks

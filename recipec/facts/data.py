@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, earlier
 from recipec.catalog.templates import Template
-from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_of
-from recipec.diagnostics.model import Report
+from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
+from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
-from recipec.facts.conversations import carries, conversation_facts, read_columns, read_fields
+from recipec.facts.conversations import answered_prompts, carries, conversation_facts, read_columns, read_fields
 from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
+from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
+from recipec.facts.repeated import many_repeated, without_repeated
+from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import answered, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
+from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unanswered import unanswered
+from recipec.facts.unlearned import unlearned
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -44,6 +48,7 @@ class DataFacts(Struct, frozen=True):
     shapes: tuple[DataShape, ...]  # of each source
     columns: tuple[str, ...]  # that hold a value in every sampled row; none where nothing could be looked at
     some_columns: tuple[str, ...]  # those of any sampled row
+    gaps: Mapping[str, str]  # of those, the ones that not every sampled row has a value for -> in which it is missing
     flags: tuple[str, ...]  # those that hold true or false, or 1 or 0, in every sampled row
     fields: tuple[str, ...]  # those of any message
     unread: tuple[str, ...]  # columns and fields of messages that hold something, and that nothing reads
@@ -53,6 +58,7 @@ class DataFacts(Struct, frozen=True):
     sampled: int = 0  # rows that were read
     rows: int | None = None  # those of all sources; None where one is not read at compile time
     counted: bool = False  # whether that number is exact
+    ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -82,6 +88,9 @@ def data_facts(
     tokens the model can attend to.
     """
     looked = sources_of(loaded, section, report)
+    for finding in of_trees(loaded, section, looked or ()):
+        report.add(finding)
+        looked = None
     found = None if looked is None else shaped(loaded, section, looked, report)
     if found is None:
         return None
@@ -91,18 +100,12 @@ def data_facts(
     if sources is None:
         return None
     shape = shape_of_all(sources)
-    format = known("data_format", shape.format, shape.evidence, origin="data")
-    facts = [*sizes(loaded, section, sources, template, context), replace(format, key="data.format")]
-    facts += label_facts(loaded, section, sources, report)
+    format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
+    facts = [*without_repeated(sizes(loaded, section, sources, template, context), sources)]
+    facts += [replace(format, key="data.format"), *unlearned(sources)]
+    facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
-    findings = (
-        against_split(loaded, section, sources),
-        against_order(loaded, section, sources),
-        against_turns(loaded, section, sources, template),
-        cautions(loaded, section, sources, template),
-        unanswered(loaded, section, sources),
-    )
-    for finding in chain(*findings):
+    for finding in _findings(loaded, section, sources, template):
         report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))
@@ -117,9 +120,27 @@ def data_facts(
         dict.fromkeys(name for row in rows for value in row.values() for turn in turns_of(value) for name in turn)
     )
     samples = [source.sample for source in sources if source.sample]
-    read = sum(len(source.rows) + len(source.unanswered) for source in sources)
+    read = sum(len(source.rows) + len(source.unanswered) + len(source.incomplete) for source in sources)
     total = rows_there(sources), all(sample.counted for sample in samples)
-    return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions, read, *total)
+    gaps = _gaps(sources, some)
+    rated = tuple(ratings(rows, strange))
+    found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
+    return DataFacts(*found, ratings=rated)
+
+
+def _findings(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+) -> Iterator[Diagnostic]:
+    """What is wrong with rows that can be read, and what a user may not know of them."""
+    yield from against_split(loaded, section, sources)
+    yield from against_order(loaded, section, sources)
+    yield from against_turns(loaded, section, sources, template)
+    yield from cautions(loaded, section, sources, template)
+    yield from unanswered(loaded, section, sources)
+    yield from same_answers(loaded, section, sources)
+    yield from opposite_answers(loaded, section, sources)
+    yield from many_repeated(loaded, section, sources)
+    yield from as_raw_text(loaded, section, sources)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:
@@ -225,6 +246,17 @@ def preference_format(data: Mapping[str, DataFacts]) -> Decision:
             if any(held.value in row.formats for row in rows):
                 return replace(held, id="preference_format")
     return Decision("preference_format", None, "no such rows", origin="recipe")
+
+
+def _gaps(sources: Sequence[SampledSource], names: Iterable[str]) -> dict[str, str]:
+    """The columns that some sampled rows have no value for, with the number of these rows and the first."""
+    rows = [(place, row) for source in sources for place, row in zip(source.places, source.rows, strict=True)]
+    lacking = {name: [place for place, row in rows if row.get(name) is None] for name in names}
+    return {
+        name: f"{len(places):,} of {len(rows):,} sampled rows, the first {places[0]}"
+        for name, places in lacking.items()
+        if places
+    }
 
 
 def _columns(sources: Sequence[SampledSource]) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from recipec.facts.template import against_template, template_of, template_text
 from recipec.facts.tool_templates import against_tool_template
 from recipec.facts.turn_end import turn_end_facts
 from recipec.facts.unread import against_unread
+from recipec.facts.unread_keys import unread_keys
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import Draft
@@ -60,6 +61,7 @@ class Given(Struct, frozen=True):
     acting: Acting
     adapter: StartingAdapter | None
     new_tokens: tuple[str, ...]
+    prices: Mapping[str, Decision]  # GPU -> what the recipe's own table says of an hour
 
 
 class Facts(Struct, frozen=True):
@@ -76,6 +78,7 @@ class Facts(Struct, frozen=True):
     acting: Acting = Acting()  # the environment and the tools that they act with
     adapter: StartingAdapter | None = None  # that the first stage goes on from
     new_tokens: tuple[str, ...] = ()  # that the model's vocabulary gets
+    prices: Mapping[str, Decision] = field(default_factory=dict)  # GPU -> what the recipe's own table says of an hour
     model_is_there: bool = False  # on the disk, when this begins: another task of the recipe has fetched it
 
 
@@ -107,7 +110,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
     goal, judging = tuple(_goal(loaded)), (others, rewards, acting)
-    return Given(model, gpu, machines, goal, tuple(priced), data, own, *judging, adapter, tokens)
+    return Given(model, gpu, machines, goal, tuple(priced), data, own, *judging, adapter, tokens, prices)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -141,7 +144,7 @@ def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     facts = [*given.goal, *of_model, *ends, *given.hardware]
     decisions = {fact.id: fact for fact in facts}
     judging = (given.others, given.rewards, given.acting)
-    rest = (given.data, given.template_text, *judging, given.adapter, tokens)
+    rest = (given.data, given.template_text, *judging, given.adapter, tokens, given.prices)
     return Facts(model, given.gpu, given.machines, decisions, *rest)
 
 
@@ -202,6 +205,7 @@ def _data(
         of_details = (
             unread if not lacking and whole else (finding for finding in unread if finding.code != _UNREAD),
             against_conversations(loaded, shapes),
+            unread_keys(loaded),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )
         for finding in chain(*of_details):

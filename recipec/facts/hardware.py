@@ -25,10 +25,10 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     if hardware.gpu == "cpu":
         return _cpu((hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB) / (hardware.gpus_per_node or 1))
     found = gpu(hardware.gpu)
-    if found is None and (others := _no_gpu(hardware.gpu or "")):
-        label = Label(loaded.place("hardware", "gpu", part="value"), "no GPU")
-        help = ("name a GPU: `recipec list gpus` has those of the catalog", 'or the CPU: `gpu = "cpu"`')
-        report.add(Diagnostic("E0302", f"{others} are not supported", (label,), help))
+    if found is None and (refused := _no_gpu(hardware.gpu or "")):
+        title, said, *help = refused
+        label = Label(loaded.place("hardware", "gpu", part="value"), said)
+        report.add(Diagnostic("E0302", title, (label,), tuple(help)))
     elif found is None:
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
         report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), _known_gpus(hardware.gpu)))
@@ -37,12 +37,45 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     return found
 
 
-_OTHERS = {"tpu": "TPUs", "trn": "Trainium chips", "trainium": "Trainium chips", "gaudi": "Gaudi accelerators"}
+_OTHERS = {
+    "tpu": "TPUs",
+    "xla": "TPUs",
+    "trn": "Trainium chips",
+    "trainium": "Trainium chips",
+    "gaudi": "Gaudi accelerators",
+    "hpu": "Gaudi accelerators",
+    "npu": "NPUs",
+    "ascend": "Ascend NPUs",
+    "xpu": "GPUs of Intel",
+    "mps": "GPUs of Apple",
+    "metal": "GPUs of Apple",
+    "apple": "GPUs of Apple",
+}
+_DEVICES = ("cuda", "gpu", "nvidia", "rocm", "hip", "amd", "auto")  # names that say what kind of device, not which
+_NAME_ONE = (
+    'name the GPU of the machine that trains, for example `gpu = "rtx-4090"`: `nvidia-smi -L` or `rocm-smi` shows its '
+    "name there, `recipec list gpus` has the names of the catalog"
+)
 
 
-def _no_gpu(name: str) -> str:
-    """What a name stands for that is an accelerator and no GPU; "" for another name."""
-    return next((others for start, others in _OTHERS.items() if name.lower().startswith(start)), "")
+def _no_gpu(name: str) -> tuple[str, ...]:
+    """The title, label and help for a name that is a kind of device or no GPU; () for another name."""
+    device, _, number = name.lower().partition(":")
+    if device in _DEVICES or (device == "cpu" and number):
+        title = (
+            f'`hardware.gpu = "{name:.40}"` does not say which GPU' if device != "cpu" else f"unknown GPU `{name:.40}`"
+        )
+        help = (_NAME_ONE, 'or the CPU: `gpu = "cpu"`') if device != "cpu" else ('set `gpu = "cpu"`',)
+        return (title, "a kind of device", *help)
+    others = next((others for start, others in _OTHERS.items() if name.lower().startswith(start)), "")
+    cpu = 'or the CPU: `gpu = "cpu"`'
+    return (f"{others} are not supported", "no GPU", _NAME_ONE, cpu) if others else ()
+
+
+_BY_MEMORY = (
+    "any other GPU: remove `gpu` and write the memory of one card in GiB, for example `vram_gib = 24`; recipec then "
+    "plans with low rates"
+)
 
 
 def _known_gpus(name: str) -> tuple[str, ...]:
@@ -50,8 +83,9 @@ def _known_gpus(name: str) -> tuple[str, ...]:
     if counted_gpu := several(name):
         number, one = counted_gpu
         return (f'set `gpu = "{one.name}"` and `gpus_per_node = {number}`',)
-    similar = f"similar names in the catalog: {', '.join(nearest_gpus(name))}"
-    return similar, "any other GPU: `vram_gib = N` instead of `gpu`"
+    near = nearest_gpus(name)
+    similar = (f"similar names in the catalog: {', '.join(near)}",) if near else ()
+    return *similar, _BY_MEMORY
 
 
 def _cpu(memory_gib: float) -> Gpu:

@@ -13,12 +13,13 @@ from recipec.catalog.templates import Template
 from recipec.dataset import BadRows, DataShape, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries, prompted
-from recipec.facts.converting import as_learned, faults_of
+from recipec.facts.converting import SKIP, as_learned, faults_of
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
+from recipec.facts.leaks import leaks
 from recipec.facts.row_faults import unusable
 from recipec.facts.sizes import GENERAL_TOKENS, lengths_of, rows_read
-from recipec.facts.sources import SampledSource, sources_of, states_rows
+from recipec.facts.sources import SampledSource, rows_of, sources_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
 from recipec.recipe.schema_data import GENERAL
@@ -36,7 +37,7 @@ def with_held_out(
     """Return the sections with has_eval_file, has_test_file and, where a recipe names such rows, has_general_file:
     whether the file holds rows like theirs. `template` is what is known of the chat template of the training.
 
-    Reports E0303 and E0304, and E0305 for a file whose rows are like those of no section.
+    Reports E0303 and E0304, E0305 for a file whose rows are like those of no section, and W0554.
     """
     sources = {part: sources_of(loaded, part, report) if loaded.is_set("data", part) else None for part in PARTS}
     fitting = {part: _fitting(loaded, part, sources[part], data, report) for part in PARTS}
@@ -47,6 +48,9 @@ def with_held_out(
         carrying = _carrying_parts(loaded, facts, [source for held in parts.values() for source in held])
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
+        apart = {part: held for part, held in parts.items() if part in HELD_OUT}
+        for finding in leaks(loaded, name, carrying.shapes, carrying.shape, apart):
+            report.add(finding)
         decisions = {**carrying.decisions, **_decisions(loaded, name, fitting)}
         if GENERAL in parts:
             lengths = _general_lengths(loaded, carrying, parts[GENERAL], template)
@@ -65,7 +69,7 @@ def _general_lengths(
     own = facts.decisions["tokens_per_example"]
     stated = any(source.given.tokens_per_example for source in sources)
     read = [] if states_rows(loaded) and not stated else [as_learned(loaded, source, facts.shape) for source in sources]
-    found = lengths_of(read, loaded.recipe.data.system, template)
+    found = lengths_of(loaded, read, template)
     if found is None:
         yield known(GENERAL_TOKENS, own.value, "taken to be as long as the rows of the task", own.id, origin="default")
         return
@@ -114,7 +118,7 @@ def _check(loaded: LoadedRecipe, part: str, sources: list[SampledSource], facts:
         held = (*facts.shape.carries, *carries(loaded, source))  # what these rows alone carry is another matter
         shape = replace(source.shape, carries=_taken(source.shape, held))
         if faults := faults_of(loaded, source, shape, ROW_FORMATS[facts.shape.format].kind):
-            report.add(unusable(part, source.place, faults, [source]))
+            report.add(unusable(part, source.place, faults, len(source.rows)))
         strange = {*unread(loaded, [source])}
         for name in carries(loaded, source):
             if name not in facts.shape.carries and strange.isdisjoint(_names(name)):
@@ -164,7 +168,7 @@ def _fitting(
     if not found:
         bad = next((error for error in errors.values() if isinstance(error, BadRows)), None)
         place = loaded.place("data", part)
-        report.add(unusable(part, place, bad.faults, sources) if bad else _unlike(loaded, part, errors))
+        report.add(unusable(part, place, bad.faults, len(rows_of(sources))) if bad else _unlike(loaded, part, errors))
     return found
 
 
@@ -193,11 +197,12 @@ def _of_another_format(loaded: LoadedRecipe, source: SampledSource, facts: DataF
     kinds = {kind.name for kind in KINDS.values() if learned in (kind.name, kind.joins, kind.ends)}
     formats = [name for name, row in ROW_FORMATS.items() if row.kind in kinds and asked in (None, AUTO, name)]
     own, data = source.given.columns or {}, loaded.recipe.data
+    skips, ignored = data.incomplete == SKIP, data.ignore or ()
     if not source.rows:
         stated = asked not in (None, AUTO) and formats
         return DataShape.described(formats[0], own, f"set in {loaded.where('data', source.part)}") if stated else None
     try:
-        found = recognise(source.rows, formats, own or data.columns or {}, source.places, data.ignore or ())
+        found = recognise(source.rows, formats, own or data.columns or {}, source.places, ignored, skips=skips)
     except BadRows:
         raise
     except UnknownFormat:
@@ -222,9 +227,9 @@ def _read_as(loaded: LoadedRecipe, source: SampledSource, section: str, shape: D
         raise UnknownFormat(f"{said}, data.{section} holds {shape.format} rows")
     if not source.rows:
         return replace(shape, columns=shape.columns | given)
-    ignored = loaded.recipe.data.ignore or ()
+    ignored, skips = loaded.recipe.data.ignore or (), loaded.recipe.data.incomplete == SKIP
     try:
-        found = recognise(source.rows, (shape.format,), shape.columns | given, source.places, ignored)
+        found = recognise(source.rows, (shape.format,), shape.columns | given, source.places, ignored, skips=skips)
     except BadRows:
         raise
     except UnknownFormat as error:
@@ -234,9 +239,10 @@ def _read_as(loaded: LoadedRecipe, source: SampledSource, section: str, shape: D
 
 def _in_own_words(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, error: UnknownFormat) -> DataShape:
     """The shape of rows of the format that call their columns otherwise than those that are learned."""
-    own = source.given.columns or loaded.recipe.data.columns or {}
+    data = loaded.recipe.data
+    own, skips = source.given.columns or data.columns or {}, data.incomplete == SKIP
     try:
-        return recognise(source.rows, (shape.format,), own, source.places, loaded.recipe.data.ignore or ())
+        return recognise(source.rows, (shape.format,), own, source.places, data.ignore or (), skips=skips)
     except BadRows:
         raise
     except UnknownFormat:

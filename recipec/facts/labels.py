@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recipec.axes import ROW_FORMATS
-from recipec.axes.row_formats import FLAGS
+from recipec.axes.row_formats import FLAG_TEXTS, FLAGS, USUAL_FLAGS
 from recipec.dataset import flag_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
@@ -13,15 +13,20 @@ from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
+MEANING = "label_meaning"  # which label is that of a good answer
 NOT_SEEN = "no label can be looked at when the recipe is compiled"
 
 
 def label_facts(
     loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], report: Report
 ) -> Iterator[Decision]:
-    """Yield true_share for a format with labels. Reports E0304 where all rows have one label, W0511 a sample's."""
+    """Yield label_meaning and true_share for a format with labels.
+
+    Reports E0304 where all rows have one label, W0511 where those of a sample have.
+    """
     if not any(map(_label, sources)):
         return
+    yield _meaning(sources)
     samples = [source.sample for source in sources if source.sample]
     if len(samples) < len(sources):
         yield known("true_share", None, NOT_SEEN, origin="default")
@@ -33,6 +38,22 @@ def label_facts(
     label, whole = str(share == 1).lower(), all(sample.total_rows == len(sample.rows) for sample in samples)
     report.add(_one_kind(loaded, section, _label(sources[0]), label, count, whole))
     yield known("true_share", None, f"all {count:,} sampled rows are labeled {label}", origin="data")
+
+
+def _meaning(sources: Sequence[SampledSource]) -> Decision:
+    """Which label is that of a good answer: of every source that writes it in a way of its own."""
+    labeled = (source for source in sources if _label(source))
+    meant = dict.fromkeys(f"`{_label(source)}`: {_said(source.shape.flags)}" for source in labeled)
+    seen = any(source.rows for source in sources)
+    because = "how the sampled rows write their labels" if seen else NOT_SEEN
+    return known(MEANING, "; ".join(meant), because, origin="data" if seen else "default")
+
+
+def _said(flags: str) -> str:
+    """What the two labels of a pair mean; of rows that nobody has seen, those of both usual pairs."""
+    pairs = [FLAG_TEXTS[name] for name in ([flags] if flags else USUAL_FLAGS)]
+    good, bad = (" or ".join(texts) for texts in zip(*pairs, strict=True))
+    return f"{good} is a good answer, {bad} a bad one"
 
 
 def _label(source: SampledSource) -> str:

@@ -15,6 +15,8 @@ from recipec.catalog.stack import stack
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.measured_limits import PROBE_ANEW, impossible
 from recipec.facts.measured_table import findings
+from recipec.facts.working_folder import path_from_recipe
+from recipec.files import why_no_file
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
 from recipec.recipe.schema_hardware import Hardware
@@ -47,8 +49,12 @@ def _read(loaded: LoadedRecipe, report: Report) -> Document | None:
         return None
     place, path = loaded.place("hardware", "measured"), loaded.folder / name
     if not os.path.isfile(path):  # where pathlib raises for names that no file can have
+        if odd := why_no_file(path):
+            report.add(Diagnostic("E0002", f"the file of measurements `{name}` {odd}", (Label(place, "named here"),)))
+            return None
         label = Label(place, "a folder" if os.path.isdir(path) else "named here")
         help = ("`recipec probe -o my-node.toml` writes one; the path starts at the folder of the recipe that sets it",)
+        help = path_from_recipe(name, loaded.folder) or help
         report.add(Diagnostic("E0001", f"no file of measurements `{name}`", (label,), help))
         return None
     beside = Path(loaded.document.source.shown).parent

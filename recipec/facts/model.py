@@ -21,6 +21,7 @@ from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
 from recipec.facts.quantized import quantized
+from recipec.facts.working_folder import path_from_recipe
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.recipe.locate import dotted
@@ -88,7 +89,7 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
     except (UnsupportedConfig, OSError) as error:
         label = Label(loaded.place(*path, part="value"), str(error))
         help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
-        help += made_by_a_run(loaded, name)
+        help = path_from_recipe(name, loaded.folder) or (*help, *made_by_a_run(loaded, name))
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
 
@@ -114,6 +115,8 @@ def _folder_meant(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: s
     help = f'write `"{id}"`' if is_url else f'write `"./{name}"` for a folder, as seen from the recipe'
     if name.startswith("~"):
         help = f'write the whole path of the folder, here `"{os.path.expanduser(name)}"`'
+    if seen := path_from_recipe(f"./{name}", loaded.folder) if not is_url else ():
+        return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (*seen,))
     more = () if is_url else made_by_a_run(loaded, name)
     return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (help, *more))
 
@@ -181,25 +184,40 @@ def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnost
         (
             *([f'for the folder beside the recipe, write `"./{name}"`'] if here else []),
             f"similar names in the catalog: {', '.join(close)}" if close else "see `recipec list models`",
-            "a model of a known architecture: add `like` with a catalog name or a folder that has its config.json",
+            f"a model of a known architecture: `hf download {name} config.json` lets recipec read its shape",
+            _alike(close),
         ),
     )
 
 
+def _alike(close: list[str]) -> str:
+    """How to plan with the shape of another model: a name of the catalog alone would be a guess."""
+    if close and close[0] != AUTO:
+        shape = f'or, if it has the very shape of {close[0]}, write `like = "{close[0]}"`'
+        return f"{shape}; a folder with config.json does too"
+    return "or write whose shape it has as `like`: a name of the catalog, or a folder with config.json"
+
+
 def model_facts(loaded: LoadedRecipe, model: Model, others: Iterable[Model] = ()) -> list[Decision]:
     """The facts about the model that rules use; `others` run beside it, all with one kind of attention."""
-    shape, source = model.architecture, source_of(model)
+    like = "the architecture that the recipe names, if any"
     return [
         stated(loaded, "model", model.name, "model", "name"),
+        *facts_of(model, *others),
+        known("like", loaded.recipe.model.like, like, "model", origin="recipe"),
+    ]
+
+
+def facts_of(model: Model, *others: Model) -> list[Decision]:
+    """What is known of a model, whatever a recipe says."""
+    shape, source = model.architecture, source_of(model)
+    return [
         known("params", shape.params, size_of(model), "model", source=source),
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
         *_per_token(shape, source),
         known("model_type", shape.model_type, f"architecture of {model.name}", "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
         known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
-        known(
-            "like", loaded.recipe.model.like, "the architecture that the recipe names, if any", "model", origin="recipe"
-        ),
         _has_sdpa(model, *others),
         known("has_template", has_template(model), _template(model), "model", source=source),
         *_template_facts(model),

@@ -42,7 +42,7 @@ def against_order(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
             if not any(column in row for row in source.rows):
                 yield _no_column(loaded, section, path, column, source)
             elif faults := _faults(column, source):
-                yield unusable(section, source.place, faults, [source])
+                yield unusable(section, source.place, faults, len(source.rows))
 
 
 def _no_column(

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
+from recipec.facts.working_folder import path_from_recipe
 from recipec.files import read_lines
 from recipec.recipe import LoadedRecipe
 
@@ -56,9 +57,8 @@ def parsed(
         return ast.parse(texts[file], filename=file)
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
-        report.add(
-            unusable(code, f"`{file}` cannot be read", place, reason, "paths are relative to the recipe's folder")
-        )
+        (help,) = path_from_recipe(file, loaded.folder) or ("paths are relative to the recipe's folder",)
+        report.add(unusable(code, f"`{file}` cannot be read", place, reason, help))
     except UnicodeDecodeError:
         report.add(unusable(code, f"`{file}` is not UTF-8", place, "named here", "save the file as UTF-8"))
     except SyntaxError as error:

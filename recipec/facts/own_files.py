@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.working_folder import path_from_recipe
 from recipec.files import read_lines
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.locate import KeyPath
@@ -19,7 +20,8 @@ def own_text(
     try:
         return read_lines(loaded.folder / name, most_bytes)
     except (FileNotFoundError, NotADirectoryError):
-        found = "E0001", f"no {what} `{name}`", "named here", f"paths are relative to the recipe's folder; {instead}"
+        (help,) = path_from_recipe(name, loaded.folder) or (f"paths are relative to the recipe's folder; {instead}",)
+        found = "E0001", f"no {what} `{name}`", "named here", help
     except IsADirectoryError:
         found = "E0002", reading, "it is a folder", instead
     except OSError as error:

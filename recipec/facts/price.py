@@ -24,6 +24,11 @@ def price_fact(loaded: LoadedRecipe, gpu: Gpu, own: Mapping[str, Decision]) -> D
         return stated(loaded, "gpu_price", usd, "budget", "price_per_gpu_hour")
     if gpu.name in own:
         return own[gpu.name]
+    return price_of(gpu)
+
+
+def price_of(gpu: Gpu) -> Decision:
+    """What the catalog says of a GPU's price; None where no cloud is known to list it."""
     shipped = price(gpu.name)
     if shipped is None:
         return _of_the_catalog(None, f"no price is known for {gpu.name}, see {_KEY}")

@@ -11,6 +11,8 @@ from typing import Any
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.lookup import nearest
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
+from recipec.facts.working_folder import path_from_recipe
+from recipec.files import why_no_file
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
 from recipec.recipe.schema import MOST_USD_PER_GPU_HOUR
@@ -33,21 +35,23 @@ def read_table(loaded: LoadedRecipe, report: Report) -> Document | None:
         return None
     place, path = loaded.place("budget", "prices"), loaded.folder / name
     if not os.path.isfile(path):  # where pathlib raises for names that no file can have
-        report.add(_no_file(name, path, place))
+        report.add(_no_file(name, path, place, loaded.folder))
         return None
     beside = Path(loaded.document.source.shown).parent
     source = read(path, Path(os.path.normpath(beside / name)).as_posix(), report, place)
     return parse(source, report) if source else None
 
 
-def _no_file(name: str, path: Path, place: Place) -> Diagnostic:
+def _no_file(name: str, path: Path, place: Place, folder: Path) -> Diagnostic:
     label = Label(place, "named here")
     if os.path.isdir(path):
         return Diagnostic(
             "E0002", f"the price table `{name}` is a folder", (label,), ("name a .toml file in the folder",)
         )
-    help = "the path starts at the folder of the recipe that sets it"
-    return Diagnostic("E0001", f"no price table `{name}`", (label,), (help,))
+    if odd := why_no_file(path):
+        return Diagnostic("E0002", f"the price table `{name}` {odd}", (label,), ("name a .toml file",))
+    help = path_from_recipe(name, folder) or ("the path starts at the folder of the recipe that sets it",)
+    return Diagnostic("E0001", f"no price table `{name}`", (label,), help)
 
 
 def table_findings(document: Document) -> Iterator[Diagnostic]:

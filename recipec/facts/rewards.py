@@ -27,7 +27,9 @@ _CODE = "E0310"
 _TAKEN = {  # names of the bundle's rewards.py, which imports the modules by theirs
     *("json", "math", "signal", "contextmanager", "held", "number", "within", "judged", "check_rewards"),
     *("Callable", "Dataset", "Iterator", "Path", "TrainerState"),
-    *("ANSWERS", "CLAMP", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
+    *("ANSWERS", "BUNDLE", "CLAMP", "DATA_ROOT", "JUDGE", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
+    *("Judge", "Overdue", "os", "scored"),
+    *("answer", "place", "reward"),  # of its loops
 }
 JUDGE = "reward_model"  # by which the scores of a model are logged
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'
@@ -208,7 +210,8 @@ def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Di
                 listed = " and ".join(f"`{column}`" for column in lost)
                 some = [column for column in lost if column in facts.some_columns]
                 others = [name for name in facts.some_columns if name not in facts.shape.columns.values()]
-                label = f"not every row has a value for {listed}" if some else f"no row has {listed}"
+                gaps = "; ".join(f"no value for `{name}` in {facts.gaps[name]}" for name in some)
+                label = gaps if some else f"no row has {listed}"
                 label += (
                     f"; the rows have {' and '.join(f'`{name}`' for name in others)}" if others and not some else ""
                 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, SECTIONS, formats_of, readers
+from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
     BadRows,
@@ -17,14 +17,20 @@ from recipec.dataset import (
     RowFault,
     TwoReadings,
     UnknownFormat,
+    in_one_object,
+    labels_of_scale,
+    last_answer_apart,
     misnamed,
     recognise,
+    rewriting,
     suggested_columns,
     transcripts,
 )
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
-from recipec.facts.converting import faults_of
+from recipec.facts.converting import SKIP, faults_of
+from recipec.facts.hub_source import formats_taken
+from recipec.facts.other_method import learns_from
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
@@ -49,7 +55,7 @@ def shaped(
 
     Sources that are alike have one shape, so that what the first rows of one leave out is known from the others.
     """
-    data, taken = loaded.recipe.data, _taken(loaded, section)
+    data, taken = loaded.recipe.data, formats_taken(loaded, section)
     expected = _Expected(loaded, section, taken, data.format if data.format in taken else None, data.columns or {})
     own = Report()
     found = [] if any(map(_says, sources)) else _alike(expected, sources, own)
@@ -86,13 +92,6 @@ def _evidence(sources: Sequence[SampledSource]) -> str:
 def _says(source: SampledSource) -> bool:
     """Whether the source says itself of which format it is."""
     return source.given.columns is not None or source.given.format not in (None, AUTO)
-
-
-def _taken(loaded: LoadedRecipe, section: str) -> tuple[str, ...]:
-    """The formats that the stages which read a section take."""
-    sections = [name for name in SECTIONS if loaded.is_set("data", name)]
-    task, named = loaded.recipe.goal.task, loaded.method
-    return formats_of(readers(section, sections, task, named) or readers(section, sections, task))
 
 
 def _expected_of(expected: _Expected, source: SampledSource) -> _Expected:
@@ -144,7 +143,8 @@ def _recognised(expected: _Expected, sources: list[SampledSource]) -> DataShape:
     formats = (expected.asked,) if expected.asked else tuple(dict.fromkeys((*expected.taken, *others)))
     rows, ignored = tuple(rows_of(sources)), expected.loaded.recipe.data.ignore or ()
     rivals = () if expected.asked else expected.taken
-    found = recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals)
+    skips = expected.loaded.recipe.data.incomplete == SKIP
+    found = recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals, skips=skips)
     if not expected.asked and found.format not in expected.taken:
         _check_named(expected, rows, places_of(sources)[0])
     return found
@@ -163,10 +163,18 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     place = sources[0].place if expected.alone else expected.loaded.place("data", section)
     if isinstance(error, BadRows):
         faults = [*error.faults, *_other_faults(expected.loaded, sources, error)]
-        found = unusable(section, place, faults, sources)
-        return replace(found, help=(*found.help, *transcripts(rows_of(sources))))
+        found = unusable(section, place, faults, len(rows_of(sources)))
+        ways = rewriting(rows_of(sources), places_of(sources), error.shape)
+        return replace(found, help=(*found.help, *transcripts(rows_of(sources)), *ways))
     help = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
-    help = help or tuple(_what_they_are(expected, sources)) or tuple(_which_column(expected, sources[0].rows[0]))
+    ways = (
+        in_one_object(sources[0].rows, sources[0].places),
+        last_answer_apart(sources[0].rows, sources[0].places, [ROW_FORMATS[name] for name in expected.taken]),
+        labels_of_scale(sources[0].rows, sources[0].places, [ROW_FORMATS[name] for name in expected.taken]),
+        _what_they_are(expected, sources),
+        _which_column(expected, sources[0].rows[0]),
+    )
+    help = help or next((found for way in ways if (found := tuple(way))), ())
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
@@ -181,6 +189,7 @@ def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterato
         return
     if found not in expected.taken:
         yield f"these are {found} rows, which the stages that read data.{expected.section} do not take"
+        yield from learns_from(expected.loaded, expected.section, found)
     elif expected.asked:
         yield f'these are {found} rows: write `format = "{found}"`, or leave `format` out'
 

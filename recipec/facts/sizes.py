@@ -12,16 +12,14 @@ from msgspec.structs import replace
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import Template
-from recipec.dataset import Converted, DataShape, Message
+from recipec.dataset import SAMPLE_ROWS, Converted, DataShape, Message
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import SampledSource, states_rows
+from recipec.facts.token_size import TokenSize, token_size
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 from recipec.units import counted
 
-# Vocabularies merge bytes: English, a byte a letter, has 3.94 letters a token with a vocabulary of 128k (Llama 3, arXiv
-# 2407.21783, section 3.2), and a letter of Chinese, Japanese or Korean has three bytes. prepare_data.py counts exactly.
-BYTES_PER_TOKEN = 4.0
 # Around a message, with its speaker: ChatML `<|im_start|>user\n…<|im_end|>\n`, Llama 3 `<|start_header_id|>user
 # <|end_header_id|>\n\n…<|eot_id|>`, Gemma `<start_of_turn>user\n…<end_of_turn>\n` (TRL 1.16, chat_templates/*.jinja).
 TOKENS_AROUND_MESSAGE = 5
@@ -35,10 +33,11 @@ GENERAL_TOKENS = "general_tokens"  # the mean length of general rows
 
 
 class _Head(Struct, frozen=True):
-    """Tokens before the messages of a conversation: in any case, and where it has no system message."""
+    """Tokens before the messages of a conversation: in any case, and where it has no system message; and their size."""
 
     always: float = 0.0
     otherwise: float = 0.0
+    size: TokenSize = TokenSize()
 
 
 def sizes(
@@ -52,7 +51,7 @@ def sizes(
 
     `context`: the tokens that the model can attend to, where the model is known.
     """
-    data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template)
+    data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template, token_size(loaded, sources))
     mean, longest, how_long = _lengths(loaded, sources, head)
     own_rows = [source.given.examples for source in sources if source.given.examples]
     whole = round if len(own_rows) == len(sources) else rounded
@@ -91,11 +90,11 @@ def _stated(
 
 
 def lengths_of(
-    sources: Sequence[SampledSource], system: str | None, template: Template | None
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], template: Template | None
 ) -> tuple[int, int] | None:
     """The mean length in tokens and the one that 99% of rows do not exceed; None where none is read or stated."""
-    found = _sampled(sources, _head(system, template))
-    return (rounded(_mean(found)), rounded(_quantile(found, 0.99))) if found else None
+    found = _sampled(sources, _head(loaded.recipe.data.system, template, token_size(loaded, sources)))
+    return (rounded(_mean(_taught(found, loaded, sources))), rounded(_quantile(found, 0.99))) if found else None
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
@@ -120,7 +119,7 @@ def _too_long(
         return
     lengths = _sampled(sources, head)
     share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
-    how = f"of {counted(len(lengths), 'sampled row')}, at {BYTES_PER_TOKEN:g} bytes a token"
+    how = f"of {sampled(len(lengths), 'sampled row')}, at {head.size.told}"
     if wish or share:
         yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
 
@@ -142,6 +141,17 @@ def _lengths_of(source: SampledSource, head: _Head) -> Weighted:
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
 
 
+def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
+    """The lengths as far as they are learned: one row of a million tokens teaches no more than the longest that stay.
+
+    Raw text is cut into pieces, all of which are learned.
+    """
+    if not all(ROW_FORMATS[source.shape.format].turns for source in sources):
+        return lengths
+    most = loaded.recipe.data.max_length or _quantile(lengths, 0.99)
+    return [(min(length, most), rows) for length, rows in lengths]
+
+
 def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
@@ -154,13 +164,13 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head
     if any(len(source.rows) < ENOUGH_ROWS for source in own):
         return _stated_mean(lengths, own, sources), None, "as the sources state it, which says nothing of long rows"
     longest = rounded(_quantile(lengths, 0.99))
-    how = f"measured on {counted(len(lengths), 'row')} at {BYTES_PER_TOKEN:g} bytes a token"
+    how = f"measured on {sampled(len(lengths), 'row')} at {head.size.told}"
     if any(_stretch(source) != 1 for source in sources):
         how += ", and on the size of all files"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
         how += f" and {head.always + head.otherwise:g} before the first" * bool(head.always + head.otherwise)
-    mean = rounded(_mean(lengths))
+    mean = rounded(_mean(_taught(lengths, loaded, sources)))
     if own:
         return _stated_mean(lengths, own, sources), longest, "as the sources state it"
     if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
@@ -241,18 +251,22 @@ def _length(made: Converted, shape: DataShape, head: _Head) -> float:
     """
     kind = KINDS[ROW_FORMATS[shape.format].kind]
     if not ROW_FORMATS[shape.format].turns:
-        return _tokens(made[kind.columns[0]])  # labels stand beside the tokens that they are of
+        return _tokens(made[kind.columns[0]], head.size)  # labels stand beside the tokens that they are of
     prompt, tools = made.get("prompt", []), made.get("tools")
-    answer = max((sum(map(_message_tokens, made[taught])) for taught in kind.taught), default=0)
-    tokens = answer + sum(map(_message_tokens, prompt)) + sum(map(_json_tokens, tools or ()))
+    answer = max((_said(made[taught], head.size) for taught in kind.taught), default=0)
+    tokens = answer + _said(prompt, head.size) + sum(_json_tokens(tool, head.size) for tool in tools or ())
     own = any(message["role"] == "system" for message in (*prompt, *made.get("messages", ())))
     return tokens + TOKENS_AROUND_TOOLS * bool(tools) + head.always + (0 if own else head.otherwise)
 
 
-def _head(prompt: str | None, template: Template | None) -> _Head:
+def _said(messages: Sequence[Message], size: TokenSize) -> float:
+    return sum(_message_tokens(message, size) for message in messages)
+
+
+def _head(prompt: str | None, template: Template | None, size: TokenSize) -> _Head:
     """What the recipe's own system prompt takes as a message, or else the template's; and what that always writes."""
     always, system = (template.head_tokens, template.system_tokens) if template else (0, 0)
-    return _Head(always, _message_tokens({"role": "system", "content": prompt}) if prompt else system)
+    return _Head(always, _message_tokens({"role": "system", "content": prompt}, size) if prompt else system, size)
 
 
 def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]:
@@ -268,7 +282,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
         yield known("answers_per_row", 1.0, "assumed", origin="default")
         yield known("answer_share", 1.0, "assumed", origin="default")
         return
-    how = f"the answers of {counted(len(parts), 'sampled conversation')}"
+    how = f"the answers of {sampled(len(parts), 'sampled conversation')}"
     count = each / sum(weight for *_, weight in parts)
     share = sum(weight * sum(lengths) for lengths, _, weight in parts) / each
     share /= _mean([(whole, weight) for _, whole, weight in parts])
@@ -282,7 +296,7 @@ def _ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], f
         whole = _length(made, shape, _Head())
         return [whole], whole
     messages = made["messages"]
-    reached = list(accumulate(map(_message_tokens, messages)))
+    reached = list(accumulate(_message_tokens(message, TokenSize()) for message in messages))  # for a share of them
     lengths = [length for message, length in zip(messages, reached, strict=True) if message.get("learned")]
     return lengths[-1:] if last else lengths, reached[-1]
 
@@ -303,19 +317,25 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     }
 
 
-def _tokens(value: str | list[int]) -> float:
+def _tokens(value: str | list[int], size: TokenSize) -> float:
     """The tokens of a text, estimated, or of a list of them."""
-    return len(value.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN if isinstance(value, str) else len(value)
+    return len(value.encode("utf-8", "surrogatepass")) / size.bytes if isinstance(value, str) else len(value)
 
 
-def _message_tokens(message: Message) -> float:
+def _message_tokens(message: Message, size: TokenSize) -> float:
     """Those of what is said and thought, of calls as templates write them, and of what stands around a message."""
     texts = (message["content"], message.get("reasoning_content", ""))
-    return TOKENS_AROUND_MESSAGE + sum(map(_tokens, texts)) + sum(map(_json_tokens, message.get("tool_calls", ())))
+    calls = sum(_json_tokens(call, size) for call in message.get("tool_calls", ()))
+    return TOKENS_AROUND_MESSAGE + sum(_tokens(text, size) for text in texts) + calls
 
 
-def _json_tokens(value: object) -> float:
-    return _tokens(json.dumps(value, ensure_ascii=False, default=str))
+def _json_tokens(value: object, size: TokenSize) -> float:
+    return _tokens(json.dumps(value, ensure_ascii=False, default=str), size)
+
+
+def sampled(count: int, noun: str) -> str:
+    """How many rows were read; of small files, read to their end, rounded: a row more is to change no text."""
+    return counted(count, noun) if count <= SAMPLE_ROWS else f"about {rounded(count):,} {noun}s"
 
 
 def rounded(value: float) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -13,23 +14,33 @@ from msgspec import Struct
 
 from recipec.dataset import (
     ENDINGS,
+    MOST_LISTED,
     Converted,
     DataShape,
     ReadAs,
     Row,
+    RowFault,
     Sample,
     Unreadable,
-    endings_in,
     files_of,
-    may_be_on_hub,
+    globs_in,
+    of_bundles,
     read_sample,
     turns_of,
     walks_everything,
+    without_nul,
 )
+from recipec.dataset.rows import NUL
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
+from recipec.facts.hub_source import source_of_hub
+from recipec.facts.row_faults import unusable
+from recipec.facts.working_folder import path_from_recipe
+from recipec.files import why_no_file
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.foreign_values import share_meant
 from recipec.recipe.schema_data import DataSource
 from recipec.recipe.source import forbidden_in_string, why_forbidden
+from recipec.units import counted
 
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")  # s3://, gs://, https://
 _STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
@@ -46,7 +57,10 @@ class SampledSource(Struct, frozen=True):
     sample: Sample | None  # None where it is not read at compile time
     shape: DataShape | None = None  # of its rows, once that is told
     made: tuple[Converted, ...] = ()  # what becomes of each sampled row, once that is told
-    unanswered: tuple[str, ...] = ()  # places of sampled rows that preparation leaves out, which are in no other field
+    # Sampled rows that preparation leaves out, and that are in no other field:
+    unanswered: tuple[str, ...] = ()  # the places of those without an answer
+    incomplete: tuple[str, ...] = ()  # what those lack that are left out because the recipe says so
+    read: tuple[str, ...] = ()  # the places of all, where some are left out
 
     @property
     def weight(self) -> float:
@@ -80,12 +94,27 @@ def sources_of(loaded: LoadedRecipe, part: str, report: Report) -> list[SampledS
     own = Report()
     sources = enumerate(getattr(loaded.recipe.data, part))
     looked = [
-        SampledSource(part, source, place := loaded.place("data", part, index), _look(loaded, source, place, own))
+        SampledSource(part, source, place := loaded.place("data", part, index), _look(loaded, part, source, place, own))
         for index, source in sources
     ]
     for finding in own.diagnostics:
         report.add(finding)
-    return None if own.has_errors else looked
+    if own.has_errors:
+        return None
+    for finding in _of_broken(part, looked):
+        report.add(finding)
+    return looked
+
+
+def _of_broken(part: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0304 for rows that hold what no text should; those of the others are looked at as if these were not."""
+    for source in sources:
+        if broken := source.sample.broken if source.sample else ():
+            faults = [
+                RowFault(place, f"it holds {held}", help=tuple(without_nul(place) if held == NUL else ()))
+                for place, held in broken
+            ]
+            yield unusable(part, source.place, faults, len(source.rows) + len(broken))
 
 
 def rows_of(sources: list[SampledSource]) -> list[Row]:
@@ -98,7 +127,7 @@ def places_of(sources: list[SampledSource]) -> list[str]:
     return [place for source in sources for place in source.places]
 
 
-def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report) -> Sample | None:
+def _look(loaded: LoadedRecipe, part: str, source: DataSource, place: Place, report: Report) -> Sample | None:
     """A sample of one source; None for a source that cannot be read here, or with a diagnostic."""
     if source.hub is not None or source.path is None:
         if states_rows(loaded) and loaded.recipe.data.ignore is None:  # else W0509 says so, or the recipe was told
@@ -108,8 +137,10 @@ def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report
         report.add(_of_everything(source.path, place))
         return None
     files = files_of(source.path, loaded.folder)
+    if left_out := of_bundles(source.path, loaded.folder):
+        report.add(_of_bundles(source.path, left_out, loaded.folder, place))
     if not files:
-        report.add(_no_files(loaded, source.path, place))
+        report.add(_no_files(loaded, part, source.path, place))
         return None
     reading = ReadAs(loaded.recipe.data.ignore or (), _times(loaded), first_alone=source.take is not None)
     try:
@@ -149,6 +180,14 @@ def _of_everything(path: str, place: Place) -> Diagnostic:
     return Diagnostic("E0303", f"`{path}` names files in every folder of this machine", (label,), help)
 
 
+def _of_bundles(path: str, files: list[Path], folder: Path, place: Place) -> Diagnostic:
+    first = Path(os.path.relpath(files[0], folder)).as_posix()
+    label = Label(place, f"matches {counted(len(files), 'file')} in folders that recipec built, such as {first}")
+    help = ("name the folder of your data before the first `*`, or build outside the folders that the glob matches",)
+    note = "a bundle holds rows that it has prepared from these sources: training would see them again"
+    return Diagnostic("W0551", f"`{path}` does not read files of bundles", (label,), help, (note,))
+
+
 def _of_hub(source: DataSource, place: Place) -> Diagnostic:
     label = Label(place, "recipec reads no data set of the Hub")
     help = (
@@ -158,14 +197,11 @@ def _of_hub(source: DataSource, place: Place) -> Diagnostic:
     return Diagnostic("W0518", f"the rows of `{source.hub}` are not checked", (label,), help, (_NOTE,))
 
 
-_MOST_LISTED = 10_000  # files of a folder that are compared
-
-
 def _named_alike(path: str, folder: Path) -> list[str]:
     """The data file in the folder of a missing one whose name is nearest, as the recipe would write it."""
     parent = Path(path).parent
     try:
-        found = [file.name for file in islice((folder / parent).iterdir(), _MOST_LISTED) if file.suffix in ENDINGS]
+        found = [file.name for file in islice((folder / parent).iterdir(), MOST_LISTED) if file.suffix in ENDINGS]
     except (OSError, ValueError):
         return []
     return [(parent / name).as_posix() for name in get_close_matches(Path(path).name, sorted(found), 1)]
@@ -178,25 +214,29 @@ def _of_home(path: str, place: Place) -> Diagnostic:
     return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
 
 
-def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
-    endings = endings_in(path, loaded.folder)
+def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagnostic:
+    globs = globs_in(path, loaded.folder)
     if scheme := _REMOTE.match(path):
         label = Label(place, f"{scheme[0]} is not read, here or by prepare_data.py")
-        named = re.search(r"huggingface\.co/datasets/([\w.-]+/[\w.-]+)", path)
         help = ('copy the files to a folder, or put them on the Hugging Face Hub: { hub = "owner/name" }',)
-        help = (f'for this data set of the Hub, write {{ hub = "{named[1]}" }}',) if named else help
+        help = source_of_hub(loaded, part, path) or help
         return Diagnostic("E0303", f"data file `{path}` is not on this machine", (label,), help)
     if path.startswith("~"):
         return _of_home(path, place)
-    if endings is None:
+    if odd := why_no_file(loaded.folder / path):
+        label = Label(place, "prepare_data.py reads regular files alone")
+        return Diagnostic("E0303", f"`{path}` {odd}", (label,), ("copy what it holds to a file, and name that",))
+    if globs is None:
         where = "" if Path(path).is_absolute() else f" in {loaded.folder}"
         label = Label(place, f"no file matches{where}" if set(path) & set("*?[") else f"no such file{where}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
-        hub = [f'for a data set of the Hub, write {{ hub = "{path}" }}'] if may_be_on_hub(path) else []
-        help = [f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder)] or hub
-        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), tuple(help))
-    globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
-    help = [f"name its files: {' or '.join(globs)}"] if globs else []
-    held = f"holds {' and '.join(endings)} files" if endings else "holds no data files"
-    return Diagnostic("E0303", f"`{path}` is a folder, not a data file", (Label(place, held),), tuple(help))
+        help = share_meant(part, path) or path_from_recipe(path, loaded.folder)
+        help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
+        help = help or source_of_hub(loaded, part, path)
+        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
+    help = [f"name its files: {' or '.join(json.dumps(glob, ensure_ascii=False) for glob in globs)}"] if globs else []
+    endings = " and ".join(sorted({Path(glob).suffix for glob in globs}))
+    below = " in folders of its own" * ("**" in "".join(globs))
+    label = Label(place, f"holds {endings} files{below}" if globs else f"holds no data files ({', '.join(ENDINGS)})")
+    return Diagnostic("E0303", f"`{path}` is a folder, not a data file", (label,), tuple(help))

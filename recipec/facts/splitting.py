@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from math import isfinite
@@ -17,6 +18,8 @@ from recipec.recipe import LoadedRecipe
 
 OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
 
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")  # a whole number as a table with gaps writes it
+
 
 def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield a column that a source lacks and values that are no classes (E0401), and rows without a value (E0304)."""
@@ -26,7 +29,7 @@ def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
             yield _no_column(loaded, section, key, column, source)
         for source in (source for source in sources if source not in lacking):
             if faults := _faults(key, column, source):
-                yield unusable(section, source.place, faults, [source])
+                yield unusable(section, source.place, faults, len(source.rows))
         if key == "stratify" and not lacking:
             yield from _no_classes(loaded, section, column, list(sources))
 
@@ -67,10 +70,18 @@ def _is_time(value: Any) -> bool:
         return False
 
 
+def as_text(value: Any) -> str:
+    """What rows are kept together by, as prepare_data.py compares it: 3, 3.0 and "3" are one value."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    return text.removesuffix(".0") if _WHOLE.fullmatch(text) else text
+
+
 def _no_classes(loaded: LoadedRecipe, section: str, column: str, sources: list[SampledSource]) -> Iterator[Diagnostic]:
     """Values of which nearly every row has one of its own: no class would give a row to another part."""
     rows = rows_of(sources)
-    values = {json.dumps(row.get(column), sort_keys=True, default=str) for row in rows}
+    values = {as_text(row.get(column)) for row in rows}
     if len(rows) >= FEWEST_ROWS and len(values) >= OWN_CLASSES * len(rows):
         first, second = places_of(sources)[:2]
         shown = f"{rows[0].get(column)!r:.40} in {first}, {rows[1].get(column)!r:.40} in {second}"

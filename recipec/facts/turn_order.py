@@ -7,12 +7,13 @@ from itertools import cycle
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import BEFORE_LAST, REFUSED, SHOWN, Template
-from recipec.dataset import Converted, DataShape
+from recipec.dataset import Converted, DataShape, Message
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 
-_SYSTEM = "a system message, which the template refuses"
+_SYSTEM, _TOOL = "system", "tool"  # roles
+_SYSTEM_REFUSED = "a system message, which the template refuses"
 _SYSTEM_AND_MORE = "a system message and several questions: the template shows it before the last question alone"
 
 
@@ -39,34 +40,46 @@ def _refused(loaded: LoadedRecipe, source: SampledSource, template: Template) ->
         return
     given = bool(loaded.recipe.data.system)
     for place, made in zip(source.places, source.made, strict=True):
-        faults = (_fault(roles, template) for roles in _conversations(made, source.shape, given))
+        faults = (_fault(turns, template) for turns in _conversations(made, source.shape, given))
         if fault := next(filter(None, faults), ""):
             yield place, fault
 
 
-def _conversations(made: Converted, shape: DataShape, given: bool) -> Iterator[list[str]]:
-    """Who speaks, turn by turn, in each conversation of a row; `given`: the recipe has a system prompt for all."""
+def _conversations(made: Converted, shape: DataShape, given: bool) -> Iterator[list[Message]]:
+    """The messages of each conversation of a row; `given`: the recipe has a system prompt for all."""
     for taught in KINDS[ROW_FORMATS[shape.format].kind].taught or ("",):
-        roles = [message["role"] for message in (*made.get("prompt", ()), *made.get(taught, ()))]
-        yield ["system"] * (given and roles[0] != "system") + roles
+        turns = [*made.get("prompt", ()), *made.get(taught, ())]
+        yield [{"role": _SYSTEM}] * (given and turns[0]["role"] != _SYSTEM) + turns
 
 
-def _fault(roles: Sequence[str], template: Template) -> str:
+def _fault(turns: Sequence[Message], template: Template) -> str:
     """What the template refuses; "" where it takes the turns."""
-    if "system" in roles and template.system == REFUSED:
-        return _SYSTEM
-    if "system" in roles and template.system == BEFORE_LAST and roles.count("user") > 1:
+    roles = [turn["role"] for turn in turns]
+    if _SYSTEM in roles and template.system == REFUSED:
+        return _SYSTEM_REFUSED
+    if _SYSTEM in roles and template.system == BEFORE_LAST and roles.count("user") > 1:
         return _SYSTEM_AND_MORE
-    spoken = [(number, role) for number, role in enumerate(roles, 1) if role != "system"]
-    for (number, role), wanted in zip(spoken if template.alternates else (), cycle(("user", "assistant"))):
+    for (number, role), wanted in zip(_counted(turns, template), cycle(("user", "assistant"))):
         if role != wanted:
             return f"message {number} is of the {role}, where the template asks for turns that alternate"
     return ""
 
 
+def _counted(turns: Sequence[Message], template: Template) -> list[tuple[int, str]]:
+    """The turns that must alternate, each with the number of its message and who speaks; none where none must."""
+    if not template.alternates:
+        return []
+    spoken = [(number, turn) for number, turn in enumerate(turns, 1) if turn["role"] != _SYSTEM]
+    return [(number, turn["role"]) for number, turn in spoken if not (template.passes_calls and _is_of_tools(turn))]
+
+
+def _is_of_tools(turn: Message) -> bool:
+    return turn["role"] == _TOOL or "tool_calls" in turn
+
+
 def _ways_out(faults: set[str]) -> Iterator[str]:
-    if faults & {_SYSTEM, _SYSTEM_AND_MORE}:
+    if faults & {_SYSTEM_REFUSED, _SYSTEM_AND_MORE}:
         yield "write what the system message says into the first question, and leave out `data.system`"
-    if faults - {_SYSTEM, _SYSTEM_AND_MORE}:
+    if faults - {_SYSTEM_REFUSED, _SYSTEM_AND_MORE}:
         yield "join messages that follow each other from the same speaker, and begin with the user's"
     yield "or begin with a model whose template takes them, or bring a template of your own: `data.template`"

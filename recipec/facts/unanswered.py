@@ -1,11 +1,12 @@
-"""Sampled rows without an answer, which preparation leaves out and counts (W0542)."""
+"""Sampled rows without an answer or a question, which preparation leaves out and counts (W0542)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
-from recipec.dataset import ASSISTANT, Converted, DataShape, Message
+from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
+from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
@@ -13,18 +14,28 @@ from recipec.rules.data import dropped_rows_limit
 
 
 def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield W0542 where sampled rows have no answer, or an empty one."""
-    found = [place for source in sources for place in (*source.unanswered, *_empty(source))]
+    """Yield W0542 where sampled rows have no answer, or an empty one, or ask nothing."""
+    mute = {place for source in sources for place in (*source.unanswered, *_empty(source))}
+    unasked = {place for source in sources for place in _unasked(source)} - mute
+    lacks = " or ".join([*["no answer"] * bool(mute), *["no question"] * bool(unasked)])
+    read = (place for source in sources for place in source.read or source.places)
+    found = [place for place in read if place in mute | unasked]
     sampled = sum(len(source.rows) + len(source.unanswered) for source in sources)
     if not found:
         return
     limit = dropped_rows_limit().value
-    title = f"{len(found)} of {sampled} sampled rows of data.{section} have no answer"
+    title = f"{len(found)} of {sampled} sampled rows of data.{section} have {lacks}"
     stops = len(found) > limit * sampled
-    help = ("remove these rows, or correct them",) if stops else ("if they may be left out, allow this warning",)
-    note = f"prepare_data.py leaves out rows without an answer, and stops where they are more than {limit:.0%}"
+    allowing = 'if they may be left out, write allow = ["W0542"] under [recipe]'
+    help = ("remove these rows, or correct them" if stops else allowing,)
+    note = f"prepare_data.py leaves out rows with {lacks}, and stops where they are more than {limit:.0%}"
     label = Label(loaded.place("data", section), f"the first is {found[0]}")
     yield Diagnostic("W0542", title, (label,), help, (note,))
+
+
+def teaching_nothing(source: SampledSource) -> set[str]:
+    """The places of converted rows without an answer or a question."""
+    return {*_empty(source), *_unasked(source)}
 
 
 def _empty(source: SampledSource) -> Iterator[str]:
@@ -34,6 +45,12 @@ def _empty(source: SampledSource) -> Iterator[str]:
         yield from (place for place, row in made if not all(map(_says, _answers(row, source.shape))))
 
 
+def _unasked(source: SampledSource) -> Iterator[str]:
+    """The places of rows in which nothing is asked."""
+    if ROW_FORMATS[source.shape.format].turns:
+        yield from (place for place, row in zip(source.places, source.made, strict=True) if not asks(row))
+
+
 def _answers(made: Converted, shape: DataShape) -> list[Message]:
     taught = KINDS[ROW_FORMATS[shape.format].kind].taught
     columns = [made[name] for name in taught if name in made] or [made.get("messages", [])]
@@ -41,4 +58,5 @@ def _answers(made: Converted, shape: DataShape) -> list[Message]:
 
 
 def _says(message: Message) -> bool:
-    return bool(message["content"].strip() or message.get("tool_calls"))
+    answer = message["content"].rpartition(THOUGHT[1])[2]
+    return says(answer) or bool(message.get("tool_calls"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from recipec.axes import CARRIED, ROW_FORMATS, readers
+from recipec.axes import CARRIED, METHODS, ROW_FORMATS, readers
 from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES
-from recipec.dataset import DataShape, written_in
+from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
@@ -69,7 +69,8 @@ def _unread_in(
         refused = [*accepted, *(name for name in every if name in meant)]
         yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _reading(loaded, facts, lost))
     if others:
-        yield _passed_over(loaded, part, others, [*accepted, *every])
+        ways = [*_misspelled(loaded, facts, others), *_rated(part, facts, others)]
+        yield _passed_over(loaded, part, others, [*accepted, *every], ways)
 
 
 def _carrying(facts: DataFacts, names: list[str]) -> list[str]:
@@ -116,11 +117,33 @@ def _lost(loaded: LoadedRecipe, part: str, lost: Mapping[str, str], accepted: li
     return Diagnostic("E0308", title, labels, help)
 
 
-def _passed_over(loaded: LoadedRecipe, section: str, names: list[str], accepted: list[str]) -> Diagnostic:
-    listed = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
+def _misspelled(loaded: LoadedRecipe, facts: DataFacts, names: list[str]) -> Iterator[str]:
+    """The line that has a column read, whose name is almost that of a column which no row has."""
+    own = loaded.recipe.data.columns or {}
+    for shape in facts.shapes:
+        for role in ROW_FORMATS[shape.format].roles:
+            lacking = shape.columns.get(role.name, role.aliases[0]) not in facts.some_columns
+            if lacking and (name := nearest(role, names)):
+                pairs = ", ".join(f"{key} = {json.dumps(column)}" for key, column in (own | {role.name: name}).items())
+                yield f"to read `{name}` as the {role.name}: `columns = {{ {pairs} }}` under [data]"
+
+
+def _rated(part: str, facts: DataFacts, names: list[str]) -> Iterator[str]:
+    """The lines that have ratings learned, where rows that are learned from have some."""
+    if any(row.section == part for row in METHODS.values()):
+        yield from learning_from(facts.shape, [name for name in facts.ratings if name in names])
+
+
+_NAMELESS = "a column without a name (often the index that pandas writes: `to_csv(index=False)` leaves it out)"
+
+
+def _passed_over(
+    loaded: LoadedRecipe, section: str, names: list[str], accepted: list[str], ways: list[str]
+) -> Diagnostic:
+    listed = ", ".join(f"`{name}`" if name else _NAMELESS for name in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     labels = (Label(loaded.place("data", section), f"nothing reads {listed}{more}"),)
-    help = (f"to say that this is meant: `{_line(accepted)}` under [data]",)
+    help = (*dict.fromkeys(ways), f"to say that this is meant: `{_line(accepted)}` under [data]")
     return Diagnostic("W0516", f"the rows of data.{section} have more than training reads", labels, help)
 
 

@@ -84,7 +84,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         "memory": _memory(plan),
         "time": {
             "seconds": round(plan.seconds),
-            "run_seconds": round(plan.run_seconds),
+            "run_seconds": plan.told_seconds,
             "reference_seconds": round(plan.reference_seconds),
             "steps": plan.steps,
             "seconds_per_step": _short(plan.time.seconds_per_step),
@@ -96,7 +96,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "shorter_waits": list(plan.shorter_waits),
             **_band(plan),
         },
-        "run": [{"part": part.name, "seconds": _short(part.seconds), "because": part.because} for part in plan.parts],
+        "run": [{"part": part.name, "seconds": part.told_seconds, "because": part.because} for part in plan.parts],
         **({"measured": to_builtins(plan.needs.basis)} if plan.needs.basis else {}),
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": to_builtins(plan.needs.storage),
@@ -133,7 +133,8 @@ def _training_usd(plan: StagePlan, seconds: float | None) -> float | None:
 def _band(plan: StagePlan) -> dict[str, Any]:
     """Measured over predicted step time of the published runs, and whether runs of this kind were among them."""
     time = plan.time
-    return {"scored": time.scored, "band": list(time.band), "band_source": time.band_source}
+    said = {"scored": time.scored, "band": list(time.band), "band_source": time.band_source}
+    return {**said, "slower": time.slower}
 
 
 def _rate(tokens_per_second: float) -> float:
@@ -172,6 +173,7 @@ def _memory(plan: StagePlan) -> dict[str, Any]:
         "peak_device_bytes": memory.peak_device_bytes,
         "capacity_bytes": plan.capacity_bytes,
         "usable_bytes": plan.usable_bytes,
+        "tight": plan.tight,
         "host_bytes": memory.host_bytes,
         "terms": dict(memory.terms),
         "stages": dict(memory.moments),

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import NAMED_MODELS
-from recipec.estimate.engine import copied_bytes, engine_bytes, engine_share
+from recipec.estimate.engine import copied_bytes, engine_bytes, engine_share, server_share
 from recipec.estimate.generation import answers_at_once
 from recipec.estimate.step import step_of
 from recipec.estimate.whole_run import RunPart
@@ -33,7 +33,7 @@ WATCH = {
     "tensor_parallel": "tokens_per_second: near the plan; between several ranks every layer waits for all-reduces",
     "context_parallel": "tokens_per_second: near the plan; between several ranks attention waits for keys and values",
     "expert_parallel": "tokens_per_second: near the plan; between several ranks tokens travel to their experts",
-    "generator_share": "vLLM's first lines: its cache holds the answers of a generation; with less, answers wait",
+    "generator_share": "tokens_per_second: near the plan; vLLM's first lines tell how many answers its cache holds",
 }
 
 SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
@@ -63,6 +63,7 @@ _TIMED_INPUTS = (
         "answer_passes",
         "rewards",
         "passes",
+        "server_gpus",
     ),
 )
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
@@ -124,8 +125,9 @@ def _placement(
     answer = rules.offload(layout.offload, peak, hosted_gib, against.offload)
     yield rules.offload, answer, ("strategy", *COMPARED_INPUTS)
     example = settled_method(ledger.decisions).example
-    answer = rules.world_size(world, facts.machines.gpus, target // least, noun, example, against.world_size)
-    yield rules.world_size, answer, ("strategy", *COMPARED_INPUTS)
+    gpus, serve = facts.machines.gpus - layout.served_by, layout.served_by
+    answer = rules.world_size(world, gpus, target // least, noun, example, against.world_size, serve)
+    yield rules.world_size, answer, ("strategy", *COMPARED_INPUTS, *["server_gpus"] * bool(serve))
 
 
 def _recomputation(ledger: Ledger, layout: Layout, against: Compared) -> Iterator[Ruled]:
@@ -175,7 +177,11 @@ def _mesh(mesh: Mesh) -> list[Row]:
 def _generator(ledger: Ledger, chosen: Candidate, facts: Facts) -> Iterator[Row]:
     """The share of a GPU for a generator with a copy of the weights: what the plan counts for it."""
     method = settled_method(ledger.decisions)
-    if method.generates and method.written_by.own_copy:
+    if method.generates and method.written_by.beside:
+        share = server_share(facts.model.architecture, facts.gpu.memory_gib * GIB)
+        because = "of each of its GPUs, for its weights, keys and values; the rest is for new weights on their way"
+        yield "generator_share", share, because, ("vram_gib", "params", "server_gpus")
+    elif method.generates and method.written_by.own_copy:
         layout, work = chosen.layout, work_of(ledger, facts)
         step = step_of(facts.model.architecture, layout, work)
         held = engine_bytes(facts.model.architecture, work, step, answers_at_once(layout, work))

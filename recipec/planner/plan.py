@@ -82,6 +82,7 @@ class StagePlan(Struct, frozen=True):
     memory: MemoryEstimate
     usable_bytes: int
     capacity_bytes: int
+    tight: str  # what is to be heeded where almost nothing of it is left free; else empty
     time: TimeEstimate
     steps: int
     seconds: float  # of the steps and the reference; layouts are compared by it
@@ -92,6 +93,7 @@ class StagePlan(Struct, frozen=True):
     needs: Needs
     crowds_host: bool  # it may need more host memory than a node has, or than is assumed to be usable
     work_for_idle: tuple[str, ...]  # where GPUs are idle: "set `train.global_batch_size = 64`: …", each one planned
+    idle_because: str  # why nothing that fits on more of them was taken
     roomier: tuple[str, ...]  # where it crowds the host: what to leave to recipec, planned
     more_host_memory: str  # what would be chosen with more, where it is assumed and decides; else empty
     other_networks: tuple[str, ...]  # what would be chosen with them, where the network is assumed and decides
@@ -107,6 +109,11 @@ class StagePlan(Struct, frozen=True):
     def run_seconds(self) -> float:
         """Of all parts: data, loading, training, evaluations, saves and scoring."""
         return sum(part.seconds for part in self.parts)
+
+    @property
+    def told_seconds(self) -> int:
+        """Seconds of the whole run as the plan and README.md tell them."""
+        return round(self.run_seconds)
 
     @property
     def preparation_seconds(self) -> float:

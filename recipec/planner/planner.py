@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import ceil
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
-from recipec.planner.advice.idle import roomier, work_for_idle
+from recipec.planner.advice.idle import idle_because, roomier, work_for_idle
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
@@ -35,6 +36,7 @@ from recipec.planner.advice.rejected import (
     rejected,
     ruled_out,
 )
+from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
@@ -153,7 +155,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
     runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
-    return replace(plan, options=options(context, found, loaded, runs, plan.next_micro_batch))
+    return replace(plan, options=options(context, found, loaded, runs, plan))
 
 
 _BATCHES = ("train.micro_batch_size", "train.global_batch_size")
@@ -167,7 +169,8 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     """Report that no layout fits (E0402) or is supported (E0405), and what else is known of the stage without one."""
     if found.tried:
         others = [other for other in others if fit(other, loaded).tried]  # one that is refused is told by itself
-        report.add(does_not_fit(context, others, loaded, found, lambda changed: _over(changed, loaded)))
+        over = partial(_over, loaded=loaded)
+        report.add(does_not_fit(context, others, loaded, found, over, _whole_runs))
     else:
         report.add(known_to_fail(loaded, context, others, found.bad))
         _report_too_large(context, others, loaded, found, report)
@@ -188,7 +191,7 @@ def _report_too_large(
     mended = freed(context, loaded, found.bad)
     without = fit(mended, loaded) if mended is not None else found
     if mended is not None and without.chosen is None and without.tried:
-        report.add(does_not_fit(mended, others, loaded, without, lambda changed: _over(changed, loaded)))
+        report.add(does_not_fit(mended, others, loaded, without, partial(_over, loaded=loaded), _whole_runs))
 
 
 def _intervals(context: Context) -> dict[str, Decision]:
@@ -247,6 +250,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         memory=chosen.memory,
         usable_bytes=usable_bytes(facts.gpu, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
+        tight=tight(facts.gpu, chosen),
         time=chosen.time,
         steps=steps,
         seconds=seconds,
@@ -256,7 +260,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_because=cost.because,
         needs=needs,
         crowds_host=chosen.crowds_host,
-        work_for_idle=work_for_idle(context, found, loaded, cost, lambda *then: _whole_run(*then, loaded)),
+        work_for_idle=work_for_idle(context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded))),
+        idle_because=idle_because(found, device(facts.decisions["gpu_is_cpu"].value)),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),
@@ -285,8 +290,9 @@ def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bou
     against = compared(facts, ledger, chosen, found.tried, bounds)
     record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
     steps = _settled_steps(ledger, chosen, facts, bounds)
-    needs = needs_of(facts, ledger, chosen)
-    parts = tuple(bill(facts, ledger, chosen, bounds, needs, loaded.recipe.evaluate.max_new_tokens))
+    asked = loaded.recipe.evaluate.max_new_tokens
+    needs = needs_of(facts, ledger, chosen, asked)
+    parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked))
     return _Run(against, steps, needs, parts), _cost(facts, chosen, sum(part.seconds for part in parts))
 
 
@@ -294,6 +300,13 @@ def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
     """What the whole run of a changed recipe would take."""
     assert found.ledger is not None
     return _settled_run(context, found, loaded, bounds_of(context, found.ledger, loaded))[1]
+
+
+def _whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
+    """What the whole runs of several stages would take together."""
+    runs = [_whole_run(context, found, loaded) for context, found in pairs]
+    usd = [run.usd for run in runs if run.usd is not None]
+    return Cost(sum(run.seconds for run in runs), sum(usd) if len(usd) == len(runs) else None, "")
 
 
 def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts, bounds: Bounds) -> int:
@@ -316,9 +329,11 @@ def _not_taken(context: Context, found: Fit, bounds: Bounds, seconds: float) -> 
     """What else was looked at, with why it was not taken; `seconds` are those of the chosen layout."""
     assert found.chosen is not None and found.ledger is not None
     ledger, chosen = found.ledger, found.chosen
+    rows = rejected(chosen, found.tried, seconds, context.wishes.get("train.adaptation"))
+    told = [row.layout for row in rows]
     return [
-        *rejected(chosen, found.tried, seconds),
-        *idle(context, ledger, chosen, found.tried, seconds),
+        *rows,
+        *(row for row in idle(context, ledger, chosen, found.tried, seconds) if row.layout not in told),
         *activations_kept(context, ledger, chosen, bounds, seconds),
         *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
     ]
@@ -363,7 +378,7 @@ def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
     """Of all devices for so long: what is idle is paid too."""
     price, gpus = facts.decisions["gpu_price"], facts.machines.gpus
-    idle, noun = gpus - chosen.layout.mesh.world_size, device(facts.decisions["gpu_is_cpu"].value)
+    idle, noun = gpus - chosen.layout.gpus, device(facts.decisions["gpu_is_cpu"].value)
     basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
     return run_cost(seconds, gpus, price.value, basis, noun)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from operator import mul
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
+from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.document import Document, Located
-from recipec.recipe.locate import KeyPath
+from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import rivals
 from recipec.recipe.schema_adapters import ADAPTER_SOURCES, MIX, OF_ONE_TASK
 
@@ -24,6 +26,26 @@ def of_one_task(document: Document) -> dict[str, Document]:
     adapters = document.data.get(LIST) or []
     found = {table["name"]: _alone(document, table, (LIST, index)) for index, table in enumerate(adapters)}
     return found | ({FUSION: _mixed(document)} if found and FUSION in document.data else {})
+
+
+def as_written(finding: Diagnostic, task: str, document: Document) -> Diagnostic:
+    """The finding about one task in the words of the table that states it: `fusion.train` for `data.train`.
+
+    `document` is that of the whole recipe.
+    """
+    tables = {table["name"]: table for table in document.data.get(LIST) or []} | {FUSION: document.data.get(FUSION)}
+    where = FUSION if task == FUSION else f"{LIST}.{task}"
+    keys = {dotted(path): f"{where}.{key}" for key, path in OF_ONE_TASK.items() if key in (tables.get(task) or {})}
+    if not keys:
+        return finding
+    named = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, sorted(keys, key=len, reverse=True)))})(?!\w|\.\w)")
+
+    def said(text: str) -> str:
+        return named.sub(lambda found: keys[found[1]], text)
+
+    labels = tuple(replace(label, message=said(label.message)) for label in finding.labels)
+    others = {"help": tuple(map(said, finding.help)), "notes": tuple(map(said, finding.notes))}
+    return replace(finding, title=said(finding.title), labels=labels, **others)
 
 
 def _mixed(document: Document) -> Document:

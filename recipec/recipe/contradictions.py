@@ -25,6 +25,7 @@ from recipec.recipe.check_data import (
 )
 from recipec.recipe.check_elastic import held_by_nothing, replay_of_nothing
 from recipec.recipe.check_rewards import controlled_without_pairs, judged_twice, missing_rewards
+from recipec.recipe.check_server import no_gpus_to_serve, said_of_no_server
 from recipec.recipe.check_tools import longer_than_answers, said_of_no_tools
 from recipec.recipe.clashes import (
     TASK,
@@ -33,7 +34,7 @@ from recipec.recipe.clashes import (
     foreign_keys,
 )
 from recipec.recipe.document import Written
-from recipec.recipe.launch_script import taken_variables, unreadable_setup
+from recipec.recipe.launch_script import said_of_no_script, taken_variables, unreadable_setup
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.loops import asked_of_loops
 from recipec.recipe.passed_on import refused_arguments, reserved_variables, secrets, unusable_arguments
@@ -313,6 +314,8 @@ CHECKS: tuple[Check, ...] = (
     judged_twice,
     said_of_no_tools,
     longer_than_answers,
+    said_of_no_server,
+    no_gpus_to_serve,
     nothing_to_run,
     _both_of_exclusive,
     clashes,
@@ -339,6 +342,7 @@ CHECKS: tuple[Check, ...] = (
     reserved_variables,
     taken_variables,
     unreadable_setup,
+    said_of_no_script,
     unknown_codes,
     misplaced_policy,
     broken_policy,

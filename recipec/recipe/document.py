@@ -208,11 +208,11 @@ class Written(Struct, frozen=True):
 
     def lacks(self, *path: str | int) -> bool:
         """Tell whether the recipe neither writes `path` nor means it by an unknown key."""
-        return not self.has(*path) and path not in self.meant
+        return not self.has(*path) and not stands_for(self.meant, path)
 
     def is_meant(self, *path: str | int) -> bool:
         """Tell whether an unknown key, which is refused, is all that stands for `path`."""
-        return path in self.meant and not self.has(*path)
+        return not self.has(*path) and stands_for(self.meant, path)
 
     def key(self, *path: str | int) -> Place:
         return nearest(self.places, path, self.document).key
@@ -224,9 +224,15 @@ class Written(Struct, frozen=True):
         return Label(self.value(*path), message)
 
 
+def stands_for(meant: frozenset[KeyPath], path: KeyPath) -> bool:
+    """Tell whether an unknown key, or a table with an unknown name, stands for `path`."""
+    return any(path[:length] in meant for length in range(1, len(path) + 1))
+
+
 def asked_method(alignment: Mapping[str, Any]) -> Any:
     """Return the alignment method that the table asks for: by its name, or by the level of KL control."""
-    return alignment.get("method") or KL_METHODS.get(alignment.get("kl_control", ""))
+    level = alignment.get("kl_control")
+    return alignment.get("method") or (KL_METHODS.get(level) if isinstance(level, str) else None)
 
 
 def asks_method(alignment: Mapping[str, Any]) -> KeyPath:
@@ -248,10 +254,11 @@ def value_at(data: Any, path: KeyPath) -> Any:
 
 
 def nearest(places: Mapping[KeyPath, Located], path: KeyPath, document: Document) -> Located:
-    """Return where `path` is written, else its nearest table that is, else the line below the file's last one."""
+    """Return where `path` is written, else its nearest table that is, else the first table or key of the file."""
     while path and path not in places:
         path = path[:-1]
     if path:
         return places[path]
-    below = document.source.below()
-    return Located(below, below)
+    own = [at.key for at in document.places.values() if at.key.file == document.source.shown]
+    first = min(own, key=lambda place: place.span, default=document.source.below())
+    return Located(first, first)

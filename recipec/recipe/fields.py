@@ -117,6 +117,10 @@ VariableValue = Annotated[str, Field(max_length=32_768)]
 WarningCode = Annotated[str, Field(pattern=_WARNING_CODE)]
 TemplateName = Annotated[str, Field(pattern=_TEMPLATE, max_length=4096)]
 
+# A peak learning rate. Adam moves a weight by up to the rate in a step (arXiv 1412.6980, section 2.1), and most weights
+# are far below 1, which would replace them all; of SGD 0.03 is published (LOMO, 2306.09782), far below 1, too. The
+# largest that is published is 0.3, of prompt tuning (2104.08691).
+Rate = Annotated[float, Field(gt=0, lt=1)]
 OpenFraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Usd = Annotated[float, Field(gt=0, le=1e9)]

@@ -112,7 +112,13 @@ NAMES = (
         ": how often the rows of a source are used, not the probability of a source",
     ),
     Names("data.carry", typed="function_calling tool_calling tool_use"),
-    Names("data.columns", "", "field_messages message_property_mappings", "", "column_mapping columns_mapping fields"),
+    Names(
+        "data.columns",
+        "",
+        "field_messages message_property_mappings",
+        "",
+        "column_mapping columns_mapping fields text_column text_field",
+    ),
     Names("data.eval", "", "test_datasets", "eval_dataset", "eval_file validation_file validation eval_split"),
     Names("data.eval_fraction", "", "val_set_size", "val_size", "validation_split split_dataset"),
     Names("data.test_fraction", typed="test_size"),
@@ -220,7 +226,7 @@ NAMES = (
     Names("data.replay", typed="replay_fraction replay_ratio replay_share"),
     Names("train.fp8", typed="float8 fp8_recipe fp8_linear"),
     Names("train.packing", "", "sample_packing", "packing neat_packing", "pack multipack"),
-    Names("train.activation_checkpointing", "", "gradient_checkpointing", "", "recompute"),
+    Names("train.activation_checkpointing", "", "gradient_checkpointing", "", "recompute use_gradient_checkpointing"),
     Names("train.recompute_every", typed="selective_checkpointing recompute_num_layers"),
     Names(
         "train.attention",

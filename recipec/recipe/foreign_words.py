@@ -17,12 +17,27 @@ _TOKENS = "eos_token_id bos_token add_bos_token add_eos_token"
 _SORTING = "group_by_length length_grouped pad_to_max_length pad_to_sequence_len dynamic_padding"
 _TOKENIZER = "tokenizer tokenizer_name tokenizer_name_or_path tokenizer_type tokenizer_class tokenizer_config"
 _FLASH = "flash_attention flash_attn flash_attn_2 use_flash_attn use_flash_attention use_flash_attention_2"
+_SDPA = "sdp_attention sdpa_attention eager_attention"
 _NO_FLASH_PACKAGE = "remove it: the kernel of the flash-attn package is not supported (BAD-011). " + next(
     f'`train.attention` is "{row.name}" by itself: {row.means}' for row in ATTENTIONS.values() if not row.package
 )
 _TURNS = "message_field_role message_field_content message_field_training roles role_tag content_tag user_tag"
 _TURNS += " assistant_tag"
 _FOLDERS = "output_dir overwrite_output_dir log_dir logging_dir"
+_PLACED = (
+    "device_map fsdp_transformer_layer_cls_to_wrap max_lora_rank inference_mode add_generation_prompt padding_side"
+)
+_OWN_CODE = "callbacks data_collator collate_fn optimizers logits_processor"
+# Classes and functions of transformers, PEFT and TRL whose arguments recipes have as keys.
+_CLASSES = {
+    **dict.fromkeys(("loraconfig", "get_peft_model"), f"write [train.{LORA.table}]"),
+    "bitsandbytesconfig": next(iter(_QUANTIZED.values())),
+    **dict.fromkeys(("automodelforcausallm", "from_pretrained", "autotokenizer"), "set `model.name`"),
+    **dict.fromkeys(("trainingarguments",), "write [train]"),
+    **dict.fromkeys(("causal_lm", "seq_cls"), "remove it: recipec sets it from `goal.task`"),
+    "save_pretrained": 'remove it: README.md of a bundle, section "The result", says what a run leaves',
+    "fast_inference": 'set `alignment.generation.engine = "vllm"`',
+}
 _SWITCHES = "do_train do_eval plot_loss overwrite_cache ddp_timeout memory_efficient_fsdp_wrap custom_sharded_layers"
 _WORKERS = "num_workers preprocessing_num_workers dataset_processes num_proc"
 _OF_VARIANTS = {
@@ -38,9 +53,14 @@ WORDS: dict[str, str] = {
     **_OF_VARIANTS,
     **dict.fromkeys(_MASKING.split(), "remove it: answers alone are learned, and `data.loss_on` says which of them"),
     **dict.fromkeys(_TOKENS.split(), "remove it: the chat template decides it (`recipec explain DATA-010`)"),
-    **dict.fromkeys(_SORTING.split(), "set `train.sampling` to `similar-lengths` or `random`"),
+    **dict.fromkeys(
+        _SORTING.split(),
+        "remove it: recipec groups rows of similar length where that pays; `train.sampling` says whether",
+    ),
     **dict.fromkeys(_WORKERS.split(), "remove it: recipec sets it from `hardware.cpu_cores`"),
     **dict.fromkeys(_TOKENIZER.split(), "remove it: `model.name` brings its own"),
+    **dict.fromkeys(_SDPA.split(), "set `train.attention`, or leave it out: recipec takes PyTorch's own kernels"),
+    **_CLASSES,
     **dict.fromkeys(_FLASH.split(), _NO_FLASH_PACKAGE),
     **dict.fromkeys(
         ("shuffle", "shuffle_data", "shuffle_merged_datasets"), "remove it: rows are shuffled, with `recipe.seed`"
@@ -50,11 +70,15 @@ WORDS: dict[str, str] = {
         ("ref_model", "reference_model", "ref_model_sync"), "remove it: it is the model that the stage starts from"
     ),
     **dict.fromkeys(
-        ("resume", "auto_resume", "resume_from_checkpoint"), "remove it: `train.py` resumes from its newest checkpoint"
+        ("resume", "auto_resume", "auto_resume_from_checkpoints", "resume_from_checkpoint"),
+        "remove it: `train.py` resumes from its newest checkpoint",
     ),
     **dict.fromkeys(("beta2", "adam_betas", "betas"), "remove it: recipec sets it (`recipec explain OPT-005`)"),
     **dict.fromkeys(("beta1", "adam_eps", "epsilon", "momentum", "fused"), "remove it: recipec sets it"),
-    **dict.fromkeys(("aux_loss", "router_aux_loss"), "remove it: the model's configuration has it"),
+    **dict.fromkeys(
+        ("aux_loss", "moe_aux_loss", "router_aux_loss", "router_aux_loss_coef"),
+        "remove it: the model's configuration has it",
+    ),
     **dict.fromkeys(
         ("neftune", "neftune_alpha", "noisy_embedding_alpha"),
         "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]",
@@ -63,7 +87,9 @@ WORDS: dict[str, str] = {
     **dict.fromkeys(
         ("cross_entropy", "nll", "chunked_nll"), "remove it: it is the loss of `goal.task` without preferences"
     ),
-    **dict.fromkeys(("merge", "merge_lora"), "remove it: `merge_adapter.py` of the bundle merges the adapter"),
+    **dict.fromkeys(
+        ("merge", "merge_lora", "merge_and_unload"), "remove it: `merge_adapter.py` of the bundle merges the adapter"
+    ),
     **dict.fromkeys(
         ("add_weighted_adapter", "weighted_adapter", "combination_type", "merge_method", "task_arithmetic"),
         "remove it: `combine.py merge` of a bundle with `[[adapters]]` combines adapters",
@@ -72,6 +98,8 @@ WORDS: dict[str, str] = {
     "max_prompt_length": "set `data.max_length`, the tokens of the prompt and the answer together",
     "perplexity": "remove it: `evaluate.py` writes it, before and after training",
     "bias": "remove it: adapters train no bias",
+    **dict.fromkeys(_PLACED.split(), "remove it: recipec decides it"),
+    **dict.fromkeys(_OWN_CODE.split(), "change `train.py` of the bundle: a new build keeps what you have changed"),
     **dict.fromkeys(
         ("prompt_tuning_init", "prompt_tuning_init_text"), "remove it: a soft prompt begins as random tokens"
     ),
@@ -92,6 +120,8 @@ WORDS: dict[str, str] = {
         '"continue-pretrain"` it runs alone',
     ),
     "fsdp_version": 'remove it: `train.strategy = "fsdp"` is FSDP2',
+    "logging": "set `train.logging_steps`, or `track.to` for a tracker",
+    "track.entity": 'write `env = { WANDB_ENTITY = "NAME" }` under [launch]',
     "wandb_entity": 'write `env = { WANDB_ENTITY = "NAME" }` under [launch]',
     "wandb_mode": 'write `env = { WANDB_MODE = "offline" }` under [launch]',
     "task_type": "set `goal.task`",

@@ -4,6 +4,11 @@ from recipec.axes import METHODS
 from recipec.axes.method import PRECOMPUTE
 
 _OWN = [own for row in METHODS.values() for own in row.keys if own.argument]
+# Keywords that the variant decides; of a method without variants they are its trainer's own, or none.
+OF_VARIANTS = (
+    *("importance_sampling_level", "scale_rewards", "epsilon", "epsilon_high", "sapo_temperature_pos"),
+    *("sapo_temperature_neg", "mask_truncated_completions", "cast_lm_head_to_fp32"),
+)
 # Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
 DECIDED_ARGUMENTS: dict[str, str] = {
     "learning_rate": "train.learning_rate",
@@ -70,13 +75,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "remove_unused_columns": "",
     "label_smoothing": "alignment.loss",
     "disable_dropout": "train.lora",
-    **dict.fromkeys(
-        (
-            *("importance_sampling_level", "scale_rewards", "epsilon", "epsilon_high", "sapo_temperature_pos"),
-            *("sapo_temperature_neg", "mask_truncated_completions", "cast_lm_head_to_fp32"),
-        ),
-        "alignment.variant",
-    ),
+    **dict.fromkeys(OF_VARIANTS, "alignment.variant"),
     "use_bias_correction_kl": "",
     "reward_weights": "alignment.reward",
     "generation_batch_size": "alignment.generation.updates",
@@ -110,6 +109,7 @@ UNFIT_ARGUMENTS = {
     "ignore_data_skip": "a resumed run would train on other rows than are left",
     "resume_from_checkpoint": "train.py takes --resume, and refuses the checkpoints of other runs",
     "save_only_model": "checkpoints could not be resumed",
+    "enable_jit_checkpoint": "a run that a signal ends would count as finished, and its last checkpoint as incomplete",
     "truncation_mode": "prepare_data.py, the plan and evaluate.py cut the end off",
     **dict.fromkeys(
         ("use_transformers_continuous_batching", "use_transformers_paged"),
@@ -119,8 +119,27 @@ UNFIT_ARGUMENTS = {
         ("use_vllm", "vllm_gpu_memory_utilization"),
         '`alignment.generation.engine = "vllm"` sets it, and the plan counts the memory and time of that',
     ),
-    "vllm_mode": 'with `alignment.generation.engine = "vllm"` it writes on the GPUs that train; a server is not built',
-    "vllm_tensor_parallel_size": 'with `alignment.generation.engine = "vllm"` each GPU has a whole copy of them',
+    "vllm_mode": '`alignment.generation.engine` says it: "vllm" on the GPUs that train, "vllm-server" on others',
+    "vllm_enable_sleep_mode": "the plan has the memory of vLLM back while the model learns",
+    "vllm_max_model_length": "it is `data.max_length` and `alignment.generation.max_new_tokens` together",
+    "vllm_model_impl": "the plan is for vLLM's own code of the model",
+    "vllm_structured_outputs_regex": "answers would be drawn from other probabilities than are learned",
+    **dict.fromkeys(
+        (
+            *("vllm_importance_sampling_correction", "vllm_importance_sampling_mode", "vllm_importance_sampling_cap"),
+            *("vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"),
+        ),
+        "train.py says it where vLLM writes the answers: edit it there, and a later build keeps the edit",
+    ),
+    **dict.fromkeys(
+        (
+            *("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout"),
+            "vllm_group_port",
+        ),
+        'serve_answers.py starts the server of `alignment.generation.engine = "vllm-server"` and tells train.py of it',
+    ),
+    "vllm_tensor_parallel_size": "on the GPUs that train each has a whole copy of the weights; those of a server, "
+    "`alignment.generation.server_gpus`, share one",
     **dict.fromkeys(
         ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"),
         "answers would be drawn from other probabilities than are learned",

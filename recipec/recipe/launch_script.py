@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.recipe.document import Written
+from recipec.recipe.schema import NO_SCRIPT
 
 _READ_ONLY = frozenset(("UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"))
 _BASH_OWN = _READ_ONLY | {  # bash gives them values, or a meaning for how it reads the rest of the script
@@ -21,6 +22,7 @@ _BASH_OWN = _READ_ONLY | {  # bash gives them values, or a meaning for how it re
 _SCRIPT_OWN = {  # of templates/launch
     *("BUNDLE", "QUICK", "PORT", "DEVICES", "NODE", "FIRST", "MEETING", "SIGN", "SIGNS", "OLD_SIGN"),
     *("FAILED", "OLD_FAILED", "ENDS", "TRAINING", "CONFLICTS"),
+    *("ANSWERS_PORT", "WEIGHTS_PORT"),  # of serve_answers.py, which takes free ones
 }
 _OF_A_STAGE = re.compile(
     f"({'|'.join(name.upper().replace('-', '_') for name in METHODS)})_(NODES|PROCESSES|THREADS|SHARDS|COPIES)"
@@ -41,6 +43,18 @@ def owner(name: str) -> str:
     if name in _BASH_OWN or name.startswith("BASH"):
         return "a read-only variable of bash" if name in _READ_ONLY else "a variable of bash"
     return "a variable of the launch script" if name in _SCRIPT_OWN or _OF_A_STAGE.fullmatch(name) else ""
+
+
+def said_of_no_script(written: Written) -> Iterator[Diagnostic]:
+    """What the launch script would do, where the same file says that the bundle has none (E0401)."""
+    if written.get("launch", "with") != NO_SCRIPT:
+        return
+    for name in (name for name in ("env", "setup") if written.get("launch", name)):
+        if written.key("launch", name).file != written.key("launch", "with").file:
+            continue  # of a recipe that this one extends
+        labels = (written.label(("launch", name), "for the script"), written.label(("launch", "with"), "no script"))
+        help = f'remove `{name}` and set it in your launcher, or set `launch.with = "local"`'
+        yield Diagnostic("E0401", f"`launch.{name}` has no effect without a launch script", labels, (help,))
 
 
 def unreadable_setup(written: Written) -> Iterator[Diagnostic]:

@@ -159,8 +159,8 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     kept = recipe_of(written)
     if kept is None:
         return None
-    readable = Document(document.source, dict(written.data), document.places)
-    return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(document, written))
+    readable = Document(document.source, dict(written.data), written.document.places)
+    return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(written.document, written))
 
 
 def _checked(document: Document, report: Report) -> tuple[Recipe | None, Document]:

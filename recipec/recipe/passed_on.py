@@ -18,6 +18,7 @@ from recipec.recipe.kept_arguments import (
     DECIDED_ARGUMENTS,
     LAUNCHER_PREFIXES,
     LAUNCHER_VARIABLES,
+    OF_VARIANTS,
     UNFIT_ARGUMENTS,
 )
 from recipec.recipe.locate import KeyPath, dotted
@@ -34,7 +35,9 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
         if row is not None:
             label = Label(written.key(*path), f"{row.title} has another loss")
             yield Diagnostic("E0407", f"`{name}` is not read by the trainer of {row.name}", (label,), ("remove it",))
-        elif name in homes:
+        elif _is_keyword_argument(name) and (found := _of_others(written, path, name, homes.get(name, ""))):
+            yield found
+        elif name in homes and _sets(written, path, name):
             label = Label(written.key(*path), "recipec sets this keyword")
             home = _home(written, path, name) or homes[name]
             help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
@@ -44,6 +47,27 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), ("remove it",))
         elif _is_keyword_argument(name):
             yield from _unknown(written, path, name) or _of_another_kind(written, path, name, value)
+
+
+def _of_others(written: Written, path: KeyPath, name: str, home: str) -> Diagnostic | None:
+    """A keyword that other trainers take and these do not, unless its key is one of every method."""
+    from recipec.recipe.trainer_arguments import configs_with
+
+    ours, theirs = sorted({row.config for row in _rows(written, path)}), configs_with(name)
+    of_all = home and not home.startswith("alignment.")
+    if not ours or not theirs or of_all or {*ours} & {*theirs}:
+        return None
+    mine = " or ".join(ours)
+    label = Label(written.key(*path), f"an argument of {', '.join(theirs)}")
+    return Diagnostic(
+        "E0206", f"`{name}` is not an argument of {mine}", (label,), (f"remove it: {mine} does not have it",)
+    )
+
+
+def _sets(written: Written, path: KeyPath, name: str) -> bool:
+    """Whether recipec sets the keyword, for a method that the recipe may mean."""
+    rows = _rows(written, path)
+    return name not in OF_VARIANTS or not rows or any(own.key == "variant" for row in rows for own in row.keys)
 
 
 def _home(written: Written, path: KeyPath, name: str) -> str:

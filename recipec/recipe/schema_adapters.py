@@ -8,7 +8,7 @@ from pydantic import Field
 
 from recipec.axes import ADAPTATIONS
 from recipec.axes.adaptations import BOTTLENECKS, FUSIONS, MATRICES
-from recipec.recipe.fields import TASK_NAME, Count, OpenFraction, Section, key, required
+from recipec.recipe.fields import TASK_NAME, Count, OpenFraction, Rate, Section, key, required
 from recipec.recipe.schema_data import Sources
 
 LEAST_ADAPTERS, MOST_ADAPTERS = 2, 64  # one task needs no list; recipec's choice of the upper limit
@@ -61,7 +61,7 @@ class TaskAdapter(Section):
         300,
         absent="`data.tokens_per_example`, or estimated from the sampled rows",
     )
-    learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
+    learning_rate: Rate | None = key(
         "Learning rate",
         "Peak learning rate of this adapter, reached after warmup.",
         1e-4,
@@ -120,7 +120,7 @@ class Fusion(Section):
         300,
         absent="`data.tokens_per_example`, or estimated from the sampled rows",
     )
-    learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
+    learning_rate: Rate | None = key(
         "Learning rate",
         "Peak learning rate of the mix, reached after warmup. `train.learning_rate` is that of the adapters.",
         5e-5,

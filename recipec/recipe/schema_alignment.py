@@ -118,7 +118,8 @@ class RewardSource(Section):
         "Function",
         "A Python file and a function in it, as FILE:NAME. The function receives the arguments that its parameters "
         "name, "
-        "such as `completions`, and returns one number per answer.",
+        "such as `completions`, and returns one number per answer. As in TRL, a completion is a list of messages: its "
+        'text is `completion[-1]["content"]`.',
         "rewards.py:is_right",
         absent="none; `model` is then required",
     )

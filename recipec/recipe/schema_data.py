@@ -39,13 +39,23 @@ Carry = one_of({row.name: row.means for row in CARRIED.values()})
 Reasoning = one_of(
     {
         "keep": "each answer is trained with its thought, in a separate row",
-        "template": "each conversation is one row, with the thoughts that the chat template shows",
+        "template": "each conversation is one row where the chat template can mark its answers, with the thoughts "
+        "that it shows",
         "strip": "thoughts are removed",
         "off": "thoughts are removed, and answers are trained in the chat template's mode without thinking: the empty "
         "thought before an answer is part of the prompt",
     }
 )
 LossOn = one_of({"answers": "all answers of a conversation", "last-answer": "only the last answer of a conversation"})
+OpeningAnswers = one_of(
+    {
+        "skip": "leave out what the assistant says before the first question",
+        "learn": "train on it like on every other answer",
+    }
+)
+Incomplete = one_of(
+    {"refuse": "stop, and name the rows", "skip": "leave out these rows, and count what each of them lacks"}
+)
 GENERAL = "general"  # the key of rows that the model should stay good at
 DATA_SOURCES = (*SECTIONS, "eval", "test", GENERAL)  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
@@ -254,6 +264,21 @@ class Data(_Learned):
     loss_on: LossOn | None = key(
         "Loss on", "Which answers of a conversation count in the loss.", "last-answer", default="answers"
     )
+    opening_answers: OpeningAnswers | None = key(
+        "Opening answers",
+        "What to do with messages of the assistant before the first question of a conversation, which answer nothing. "
+        "Set it for data such as ShareGPT, where conversations may begin with `gpt`.",
+        "skip",
+        absent="none; such conversations are refused (E0304)",
+    )
+    incomplete: Incomplete | None = key(
+        "Incomplete rows",
+        "What to do with rows that lack what their format needs: a prompt, an answer or a label that is missing or "
+        "null, a message without content, or a label that is no rating, such as `unrated`. Set it for files in which "
+        "not every answer is rated.",
+        "skip",
+        default="refuse",
+    )
     system: Spoken | None = key(
         "System prompt",
         "System prompt for rows that have no system message.",
@@ -263,7 +288,8 @@ class Data(_Learned):
     template: TemplateName | None = key(
         "Chat template",
         "Chat template that turns messages into text: `model` for the model's own, `chatml` for ChatML, `plain` for no "
-        "markers, or the path of your own, such as `./chat.jinja`.",
+        "markers, the path of your own, such as `./chat.jinja`, or `auto`: the model's own, and `plain` for a base "
+        "model without one.",
         "chatml",
         default=AUTO,
     )

@@ -25,6 +25,7 @@ from recipec.recipe.fields import (
     AUTO,
     Line,
     OpenFraction,
+    Rate,
     Section,
     key,
     one_of,
@@ -76,7 +77,7 @@ Batch = Annotated[int, Field(ge=1, le=1_048_576)]
 class Learning(Section):
     """Hyperparameters of one stage."""
 
-    learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
+    learning_rate: Rate | None = key(
         "Learning rate", "Peak learning rate, reached after the warmup. Set it to reproduce a known run.", 2e-4
     )
     schedule: Schedule | None = key(

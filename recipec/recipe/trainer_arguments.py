@@ -96,30 +96,28 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
         (bool,),
         """
         average_tokens_across_devices batch_eval_metrics bf16_full_eval dataloader_in_order ddp_broadcast_buffers
-        ddp_static_graph disable_tqdm do_eval do_predict do_train enable_jit_checkpoint eval_do_concat_batches
+        ddp_static_graph disable_tqdm do_eval do_predict do_train eval_do_concat_batches
         eval_use_gather_object fp16_full_eval full_determinism log_completions
-        log_multimodal log_on_each_node log_unique_prompts logging_first_step normalize_advantages
+        log_multimodal log_on_each_node log_unique_prompts logging_first_step mask_truncated_completions
+        normalize_advantages
         prediction_loss_only restore_callback_states_from_checkpoint save_on_each_node
-        skip_memory_metrics use_adaptive_entropy use_cache use_weighting vllm_enable_sleep_mode
-        vllm_importance_sampling_correction
+        skip_memory_metrics use_adaptive_entropy use_cache use_weighting
         """,
     ),
     "a whole number": (
         (int,),
         """
         ddp_bucket_cap_mb ddp_timeout eval_accumulation_steps max_tool_calling_iterations
-        num_completions_to_print precompute_ref_batch_size torch_empty_cache_steps vllm_group_port
-        vllm_max_model_length vllm_server_port vllm_tensor_parallel_size
+        num_completions_to_print precompute_ref_batch_size torch_empty_cache_steps
         """,
     ),
     "a number": (
         (int, float),
         """
-        delta discopop_tau entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target eval_delay
+        delta discopop_tau entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target epsilon
+        epsilon_high eval_delay
         f_alpha_divergence_coef label_smoothing_factor ld_alpha neftune_noise_alpha off_policy_mask_threshold
-        top_entropy_quantile vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos vllm_gpu_memory_utilization
-        vllm_importance_sampling_cap vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min
-        vllm_server_timeout
+        top_entropy_quantile vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos
         """,
     ),
     "a list": ((list,), "include_for_metrics loss_weights reward_clip_range"),

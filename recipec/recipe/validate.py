@@ -12,14 +12,17 @@ from pydantic import ValidationError
 
 from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
-from recipec.recipe.document import Document, Written, nearest, value_at
-from recipec.recipe.fields import PATTERNS
+from recipec.recipe.document import Document, Written, nearest, stands_for, value_at
+from recipec.recipe.fields import AUTO, PATTERNS
 from recipec.recipe.foreign import KEYS, keys_in, not_built
 from recipec.recipe.foreign_values import beyond_range, by_value, instead_of, of_another_kind
 from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.misplaced import as_table, elsewhere, homes_of, listed, near_to
+from recipec.recipe.names import as_name
+from recipec.recipe.respelled import names_meant, respelled
 from recipec.recipe.schema import Recipe
 from recipec.recipe.schema_data import GENERAL
-from recipec.recipe.schema_keys import allowed_values, keys_of, sections_with_key
+from recipec.recipe.schema_keys import allowed_values, keys_of
 from recipec.recipe.shares import as_share
 from recipec.recipe.shown import number, short, shown
 from recipec.recipe.slips import slip
@@ -29,21 +32,50 @@ MOST_PROBLEMS = 50  # that are reported one by one: each is compared with all ke
 
 
 def validate(document: Document, report: Report) -> tuple[Recipe | None, Written]:
-    """Return the recipe, None when it has errors (E02xx), and what it says without the values that have errors."""
+    """Return the recipe, None when it has errors (E02xx), and what it says without the values that have errors.
+
+    What stands below a misspelled key is checked, and read, as below the key that is meant.
+    """
     try:
         return Recipe.model_validate(document.data), Written(document.data, document)
     except ValidationError as error:
         problems = _problems(document.data, error.errors(include_url=False, include_input=False))
+    if names := _misspelled(problems, document):
+        found, own = [diagnose(problem, document) for problem in problems if problem.path in names], Report()
+        _, written = validate(respelled(document, names), own)
+        guessed = {document.places[path].value for path in names if path in document.places}  # of another type: not it
+        found += [each for each in own.diagnostics if each.code != "E0202" or each.labels[0].place not in guessed]
+        for finding in sorted(found, key=lambda finding: _written_order(finding, document)):
+            report.add(finding)
+        return None, written
     problems = sorted(problems, key=lambda problem: _order(problem, document))
     unknown = [problem for problem in problems if problem.is_unknown][:MOST_PROBLEMS]
     meant = frozenset(path for problem in unknown for path in _meant(problem))
-    problems = [problem for problem in problems if not (problem.is_missing and problem.path in meant)]
+    meant |= {problem.path for problem in problems if as_table(problem.path, problem.value)}
+    problems = [problem for problem in problems if not (problem.is_missing and stands_for(meant, problem.path))]
     for problem in problems[:MOST_PROBLEMS]:
         report.add(diagnose(problem, document))
     if more := problems[MOST_PROBLEMS:]:
         report.add(_more(more, document))
     refused = {problem.path for problem in problems}
     return None, Written(_without(document.data, refused, _around(refused)), document, meant)
+
+
+def _misspelled(problems: list[Problem], document: Document) -> dict[KeyPath, str]:
+    """The unknown keys that one alone can be meant by -> that one; none of so many that the rest is not told."""
+    unknown = [problem.path for problem in problems if problem.is_unknown and not _of_tools(problem)]
+    return names_meant(document, unknown) if len(problems) <= MOST_PROBLEMS else {}
+
+
+def _of_tools(problem: Problem) -> bool:
+    """Whether a key is known from other tools, so that another one may be meant."""
+    key, value = str(problem.path[-1]), problem.value
+    return bool(_of_other_tools(dotted(problem.path), value) or _of_other_tools(key, value) or not_built(key))
+
+
+def _written_order(finding: Diagnostic, document: Document) -> tuple[bool, tuple[int, ...]]:
+    place = finding.labels[0].place
+    return place.file != document.source.shown, place.span or ()
 
 
 def _more(problems: list[Problem], document: Document) -> Diagnostic:
@@ -72,7 +104,7 @@ def doubtful_sections(document: Document, written: Written) -> frozenset[str]:
     refused = [path for path in document.places if len(path) > 1 and value_at(written.data, path) is None]
     if len(refused) > MOST_PROBLEMS:
         return frozenset(str(path[0]) for path in refused)
-    return frozenset(str(path[0]) for path in refused if _near(str(path[-1]), list(_NAMING)))
+    return frozenset(str(path[0]) for path in refused if near_to(str(path[-1]), list(_NAMING)))
 
 
 def _problems(data: dict[str, Any], errors: Iterable[Any]) -> list[Problem]:
@@ -87,6 +119,7 @@ def _problems(data: dict[str, Any], errors: Iterable[Any]) -> list[Problem]:
         problem = found.setdefault(path, Problem(path, value_at(data, path)))
         problem.faults.append((error["type"], error.get("ctx", {})))
         problem.at_key |= error["loc"][-1] == "[key]"
+        problem.no_table |= problem.is_missing and len(path) == 2 and value_at(data, path[:1]) is None
     around = _around(found)
     return [problem for path, problem in found.items() if path not in around]
 
@@ -150,6 +183,7 @@ class Problem(Struct):
     value: Any
     faults: list[tuple[str, Context]] = field(default_factory=list)
     at_key: bool = False  # the key itself is of the wrong form, not its value
+    no_table: bool = False  # it is missing with the table that it belongs to
 
     @property
     def is_missing(self) -> bool:
@@ -193,13 +227,18 @@ def _plain(code: str, title: str, place: Place, label: str = "", *help: str) -> 
 
 def _missing(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     key = problem.path[-1]
-    return _plain("E0201", f"missing key `{key}` in {problem.table}", place, f"needs `{key}`", _example(problem.path))
+    title, example = f"missing key `{key}` in {problem.table}", _example(problem.path)
+    if not problem.no_table:
+        return _plain("E0201", title, place, f"needs `{key}`", example)
+    return _plain(
+        "E0201", title, place, f"no {problem.table}", f"write `{problem.table}`, and `{key}` below it", example
+    )
 
 
 def _example(path: KeyPath) -> str:
     """What could be written: the values of an enumeration, else an example."""
     if values := allowed_values(path):
-        return f"the values are {_listed(values)}"
+        return f"the values are {listed(values)}"
     examples = keys_of(path[:-1])[path[-1]].examples or [None]
     return f'for example {path[-1]} = "{examples[0]}"' if isinstance(examples[0], str) else ""
 
@@ -216,10 +255,18 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
 def _instead(problem: Problem, known: list[str], kind: str) -> tuple[str, ...]:
     """What to write for an unknown key, the value of which may decide what was meant."""
     key, value = str(problem.path[-1]), problem.value
+    if isinstance(value, str) and value.lower() == AUTO and _decided_here(key):
+        return (_REMOVED,)
     if told := by_value(key, value):
         return (_in_source(told, problem.path, known),)
     instead = _of_other_tools(dotted(problem.path), value) or _of_other_tools(key, value)
-    return not_built(key) or (_in_source(instead, problem.path, known) or _elsewhere(problem.path, known, kind),)
+    return not_built(key) or (_in_source(instead, problem.path, known) or elsewhere(problem.path, value, known, kind),)
+
+
+def _decided_here(key: str) -> bool:
+    """Whether a key of another tool stands for keys that a recipe may leave out."""
+    named = keys_in(KEYS.get(key.lower(), ""))
+    return bool(named) and not any(map(_is_required, named))
 
 
 _OF_SOURCES = re.compile(r"`data\.(?:train\.)?(\w+)( = [^`]*)?`")
@@ -243,58 +290,56 @@ def _meant(problem: Problem) -> Iterator[KeyPath]:
     key, table = str(problem.path[-1]), problem.path[:-1]
     if instead := _of_other_tools(dotted(problem.path), problem.value) or _of_other_tools(key, problem.value):
         yield from (tuple(named.split(".")) for named in keys_in(instead))
-    elif near := _near(key, list(keys_of(table))):
+    elif homes := homes_of(key):
+        yield from ((*home.split("."), key) for home in homes)
+    elif near := near_to(key, list(keys_of(table))):
         yield (*table, near)
-
-
-MANY_KEYS = 6  # of a table: more of them are not listed
-
-
-def _elsewhere(path: KeyPath, known: list[str], kind: str) -> str:
-    """Suggest the key that was meant, else the table where this key is at home, else the nearest keys."""
-    key, table = str(path[-1]), dotted(tuple(part for part in path[:-1] if isinstance(part, str)))
-    if near := _near(key, known):
-        return f"did you mean `{near}`?"
-    if homes := sections_with_key(key):
-        return f"`{key}` is a key of {' and '.join(f'[{home}]' for home in homes)}"
-    if kind == "table" or len(known) <= MANY_KEYS:
-        return f"the {kind}s are {_listed(known)}"
-    if close := _nearest(key, known):
-        return f"the nearest keys are {_listed(close)}" if len(close) > 1 else f"the nearest key is `{close[0]}`"
-    return f"remove it: nothing like it is a key; `recipec explain {table}` lists them"
-
-
-_ALIKE = 0.55  # of difflib's ratio; below it, words share no more than letters
-
-
-def _nearest(text: str, known: list[str]) -> list[str]:
-    """Up to three keys that look like it, in the order of their likeness."""
-    from difflib import get_close_matches
-
-    return get_close_matches(text.lower(), known, n=3, cutoff=_ALIKE)
+    elif table and as_table((key,), problem.value):
+        yield (key,)
 
 
 def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     allowed = allowed_values(problem.path)
     if not isinstance(problem.value, str):
         return _wrong_type(problem, faults, place)
-    instead, near = instead_of(dotted(problem.path), problem.value.lower()), _near(problem.value, allowed)
-    help = f"did you mean `{near}`?" if near else f"the values are {_listed(allowed)}"
+    instead, near = instead_of(dotted(problem.path), problem.value.lower()), near_to(problem.value, allowed)
+    help = f"did you mean `{near}`?" if near else f"the values are {listed(allowed)}"
     title = f"`{short(problem.value)}` is not a value of {problem.name}"
-    return _plain("E0204", title, place, f"expected {_listed(allowed, 'or')}" if near else "", *(instead or (help,)))
+    help = _left_open(problem) or help
+    return _plain("E0204", title, place, f"expected {listed(allowed, 'or')}" if near else "", *(instead or (help,)))
+
+
+def _left_open(problem: Problem) -> str:
+    """How a recipe leaves a value to recipec, where it is said to be automatic; "" for other values."""
+    automatic = isinstance(problem.value, str) and problem.value.lower() == AUTO
+    return _REMOVED if automatic and not _is_required(dotted(problem.path)) else ""
+
+
+_REMOVED = "remove it: recipec decides what a recipe does not set"
+
+
+def _is_required(key: str) -> bool:
+    """Whether every recipe must have the key; also true where it may be another one, as for the name of a GPU."""
+    *table, name = key.split(".")
+    field = keys_of(tuple(table)).get(name)
+    return key in _ONE_OF_TWO or bool(field and field.is_required())
+
+
+_ONE_OF_TWO = ("hardware.gpu", "hardware.vram_gib")
 
 
 def _wrong_type(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     forms = [_form(problem, kind, context) for kind, context in problem.faults]
     expected = " or ".join(dict.fromkeys(form for form in forms if form))
     kinds = {kind for kind, _ in problem.faults}
-    help = slip(problem.value, kinds), *of_another_kind(dotted(problem.path), problem.value)
+    meant = as_table(problem.path, problem.value), _left_open(problem), slip(problem.value, kinds)
+    help = *meant, *of_another_kind(dotted(problem.path), problem.value)
     return _plain("E0202", f"{problem.name} is {shown(problem.value)}", place, f"expected {expected}", *help)
 
 
 def _form(problem: Problem, kind: str, context: Context) -> str:
     if kind == "literal_error":
-        return _listed([value for value in allowed_values(problem.path) if value not in ("true", "false")], "or")
+        return listed([value for value in allowed_values(problem.path) if value not in ("true", "false")], "or")
     if context.get("class_name") == "DataSource":
         return "a path, a table or a list of these"
     return _EXPECTED.get(kind, "")
@@ -318,7 +363,12 @@ def _bad_text(problem: Problem, faults: dict[str, Context], place: Place) -> Dia
         label = PATTERNS[faults["string_pattern_mismatch"]["pattern"]]
     what = f"the key {problem.name}" if problem.at_key else problem.name
     instead = instead_of(dotted(problem.path), str(problem.value).lower())
+    if problem.path in _NAMES and (name := as_name(str(problem.value))):
+        instead = (f'write `{problem.path[-1]} = "{name}"`',)
     return _plain("E0206", f"{what} does not have the right form", place, f"must be {label}", *instead)
+
+
+_NAMES = (("recipe", "name"),)
 
 
 def _wrong_size(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
@@ -343,15 +393,3 @@ _DESCRIPTIONS: tuple[tuple[tuple[str, ...], _Describe], ...] = (
     (("literal_error",), _one_of),
     (tuple(_EXPECTED), _wrong_type),
 )
-
-
-def _near(text: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(text.lower().replace("-", "_"), {k.replace("-", "_"): k for k in known}, n=1)
-    return next((k for k in known if near and k.replace("-", "_") == near[0]), "")
-
-
-def _listed(values: list[str], last: str = "and") -> str:
-    quoted = [f"`{value}`" for value in values]
-    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}" if len(quoted) > 1 else "".join(quoted)

@@ -84,5 +84,7 @@ def _packed(rows: Choice, per_sequence: float, gpus: int) -> Choice:
     """As many sequences as hold these examples, where one holds `per_sequence`; one for each GPU is accepted."""
     least, most = (max(1, round(bound / per_sequence)) for bound in rows.accepts or (1, rows.value))
     sequences = 1 << max(0, round(log2(rows.value / per_sequence)))
-    because = f"about {rows.value} examples in a step, {per_sequence:.2g} to a packed sequence; {rows.because}"
+    holds = f"{counted(sequences, 'packed sequence')} of about {per_sequence:.2g} examples"
+    because = f"sequences are counted, not rows: {holds}, the power of two nearest to {rows.value} examples; "
+    because += rows.because
     return Choice(sequences, because, accepts=(least, max(most, sequences, gpus)), source=rows.source)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
-_LOSS, _REWARD = "eval_loss", "eval_reward"  # what a checkpoint is judged by
+_LOSS = "eval_loss"  # what a checkpoint is judged by, where rewards do not
 
 
 class Item(Struct, frozen=True):
@@ -15,7 +15,7 @@ class Item(Struct, frozen=True):
     text: str
     source: str
     fact: str  # name in the facts given to `completion`
-    met: str  # how the bundle meets it; {batch} stands for what the smallest global batch holds
+    met: str  # how the bundle meets it; {batch}: what the smallest global batch holds, {best}: what rewards judge by
     unmet: str  # what is missing, and who can do it
     after: bool = False  # only the run itself can tell
     by_run: bool = False  # the bundle does it when it runs: its box is left empty until then
@@ -36,12 +36,13 @@ def completion(facts: Mapping[str, bool], judged_by: Collection[str] = (_LOSS,),
 
     An item about evaluations is there once for each metric that they are `judged_by`.
     """
+    best = " and ".join(sorted({*judged_by} - {_LOSS}))
     judged = ((item, facts.get(item.fact, False)) for item in _items(judged_by))
     return [
         Checked(
             item.text,
             met and not item.by_run,
-            (item.met if met else item.unmet).format(batch=batch),
+            (item.met if met else item.unmet).format(batch=batch, best=best),
             item.source,
             item.after,
         )
@@ -54,7 +55,7 @@ def _items(judged_by: Collection[str]) -> Iterator[Item]:
     for item in CHECKLIST:
         if _LOSS in judged_by or item.fact not in OF_REWARDS:
             yield item
-        if _REWARD in judged_by and item.fact in OF_REWARDS:
+        if {*judged_by} - {_LOSS} and item.fact in OF_REWARDS:
             yield OF_REWARDS[item.fact]
 
 
@@ -199,15 +200,15 @@ OF_REWARDS = {  # fact -> the item where rewards judge the evaluations
             "Validation reward increases steadily",
             _GATES,
             "run_loss_halves",
-            "eval_reward rose over the run",
-            "known after the run; read eval_reward",
+            "{best} rose over the run",
+            "known after the run; read {best}",
             after=True,
         ),
         Item(
             "Best checkpoint by validation reward kept, not the last",
             _GATES,
             "best_checkpoint",
-            "of the evaluations that have a checkpoint, the one with the highest eval_reward is loaded at the end",
+            "of the evaluations that have a checkpoint, the one with the highest {best} is loaded at the end",
             "only the last step writes a checkpoint, so it is the result; lower `train.save_every`",
             by_run=True,
         ),

@@ -21,7 +21,14 @@ from recipec.units import counted, duration
     "docs/rule-books/003.md, Quality gates",
 )
 def save_every(
-    eval_every: float, total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int, passes: float
+    eval_every: float,
+    total_steps: int,
+    training_seconds: float,
+    checkpoint_seconds: float,
+    gpus: int,
+    passes: float,
+    updates: int = 1,
+    answer_passes: int = 1,
 ) -> Choice:
     """Checkpoint interval: a checkpoint at every evaluation, or at every n-th where checkpoints take long to write.
 
@@ -31,8 +38,10 @@ def save_every(
 
     recipec weighs bytes against risk:
 
-    - Bytes: training waits while a checkpoint is written. All of them together take at most a tenth of the training
-      time, and where they would take more than 2%, they are 15 minutes apart or more.
+    - Bytes: training waits while a checkpoint is written. Nobody misses a minute in all. Beyond that, all of them
+      together take at most 2% of the training time, and a tenth where rows are seen again: the best of the evaluations
+      may then be an early one. Where they would take more than 2%, they are 15 minutes apart or more. A single one, at
+      the last step, saves nothing of a run that fails: there are two where they take at most 5% together.
     - Risk: they are never fewer than one for each pass over the rows, where there are several: rule book 002 writes one
       in every epoch, and rows that are seen again can be memorized. Where these would take more than half of the
       training time, as many are written as take half, and the reason says what is lost. Nor are they further apart
@@ -47,20 +56,23 @@ def save_every(
     steps, 0.05 is every 17 and 0.1 is every 33, and no checkpoint would meet an evaluation. recipec therefore writes
     both intervals in whole steps where they differ.
     """
-    evaluations = times_in(eval_every, total_steps)
+    evaluations = times_in(eval_every, total_steps, updates * answer_passes)
     room = training_seconds / checkpoint_seconds
+    repeated = passes_that_repeat(passes)
     least = max(
-        min(passes_that_repeat(passes), int(MOST_WRITING * room)),
+        min(repeated, int(MOST_WRITING * room)),
         ceil(training_seconds / best_interval_seconds(checkpoint_seconds, gpus)),
+        int(UNNOTICED_SECONDS / checkpoint_seconds),
+        2 * (HALF_WAY * room >= 2),
     )
-    affordable = int(WRITING * room)
+    affordable = int((WRITING if repeated else CHEAP) * room)
     if evaluations > CHEAP * room:
         affordable = min(affordable, int(training_seconds / LEAST_APART_SECONDS))
     multiple = ceil(evaluations / min(evaluations, max(affordable, least, 1)))
     share = round(multiple * eval_every, 10)
     if multiple == 1:
         return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")
-    times = saves_in(eval_every, share, total_steps)
+    times = saves_in(eval_every, share, total_steps, updates * answer_passes)
     written, each = times * checkpoint_seconds / max(training_seconds, 1e-9), duration(checkpoint_seconds)
     often = f"after every {multiple} evaluations, {counted(times, 'time')} in all" if times > 1 else "at the last step"
     every_time = evaluations * checkpoint_seconds / max(training_seconds, 1e-9)
@@ -70,8 +82,10 @@ def save_every(
     return Choice(share, f"{often}: {why} {every_time:.0%}{lost * (times == 1)}")
 
 
-WRITING = 0.1  # of the training time, for all checkpoints: recipec's choice
+WRITING = 0.1  # of the training time, for all checkpoints where rows are seen again: recipec's choice
 CHEAP = 0.02  # of the training time: what takes no more may be written as often as is evaluated; recipec's choice
+HALF_WAY = 0.05  # of the training time, for a checkpoint before the last one: recipec's choice
+UNNOTICED_SECONDS = 60.0  # for all checkpoints together, however short the training is: recipec's choice
 LEAST_APART_SECONDS = 900.0  # what a run loses at most that fails, beside a start: recipec's choice
 MOST_WRITING = 0.5  # of the training time, for one after each pass over rows that are seen again: recipec's choice
 
@@ -91,7 +105,12 @@ def passes_that_repeat(passes: float) -> int:
     "Step 7; Best practices; Anti-patterns",
 )
 def keep_checkpoints(
-    eval_every: float = 1.0, save_every: float = 1.0, total_steps: int = 1, decay_share: float = 0.0
+    eval_every: float = 1.0,
+    save_every: float = 1.0,
+    total_steps: int = 1,
+    decay_share: float = 0.0,
+    updates: int = 1,
+    answer_passes: int = 1,
 ) -> Choice:
     """Number of checkpoints that stay on disk: 3.
 
@@ -107,7 +126,8 @@ def keep_checkpoints(
     the reason then says how many would keep it.
     """
     three = "the best, the newest, and a spare in case the newest was cut off while it was written"
-    later = _saved_in_decay(eval_every, save_every, total_steps, decay_share) if decay_share else 0
+    steps, taught = (eval_every, save_every, total_steps), updates * answer_passes
+    later = _saved_in_decay(*steps, decay_share, taught) if decay_share else 0
     if later + 2 <= KEPT:
         return Choice(KEPT, three, accepts=(2, 10))
     lost = f"{three}; those of the decay replace the last one before it, from which more data could be learned"
@@ -119,8 +139,8 @@ def keep_checkpoints(
 KEPT = 3  # checkpoints
 
 
-def _saved_in_decay(eval_every: float, save_every: float, total_steps: int, decay_share: float) -> int:
+def _saved_in_decay(eval_every: float, save_every: float, total_steps: int, decay_share: float, taught: int) -> int:
     """How many checkpoints are written while the learning rate falls; 0 where none is written before."""
-    each = steps_apart(eval_every, save_every, total_steps)[1]
+    each = steps_apart(eval_every, save_every, total_steps, taught)[1]
     before = (total_steps - int(decay_share * total_steps)) // each
-    return saves_in(eval_every, save_every, total_steps) - before if before else 0
+    return saves_in(eval_every, save_every, total_steps, taught) - before if before else 0

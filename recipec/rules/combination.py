@@ -49,6 +49,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     beyond_chunk: bool  # a longest row is longer than a chunk
     scales_late: bool  # a row as the model sees it reaches a place from which queries are scaled otherwise
     two_heads: bool  # layers with a window attend in other heads than those without
+    borrows: bool  # some layers attend with the keys and values of earlier ones
+    slices: bool  # a second embedding enters every layer
     moe: bool
     balanced: bool  # a loss keeps the load of its experts balanced
     more_ranks_than_experts: bool  # share the weights
@@ -78,6 +80,9 @@ class Combination(Struct, frozen=True, kw_only=True):
     model_type: str  # as config.json says
     has_class: bool  # transformers has the class of the method's result for that type
     acts: bool  # answers call tools and go on with their results
+    renamed: bool  # its parameters have other names in memory than in a checkpoint
+    served_whole: bool  # GPUs that write answers for the others share the heads of a layer equally
+    served_fits: bool  # they hold a copy of the weights and an answer
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
     eval_every: float
     save_every: float
@@ -158,6 +163,7 @@ PLAIN: Mapping[str, Any] = {
     "gpu_varlen": True,
     "leaks": False,
     "hybrid": False,
+    "renamed": False,
     "lacks_kernels": False,
     "caps_scores": False,
     "has_sinks": False,
@@ -166,6 +172,8 @@ PLAIN: Mapping[str, Any] = {
     "beyond_chunk": False,
     "scales_late": False,
     "two_heads": False,
+    "borrows": False,
+    "slices": False,
     "moe": False,
     "balanced": True,
     "more_ranks_than_experts": False,
@@ -195,6 +203,8 @@ PLAIN: Mapping[str, Any] = {
     "model_type": "llama",
     "has_class": True,
     "acts": False,
+    "served_whole": True,
+    "served_fits": True,
     "cuts_groups": False,
     "eval_every": 0.05,
     "save_every": 0.05,

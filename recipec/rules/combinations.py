@@ -11,6 +11,7 @@ from recipec.rules.combinations_bottlenecks import BEHIND_MODULES
 from recipec.rules.combinations_chunks import CHUNKS
 from recipec.rules.combinations_dispatch import DISPATCH
 from recipec.rules.combinations_elastic import ELASTIC
+from recipec.rules.combinations_entering import ENTERING
 from recipec.rules.combinations_fp8 import FP8
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
@@ -31,7 +32,7 @@ def known_bad(combination: Combination) -> list[BadCombination]:
 
 def first_refused(combination: Combination) -> BadCombination | None:
     """Return the first reason to refuse a combination: what `known_bad` begins with, if that is one."""
-    return next((row for row in _REFUSED_FIRST if row.refused and row.applies(combination)), None)
+    return next((row for row in _REFUSED if row.applies(combination)), None)
 
 
 COMBINATIONS = (
@@ -46,19 +47,22 @@ COMBINATIONS = (
     BadCombination(
         "BAD-002",
         "4-bit base model under ZeRO-3",
-        "ZeRO-3 does not shard a 4-bit base model: every GPU loads all of it, and saved adapters had no weights",
-        "transformers 5.23 modeling_utils.py (needs_zero3_init); PEFT #2016; DeepSpeed #3620",
-        'set `train.strategy = "zero2"` or `"ddp"` with the 4-bit base model, or use LoRA on an unquantized base model',
+        "every GPU loads the whole 4-bit base model before DeepSpeed shards it, since no model can be loaded into host "
+        "memory under ZeRO-3; under FSDP2 each GPU loads its share alone",
+        "run: transformers 5.23 modeling_utils.py (`DeepSpeed Zero-3 is not compatible with passing a device_map`); "
+        "DeepSpeed 0.19.8 shards packed weights once they are loaded",
+        'set `train.strategy = "fsdp"`, `"zero2"` or `"ddp"` with the 4-bit base model, or use LoRA on an unquantized '
+        "base model",
         lambda f: _scaled_by(f, BLOCK) and f.deepspeed and f.strategy.shards_weights,
     ),
     BadCombination(
         "BAD-003",
-        "4-bit base model under FSDP",
-        "FSDP2 does not shard 4-bit weights in their default storage, so every GPU holds all of them; with bf16 "
-        "storage the forward pass is wrong",
-        "accelerate 1.15 utils/fsdp_utils.py; accelerate #3983 and #3987; bitsandbytes #1945",
-        'set `train.strategy = "ddp"` with the 4-bit base model, or use LoRA on an unquantized base model',
-        lambda f: _scaled_by(f, BLOCK) and f.fsdp,
+        "4-bit base model under FSDP that writes answers or gets a new head",
+        "quantize.py writes the 4-bit base model once, without a new head, and a model with sharded packed weights "
+        "was run with the losses of given answers alone",
+        "run: supervised fine-tuning and preference optimization, torch 2.13 and bitsandbytes 0.50.2, two processes",
+        'set `train.strategy = "ddp"` or `"zero2"` with the 4-bit base model, or use LoRA on an unquantized base model',
+        lambda f: _scaled_by(f, BLOCK) and f.fsdp and (f.method.generates or bool(f.method.new_head)),
     ),
     BadCombination(
         "BAD-035",
@@ -333,9 +337,11 @@ COMBINATIONS = (
     *LOOPS,
     *DISPATCH,
     *HYBRIDS,
+    *ENTERING,
     *CHUNKS,
 )
 _REFUSED_FIRST = sorted(COMBINATIONS, key=lambda row: (not row.refused, row.id))
+_REFUSED = [row for row in _REFUSED_FIRST if row.refused]
 
 
 def _scaled_by(combination: Combination, what: str) -> bool:

@@ -109,4 +109,30 @@ ONLINE = (
         'set `alignment.generation.engine = "transformers"`',
         lambda f: f.copied and f.acts,
     ),
+    BadCombination(
+        "BAD-165",
+        "a server whose GPUs do not divide the attention heads",
+        "each GPU of the server computes whole heads of every layer",
+        "vLLM 0.30 (tensor parallelism: total number of attention heads must be divisible by tensor parallel size)",
+        "set `alignment.generation.server_gpus = 1`, or another number that divides the heads",
+        lambda f: not f.served_whole,
+    ),
+    BadCombination(
+        "BAD-166",
+        "a server whose GPUs do not hold the model",
+        "a copy of the weights and the keys and values of one answer are more than 90% of their memory",
+        "vLLM 0.30 (gpu_memory_utilization: weights, activations and the KV cache)",
+        'raise `alignment.generation.server_gpus`, or set `alignment.generation.engine = "transformers"`',
+        lambda f: not f.served_fits,
+    ),
+    BadCombination(
+        "BAD-167",
+        "vLLM beside a model whose weights have other names in memory than in its checkpoint",
+        "the trainer sends each weight by its name in memory, which vLLM looks for among the names of checkpoints; "
+        "fused experts are one of them",
+        "TRL 1.16 generation/vllm_generation.py (_iter_named_params has no renaming); verl #6896 (2026-06: experts "
+        "that transformers 5 fuses are sent by names that vLLM's Qwen3-MoE does not read)",
+        'set `alignment.generation.engine = "transformers"`, or choose a dense model as `model.name`',
+        lambda f: f.copied and (f.renamed or f.moe),
+    ),
 )

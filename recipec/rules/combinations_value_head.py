@@ -27,12 +27,12 @@ VALUE_HEADS = (
     BadCombination(
         "BAD-072",
         "dropout of adapters with a value head",
-        "answers are written and scored without dropout, so that with it the ratio of probabilities would not begin "
-        "at 1 and tokens would be clipped that nothing has changed",
-        "PPO (arXiv 1707.06347, 2017)",
+        "answers are written and scored without dropout; with it the ratio of probabilities would not begin at 1, and "
+        "tokens would be clipped that nothing has changed, so that the trainer switches all dropout off",
+        "PPO (arXiv 1707.06347, 2017); The N+ Implementation Details of RLHF with PPO (arXiv 2403.17031, 2024: dropout "
+        "is off)",
         "set `train.lora = { dropout = 0.0 }`",
         lambda f: f.method.has_value_head and f.lora_dropout > 0,
-        refused=False,
     ),
     BadCombination(
         "BAD-073",

@@ -166,11 +166,11 @@ def watch_of(rule: Rule, value: Any, given: Mapping[str, Decision]) -> str:
 
 
 def _dissent(choice: Choice, wished: Any) -> str:
-    """What is said of a recipe's value outside the accepted range; empty inside it."""
+    """What is said of a recipe's value outside the usual range; empty inside it."""
     if choice.accepts is None or choice.accepts[0] <= wished <= choice.accepts[1]:
         return ""
     low, high = map(value_text, choice.accepts)
-    chosen = f"accepts {low} to {high} and would choose {value_text(choice.value)}"
-    said = f"recipec {chosen if low != high else f'accepts {low} alone'}: {choice.because}"
+    usual = f"usual range: {low} to {high}; recipec would choose {value_text(choice.value)}"
+    said = f"{usual if low != high else f'usual value: {low} alone'}: {choice.because}"
     beyond = choice.below if wished < choice.accepts[0] else choice.above
     return f"{said}; {beyond}" if beyond else said

@@ -27,7 +27,7 @@ def most_evaluated(stage: str, params: int) -> int:
     watch="eval_loss: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
     source="docs/rule-books/001.md, Data splitting & validation; docs/rule-books/002.md, Anti-patterns",
 )
-def eval_fraction(has_eval_file: bool, source_rows: int, stage: str, params: int) -> Choice:
+def eval_fraction(has_eval_file: bool, source_rows: int, stage: str, params: int, test_fraction: float = 0.0) -> Choice:
     """Evaluation split: 10% of the rows, at most about as many as an evaluation reads.
 
     Rule book 001 splits 80% for training, 10% for evaluation and 10% for the test. Its second split takes 0.111 of the
@@ -35,11 +35,11 @@ def eval_fraction(has_eval_file: bool, source_rows: int, stage: str, params: int
 
     A file given as `data.eval` replaces the split. An evaluation reads at most 1,000 rows, 500 above 7B parameters, and
     128 where it writes an answer to each (EVAL-003). Of more than ten times as many rows the share is smaller, and the
-    others are learned.
+    others are learned. It is at most half of what `data.test_fraction` leaves, so that training gets as many rows.
     """
     if has_eval_file:
         return Choice(0.0, "`data.eval` is given, so no training row is held out", accepts=(0.0, 0.3))
-    share, why = _held_out(source_rows, most_evaluated(stage, params))
+    share, why = _held_out(source_rows, most_evaluated(stage, params), test_fraction, "test")
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
 
@@ -51,7 +51,7 @@ def eval_fraction(has_eval_file: bool, source_rows: int, stage: str, params: int
     source="docs/rule-books/001.md, Data splitting & validation; Evaluation loop architecture; Rules; "
     "docs/rule-books/003.md, Quality gates",
 )
-def test_fraction(has_test_file: bool, source_rows: int, stage: str, params: int) -> Choice:
+def test_fraction(has_test_file: bool, source_rows: int, stage: str, params: int, eval_fraction: float = 0.0) -> Choice:
     """Test split: rows that neither training nor the choice of the checkpoint uses: 10%, less of many rows (EVAL-001).
 
     Rule book 001 splits 80%, 10% and 10% and does not say what the third part is for. recipec uses it to measure the
@@ -59,17 +59,25 @@ def test_fraction(has_test_file: bool, source_rows: int, stage: str, params: int
     fairly.
 
     A file given as `data.test` replaces the split. A large corpus gives as little as for the evaluation (EVAL-001).
+    It is at most half of what `data.eval_fraction` leaves, so that training gets as many rows.
     """
     if has_test_file:
         return Choice(0.0, "`data.test` is given, so no training row is held out", accepts=(0.0, 0.3))
-    return Choice(*_held_out(source_rows, most_evaluated(stage, params)), accepts=(0.0, 0.3))
+    share, why = _held_out(source_rows, most_evaluated(stage, params), eval_fraction, "eval")
+    return Choice(share, why, accepts=(0.0, 0.3))
 
 
-def _held_out(rows: int, most: int) -> tuple[float, str]:
-    """The share of the rows for one of the two parts, in two digits, and why."""
+def _held_out(rows: int, most: int, beside: float, other: str) -> tuple[float, str]:
+    """The share of the rows for one of the two parts, in two digits, and why.
+
+    `beside` is the share of the other part where the recipe sets it, `other` the name of that part in its key.
+    """
+    share = 0.1 if rows <= 10 * most else float(f"{most / rows:.2g}")
+    if share > (1 - beside) / 2:
+        why = f"half of what `data.{other}_fraction` leaves, so that training gets as many rows as this part"
+        return float(f"{(1 - beside) / 2:.2g}"), why
     if rows <= 10 * most:
-        return 0.1, "the usual split is 80% for training, 10% for evaluation and 10% for the test"
-    share = float(f"{most / rows:.2g}")
+        return share, "the usual split is 80% for training, 10% for evaluation and 10% for the test"
     return share, f"about {most:,} of {rows:,} rows are enough: an evaluation reads no more"
 
 
@@ -83,8 +91,13 @@ def training_rows(value: Mapping[str, Any]) -> int:
 
 def own_rows(value: Mapping[str, Any]) -> int:
     """The rows of the task that a stage trains on."""
+    return max(1, rows_left(value))
+
+
+def rows_left(value: Mapping[str, Any]) -> int:
+    """The rows of the task that are neither evaluation nor test rows; 0 or fewer where nothing can be trained."""
     left = value["examples"] - _drawn(value["examples"], value["test_fraction"])
-    return max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"])))
+    return left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"]))
 
 
 def training_tokens(value: Mapping[str, Any]) -> int:
@@ -177,7 +190,7 @@ def eval_every(
     the interval up to whole steps and evaluates after the last step too. Where several steps learn from one generation
     of answers, the bundle rounds it up to whole generations.
 
-    All evaluations together take about 3% of the training time at most, as checkpoints take a tenth (CKPT-001): where
+    All evaluations together take about 3% of the training time at most, as checkpoints have a share (CKPT-001): where
     one takes long, the next larger share is taken that keeps to it, up to 20%.
 
     A checkpoint is written with an evaluation, if not with each (CKPT-001). 0.1%, 0.2% and 0.5% are therefore taken too
@@ -186,7 +199,7 @@ def eval_every(
     fails once in 50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
     """
     finest = evaluation_seconds / (LOOKING * max(training_seconds, 1e-9))
-    share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus, finest)
+    share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus, finest, updates * answer_passes)
     steps, accepts = steps_between(share, total_steps, updates * answer_passes), (min(0.01, share), 0.25)
     if steps == 1:
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
@@ -204,13 +217,14 @@ LOOKING = 0.035  # of the training time, for all evaluations: "about 3%", recipe
 
 
 def _interval(
-    total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int, affordable: float
+    total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int, affordable: float, taught: int
 ) -> float:
     """The smallest share that is worth a look and is `affordable`, or else the largest with enough of them."""
     finest = min(USUAL, best_interval_seconds(checkpoint_seconds, gpus) / max(training_seconds, 1e-9))
     apart = [share for share in SHARES if share >= finest and share * total_steps >= LEAST_STEPS]
     apart = [share for share in apart if share >= affordable] or apart[-1:]
-    enough = (s for s in reversed(SHARES) if times_in(s, total_steps) >= min(LEAST_EVALUATIONS, total_steps))
+    least = min(LEAST_EVALUATIONS, total_steps // taught)
+    enough = (share for share in reversed(SHARES) if times_in(share, total_steps, taught) >= least)
     return apart[0] if apart else next(enough)
 
 
@@ -220,7 +234,9 @@ def _interval(
     watch="eval_loss: the checkpoint with the lowest value is loaded at the end",
     source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; docs/rule-books/003.md, Quality gates",
 )
-def best_metric(stage: str, eval_every: float, save_every: float, total_steps: int) -> Choice:
+def best_metric(
+    stage: str, eval_every: float, save_every: float, total_steps: int, updates: int = 1, answer_passes: int = 1
+) -> Choice:
     """The checkpoint that becomes the result: the one with the lowest eval_loss, or the highest eval_reward.
 
     Rule books 001, 002 and 003 keep the best checkpoint by validation loss. The first example of rule book 002 keeps
@@ -228,10 +244,12 @@ def best_metric(stage: str, eval_every: float, save_every: float, total_steps: i
     only at the first evaluation, so the bundle evaluates once before it trains.
 
     A method that learns from rewards keeps the checkpoint with the highest `eval_reward`, the mean reward of an answer
-    to each held-out prompt: its loss is about 0 from first to last.
+    to each held-out prompt: its loss is about 0 from first to last. Where the trainer raises more than the reward,
+    evaluations report all of it as `eval_objective`, and that decides: for PPO the reward minus the weighted KL and the
+    penalty of answers that do not end, because the highest reward alone may be that of an over-optimized checkpoint.
     """
     method = method_of(stage)
-    if saves_in(eval_every, save_every, total_steps) == 1:
+    if saves_in(eval_every, save_every, total_steps, updates * answer_passes) == 1:
         return Choice(method.judged_by, "what evaluations report; only the last step is saved, and it is the result")
     return Choice(method.judged_by, f"the checkpoint with {method.best} becomes the result, not the last one")
 
@@ -268,7 +286,8 @@ def early_stopping_patience(
     Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
     book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
     loss, which is negative during overfitting. `train_eval_gap` is (evaluation loss - training loss) / training loss,
-    and 0.2 is its limit. Where rewards judge, it is the last reward of training minus `eval_reward`.
+    and 0.2 is its limit. Where rewards judge, it is the last reward of training minus `eval_reward`,
+    both of answers that are sampled alike.
     """
     method = method_of(stage)
     each, saved = steps_apart(eval_every, save_every, total_steps, updates * answer_passes)

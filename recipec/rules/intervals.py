@@ -1,26 +1,36 @@
-"""How often a run evaluates and saves, in whole steps: as the Trainer, or the bundle, rounds shares of the run."""
+"""How often a run evaluates and saves, in whole steps: as the Trainer, or the bundle, rounds shares of the run.
+
+`taught` are the steps that learn from one generation of answers, which no interval cuts; 1 where rows have the answers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
 
-def times_in(share: float, total_steps: int) -> int:
+def steps_taught(value: Mapping[str, Any]) -> int:
+    """The steps that learn from one generation of answers, of the decisions of a stage."""
+    return value.get("updates", 1) * value.get("answer_passes", 1)
+
+
+def times_in(share: float, total_steps: int, taught: int) -> int:
     """How often something happens that has this share of the steps as its interval: the last step is one of them."""
-    return ceil(total_steps / ceil(share * total_steps))
+    return ceil(total_steps / steps_between(share, total_steps, taught))
 
 
-def steps_between(share: float, total_steps: int, updates: int = 1) -> int:
-    """The steps from one evaluation to the next: whole generations, each of which teaches `updates` steps."""
-    return -(-ceil(share * total_steps) // updates) * updates
+def steps_between(share: float, total_steps: int, taught: int) -> int:
+    """The steps from one evaluation to the next: whole generations."""
+    return -(-ceil(share * total_steps) // taught) * taught
 
 
-def steps_apart(eval_every: float, save_every: float, total_steps: int, updates: int = 1) -> tuple[int, int]:
+def steps_apart(eval_every: float, save_every: float, total_steps: int, taught: int) -> tuple[int, int]:
     """Steps from one evaluation to the next, and from one checkpoint to the next: a whole multiple."""
-    each = steps_between(eval_every, total_steps, updates)
+    each = steps_between(eval_every, total_steps, taught)
     return each, max(1, round(save_every / eval_every)) * each  # less is refused (BAD-017)
 
 
-def saves_in(eval_every: float, save_every: float, total_steps: int, updates: int = 1) -> int:
+def saves_in(eval_every: float, save_every: float, total_steps: int, taught: int) -> int:
     """How often a checkpoint is written: the last step is one of them."""
-    return ceil(total_steps / steps_apart(eval_every, save_every, total_steps, updates)[1])
+    return ceil(total_steps / steps_apart(eval_every, save_every, total_steps, taught)[1])

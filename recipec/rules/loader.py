@@ -20,14 +20,26 @@ FEWEST_WORKERS = 4  # docs/rule-books/001.md, Step 4: 4 to 8 for each GPU
     source="docs/rule-books/001.md, Step 4; Data pipeline architecture; Anti-pattern 4; CPU/RAM guidelines; "
     "docs/rule-books/004.md, Implementation checklist",
 )
-def dataloader_workers(cores_per_gpu: int | None, host_cores: int | None = None, gpus_per_node: int = 1) -> Choice:
+def dataloader_workers(
+    cores_per_gpu: int | None,
+    host_cores: int | None = None,
+    gpus_per_node: int = 1,
+    gpu_is_cpu: bool = False,
+    stage: str | None = None,
+) -> Choice:
     """Data loader workers per GPU: one per CPU core, at most 8.
 
     Rule book 001 uses 4 to 8 workers, as many as the CPU cores of a GPU, and recommends 8 to 16 cores. Rule book 004
     wants more than 0. With fewer than 4 cores per GPU the cores decide, because more workers than cores take turns.
     Where the recipe does not state the cores, recipec takes 4, or as many as a usual machine with such GPUs has for
-    each of them where these are fewer; state `hardware.cpu_cores`.
+    each of them where these are fewer; state `hardware.cpu_cores`. A run on a CPU whose cores are not stated gets 1,
+    because the training itself takes the cores. A trainer whose batches are a few prompts, which it reads in its own
+    process, has none.
     """
+    if stage and not method_of(stage).uses_loader:
+        return Choice(0, "a batch is a few prompts, which the trainer reads in its own process", accepts=(0, 0))
+    if cores_per_gpu is None and gpu_is_cpu:
+        return Choice(1, "the number of CPU cores is not stated, and the training itself takes them", accepts=(1, 16))
     if cores_per_gpu is None:
         usual = FEWEST_WORKERS if host_cores is None else max(1, host_cores // gpus_per_node)
         if usual < FEWEST_WORKERS:

@@ -110,7 +110,8 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     AdamW. Rule book 000 wants fp32 master weights in mixed precision; AdamW updates fp32 weights.
 
     The QLoRA paper pages its optimizer states (section 3). Paging helps against spikes of memory, for which the planner
-    leaves room. The states of an adapter are too small to page.
+    leaves room. The states of an adapter are small, but so may be what a GPU has left beside a 4-bit base: where 8-bit
+    states would make a plan faster, or leave more of a full GPU free, the plan names them with their figures.
 
     What a recipe may choose instead, in bytes of states per trained parameter, beside weights and gradients:
 
@@ -129,7 +130,11 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     StableAdamW need packages that are not among the pinned versions.
     """
     if not ADAPTATIONS[adaptation].trains_all:
-        return Choice("adamw", "the moments of an adapter are small, so 8-bit or paged states would save little")
+        return Choice(
+            "adamw",
+            "the usual optimizer, whose fp32 moments take 8 bytes for each of an adapter's few parameters; where 8-bit "
+            "moments would make room for a faster plan, it says so",
+        )
     if priority == "memory" and not gpu_is_cpu:
         return Choice(
             "adamw-8bit", "the recipe puts memory first, and 8-bit moments take 2 bytes per parameter instead of 8"

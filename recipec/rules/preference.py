@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Own
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method, Own
+from recipec.axes.generators import SERVER_SHARE
 from recipec.axes.method import PRECOMPUTE
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.axes.variants import VARIANTS, Variant
 from recipec.rules.core import Choice, Rule, rule
+from recipec.units import GIB, counted
 
 
 @rule(
@@ -169,6 +171,25 @@ def _rounds_of_results(max_new_tokens: int, result_tokens: int) -> Choice:
     return Choice(max(1, half), because, accepts=(1, most))
 
 
+_COPY_SHARE = 0.5  # of that, at most, for the weights; the rest is for keys and values: our decision
+
+
+def _gpus_of_copy(params: int, precision: str, vram_gib: float, gpus_per_node: int, global_batch_size: int) -> Choice:
+    """The smallest power of two whose GPUs hold the weights in half of their memory, and leave as many GPUs to train as
+    divide the global batch, where one does."""
+    weights = (4 if precision == "fp32" else 2) * params / GIB
+    counts = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node] or [1]
+    roomy = [gpus for gpus in counts if gpus * SERVER_SHARE * _COPY_SHARE * vram_gib >= weights]
+    if not roomy:
+        return Choice(counts[-1], f"its weights are {weights:.1f} GiB, and more of the node's GPUs would not train")
+    even = [gpus for gpus in roomy if global_batch_size % max(1, gpus_per_node - gpus) == 0]
+    gpus = (even or roomy)[0]
+    room = f"its weights of {weights:.1f} GiB leave room for keys and values on {counted(roomy[0], 'GPU')}"
+    if gpus == roomy[0]:
+        return Choice(gpus, room)
+    return Choice(gpus, f"{room}, and the other {gpus_per_node - gpus} share the {global_batch_size} answers equally")
+
+
 FORMULAS = {  # Own.formula
     "weight of unwanted": _weight_of_unwanted,
     "weight of wanted": _weight_of_wanted,
@@ -177,13 +198,19 @@ FORMULAS = {  # Own.formula
     "updates of variant": _updates_of_variant,
     "lambda of answers": _lambda_of_answers,
     "rounds of results": _rounds_of_results,
+    "GPUs of copy": _gpus_of_copy,
 }
 
 
 def own_rules(stage: str, *, acts: bool) -> list[Rule]:
     """The rules of a method's own hyperparameters, in the order of its row; `acts` with those of tools."""
     row = METHODS[stage]
-    return [_OWN[own.id] for own in (row.keys if acts else row.own)]
+    return [_OWN[own.id] for own in (*row.own, *(row.acts if acts else ()))]
+
+
+def serving_rules(method: Method) -> list[Rule]:
+    """Those of answers that are written on GPUs of their own, by a method as its own hyperparameters have it."""
+    return [_OWN[own.id] for own in method.serves] if method.generates and method.written_by.beside else []
 
 
 def _own_rule(own: Own) -> Rule:

@@ -23,6 +23,7 @@ from recipec.axes import (
 )
 from recipec.axes.models import POLICY
 from recipec.axes.row_formats import MEANT
+from recipec.axes.spelling import joined
 from recipec.axes.tasks import methods_with
 from recipec.rules.defaults import table_page
 
@@ -67,9 +68,11 @@ def explain_row(name: str) -> str | None:
 
 def explain_row_called(word: str) -> str | None:
     """Return the pages of the rows that other tools call by the word, in any case; None if there is none."""
-    wanted = word.strip().lower()
+    wanted = joined(word)
     tables = (METHODS, STRATEGIES, ADAPTATIONS, LORA_VARIANTS, ROW_FORMATS)
-    names = dict.fromkeys(name for table in tables for name, row in table.items() if wanted in row.elsewhere)
+    names = dict.fromkeys(
+        name for table in tables for name, row in table.items() if wanted in map(joined, row.elsewhere)
+    )
     return "\n".join(filter(None, map(explain_row, names))) or None
 
 
@@ -116,7 +119,20 @@ def _method(row: Method) -> str:
     reasons = {own.id: own.because or "decided from the data" for own in row.keys}
     own = [f"- `alignment.{own.key}`: {reasons[own.id]} (`recipec explain {own.id}`)" for own in row.keys]
     tables = [_table(row, field, key) for field, key in _HYPERPARAMETERS.items() if getattr(row, field)]
-    return "\n".join([f"# {row.name}: {row.title}", "", f"It learns {row.learns}.", "", *lines, *own, "", *tables])
+    head = [f"# {row.name}: {row.title}", "", f"It learns {row.learns}.", ""]
+    return "\n".join([*head, *lines, *own, "", *_otherwise(row), *tables])
+
+
+def _otherwise(row: Method) -> list[str]:
+    """Where it does not follow its papers; nothing where it does."""
+    if not row.otherwise:
+        return []
+    return [
+        "## Where it differs from its papers and from usual loops",
+        "",
+        *(f"- {each}" for each in row.otherwise),
+        "",
+    ]
 
 
 def _table(row: Method, field: str, key: str) -> str:

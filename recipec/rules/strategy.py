@@ -44,8 +44,8 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     004 counts that for FSDP too. And it shards the weights, which ZeRO-2 keeps whole on every GPU.
 
     ZeRO-2 gathers no weights and so needs less communication. The predicted times include that, and ZeRO-2 wins
-    wherever it is faster by more than that. ZeRO-1 and ZeRO-2 remain where FSDP2 is not supported: a 4-bit base model
-    (BAD-003) and optimizers of bitsandbytes (BAD-004). CPU offload needs ZeRO too (STRAT-002).
+    wherever it is faster by more than that. ZeRO-1 and ZeRO-2 remain where FSDP2 is not supported: an 8-bit base model
+    (BAD-035) and optimizers of bitsandbytes (BAD-004). CPU offload needs ZeRO too (STRAT-002).
     """
     return Choice(fastest, _joined(STRATEGIES[fastest].because, compared, f"predicted peak {peak}"))
 
@@ -167,14 +167,19 @@ def checkpointing(every: int, on_host: bool, required: str, compared: str) -> Ch
     watch="tokens_per_second: near the plan, summed over the GPUs that train",
     source=f"docs/rule-books/004.md, Anti-patterns; Golden rules; {_PREDICTED}; recipec's choice (idle GPUs)",
 )
-def world_size(ranks: int, gpus: int, micro_batches: int, noun: str, example: str, compared: str) -> Choice:
+def world_size(
+    ranks: int, gpus: int, micro_batches: int, noun: str, example: str, compared: str, served_by: int = 0
+) -> Choice:
     """GPUs that train: all of them, unless more would not be clearly faster.
 
     No rule book speaks of idle GPUs. Rule book 004 calls communication the bottleneck and warns of small batches on
     many GPUs, against which it accumulates gradients. recipec draws the consequence: GPUs stay idle where the global
     batch has no sequence for them, and where no layout on more of them is faster by more than the estimates err. Idle
-    GPUs are paid for, so the plan names them and what would use them (W0503).
+    GPUs are paid for, so the plan names them and what would use them (W0503). GPUs that serve answers do not train.
     """
+    if ranks == gpus and served_by:
+        rest = f"the other {counted(served_by, noun)} {'writes' if served_by == 1 else 'write'} the answers"
+        return Choice(ranks, f"{rest}, and all that are left train")
     if ranks == gpus:
         return Choice(ranks, f"all {gpus} {noun}s train" if gpus > 1 else f"the recipe has one {noun}")
     if micro_batches < gpus:

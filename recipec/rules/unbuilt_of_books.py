@@ -84,6 +84,9 @@ OF_BOOKS = (
             "pipeline_parallel_size",
             "pp_size",
             "pp",
+            "pipeline",
+            "pipeline_parallelism",
+            "tensor_parallelism",
             "tp",
             "cp",
             "sp",
@@ -174,6 +177,8 @@ OF_BOOKS = (
             "relora",
             "layer_replication",
             "layers_to_transform",
+            "peft_layers_to_transform",
+            *("loha", "lokr", "ln_tuning", "fourierft", "hra", "vblora", "eva", "olora", "corda", "lora_fa"),
         ),
     ),
     Unbuilt(
@@ -207,7 +212,8 @@ OF_BOOKS = (
         "Jobs for SLURM, Kubernetes, Ray and cloud services, container images",
         "docs/rule-books/004.md, Ecosystem (schedulers)",
         "recipec writes `launch/local.sh` or `launch/nodes.sh` and no job file",
-        "set `hardware.nodes` and start `launch/nodes.sh` on every node from your own job, with its NODE_RANK",
+        "set `hardware.nodes` and start `launch/nodes.sh` on every node from your own job, with its NODE_RANK; under "
+        "`srun` it takes node and address from Slurm, and README.md has the line",
         words=(
             "slurm",
             "sbatch",

@@ -12,7 +12,7 @@ OF_TOOLS = (
         "the memory, the merge and the evaluation of a bundle are tested with bitsandbytes' NF4 and LLM.int8() alone",
         'set `train.adaptation = "qlora"`, which stores the base model in 4-bit NF4, or `"lora-int8"`; a model that is '
         "published in GPTQ, AWQ or FP8 has an unquantized original to name in `model.name`",
-        words=("gptq", "awq", "fp4", "mxfp4", "hqq", "eetq", "aqlm", "quantized_model"),
+        words=("gptq", "awq", "fp4", "mxfp4", "nvfp4", "hqq", "eetq", "aqlm", "quantized_model"),
     ),
     Unbuilt(
         "NOT-022",
@@ -44,6 +44,7 @@ OF_TOOLS = (
         words=(
             *("xformers", "flex_attention", "fa3", "flash_attention_3", "sage_attention", "paged_attention"),
             *("unsloth", "use_unsloth", "unsloth_checkpointing", "liger", "liger_kernel", "cut_cross_entropy", "apex"),
+            *("enable_liger_kernel", "fastlanguagemodel", "fastmodel", "unsloth_zoo"),
         ),
     ),
     Unbuilt(
@@ -82,7 +83,7 @@ OF_TOOLS = (
             *("muon", "galore", "use_galore", "apollo", "use_apollo", "badam", "use_badam", "lomo", "adalomo"),
             *("adam_mini", "use_adam_mini", "sophia", "shampoo", "soap", "schedule_free", "schedule_free_adamw"),
             *("schedulefree", "schedule_free_sgd", "schedule_free_radam"),
-            *("ademamix", "adagrad", "rmsprop", "came", "lamb", "layerwise_lr"),
+            *("ademamix", "adagrad", "rmsprop", "came", "lamb", "layerwise_lr", "grokfast"),
         ),
     ),
     Unbuilt(
@@ -136,7 +137,7 @@ OF_TOOLS = (
         'set `train.adaptation = "lora"`, and `train.lora.targets` to the modules that get an adapter',
         words=(
             *("freeze", "frozen", "freeze_layers", "freeze_trainable_layers", "freeze_trainable_modules"),
-            *("unfrozen_parameters", "trainable_layers", "lisa"),
+            *("unfrozen_parameters", "trainable_layers", "lisa", "spectrum", "llama_pro", "use_llama_pro"),
         ),
     ),
     Unbuilt(
@@ -186,13 +187,13 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-040",
-        "vLLM on GPUs of its own, and in methods other than GRPO",
+        "vLLM on another machine, and in methods other than GRPO",
         "TRL 1.16, trainer/grpo_config.py (vllm_mode), rloo_config.py and distillation_config.py",
-        "a server takes GPUs away from the training, and both wait for each other, which the plan does not count; RLOO "
-        "and distillation do not correct that vLLM's probabilities differ from those that learn",
-        'set `alignment.generation.engine = "vllm"` for GRPO, where vLLM writes on the GPUs that train; to serve the '
-        "result with vLLM, see NOT-029",
-        words=("vllm_server", "vllm_server_host", "vllm_server_base_url"),
+        "the launch script starts the server on the machine of the training, whose GPUs it shares; RLOO and "
+        "distillation do not correct that vLLM's probabilities differ from those that learn",
+        'set `alignment.generation.engine = "vllm-server"` for GRPO, where vLLM writes on GPUs that do not train, or '
+        '"vllm" for those that do; to serve the result with vLLM, see NOT-029',
+        words=("vllm_server_host", "vllm_server_base_url"),
     ),
     Unbuilt(
         "NOT-041",

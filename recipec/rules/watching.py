@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method
 from recipec.axes.adaptations import BOTTLENECKS, MATRICES
-from recipec.rules.intervals import saves_in
+from recipec.rules.intervals import saves_in, steps_taught
 from recipec.rules.watching_rewards import OF_ANSWERS, OF_REWARDS, ONE_EPOCH_OF_REWARDS
 
 
@@ -27,7 +27,7 @@ LOOKS_AT = {
     "dropped_rows_limit": ("overflow",),
     "quantization": ("adaptation",),
     "weight_decay": ("epochs",),
-    **dict.fromkeys(("save_every", "best_metric"), ("eval_every", "total_steps")),
+    **dict.fromkeys(("save_every", "best_metric"), ("eval_every", "total_steps", "updates", "answer_passes")),
 }
 
 
@@ -38,7 +38,8 @@ def watched_for(id: str, value: Any, given: Given) -> str:
         best = "highest" if method.earns else "lowest"
         return f"{method.judged_by}: {best} at the last step; if an earlier one is better, lower `train.save_every`"
     if method and method.earns and id in OF_REWARDS:
-        return ONE_EPOCH_OF_REWARDS if id == "epochs" and value <= 1 else OF_REWARDS[id]
+        text = ONE_EPOCH_OF_REWARDS if id == "epochs" and value <= 1 else OF_REWARDS[id]
+        return text.format(best=method.judged_by)
     if method and method.generates and id in OF_ANSWERS:
         return OF_ANSWERS[id]
     return CASES[id](value, given) if id in CASES else ""
@@ -50,7 +51,8 @@ _OF_CHECKPOINTS = ("save_every", "best_metric")
 def _saves_once(id: str, value: Any, given: Given) -> bool:
     """Whether only the last step writes a checkpoint."""
     share = value if id == "save_every" else given["save_every"].value
-    return saves_in(given["eval_every"].value, share, given["total_steps"].value) == 1
+    taught = steps_taught({name: decision.value for name, decision in given.items()})
+    return saves_in(given["eval_every"].value, share, given["total_steps"].value, taught) == 1
 
 
 def _method(id: str, value: Any, given: Given) -> Method | None:

@@ -20,11 +20,12 @@ def waiting(share: float, ways_out: Sequence[str]) -> str:
     return "; ".join([waits, *ways_out])
 
 
-def evaluation(where: str, weights_bytes: int, batch_bytes: int, gpus: int, noun: str) -> str:
+def evaluation(where: str, weights_bytes: int, batch_bytes: int, of_reserve_bytes: int, gpus: int, noun: str) -> str:
     """What evaluate.py needs of the GPUs of a node, by where the weights are (recipec.estimate.evaluation)."""
     if where == "whole":
         shared = f"; each of the {gpus} {noun}s of a node scores a share of the rows" if gpus > 1 else ""
-        return f"{gib(weights_bytes + batch_bytes)} per {noun}{shared}"
+        reserve = f", {gib(of_reserve_bytes)} of it from what training leaves free" * (of_reserve_bytes > 0)
+        return f"{gib(weights_bytes + batch_bytes)} per {noun}{reserve}{shared}"
     held, node = gib(weights_bytes), f"{gpus} {noun}s" if gpus > 1 else noun
     if where == "spread":
         return f"{held} of weights, spread over the {node} of a node, and {gib(batch_bytes)} on each for a batch"

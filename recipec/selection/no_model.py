@@ -95,7 +95,7 @@ def _other_hardware(loaded: LoadedRecipe, given: Given, model: Model) -> Iterato
     for context in stages:
         if fit(context, loaded).chosen is None:
             others = [other for other in stages if other is not context]
-            yield from (f"{way} ({model.name})" for way in ways_out(context, others, loaded))
+            yield from (f"{way.proposal.told} ({model.name})" for way in ways_out(context, others, loaded))
             return
 
 

@@ -11,7 +11,10 @@ from recipec.catalog.model_types import MODEL_TYPES
 
 
 def config_fields(architecture: Architecture) -> dict[str, Any]:
-    """The keys of a config.json that give `architecture`; what it does not hold (rotary base, epsilon) is left out."""
+    """The keys of a config.json that give `architecture`; what it does not hold (rotary base, epsilon) is left out.
+
+    So is dropout of attention, with which kernels keep nothing more: a stand-in computes the same twice without it.
+    """
     row = MODEL_TYPES[architecture.model_type]
     return {
         "model_type": architecture.model_type,

@@ -97,10 +97,10 @@ _DISTILLERS = {"divergence": _of_rows, "written_divergence": _of_answers}  # by 
 
 def _emitted(file: str, name: str, **sides: bool) -> Any:
     """The trainer of a file of the bundle, not yet set up; but for `casts`, its loss is that of all sides."""
-    return object.__new__(_module(file, **sides)[name])
+    return object.__new__(emitted(file, **sides)[name])
 
 
-def _module(file: str, **sides: bool) -> dict[str, Any]:
+def emitted(file: str, **sides: bool) -> dict[str, Any]:
     """What a file of the bundle defines."""
     made: dict[str, Any] = {}
     exec(render(Artifact(f"{file}.py", template=f"trl/{file}.py.j2", names=sides)).text, made)
@@ -180,7 +180,7 @@ def _behind(lora: LoraShape, task: str, architecture: Architecture) -> Any:
     factor = architecture.hidden_size // lora.bottleneck
     shape = {"target_modules": list(lora.behind), "reduction_factor": factor, "task_type": task}
     mixed = {"adapters": [f"task-{number}" for number in range(lora.mixed)]} if lora.mixed else {}
-    return _module(row.module)[row.config](**shape, **mixed)
+    return emitted(row.module)[row.config](**shape, **mixed)
 
 
 def _scales(lora: LoraShape, task: str, mlp_out: str) -> Any:

@@ -28,6 +28,11 @@ class PackedLinear(bitsandbytes.nn.Linear4bit):
         bias = None if linear.bias is None else nn.Parameter(linear.bias.data, requires_grad=False)
         self.register_parameter("bias", bias)
 
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """As on a GPU: of a sharded layer, what was gathered has no state yet."""
+        self.weight.quant_state = self.quant_state
+        return super().forward(inputs)
+
     def _save_to_state_dict(self, *arguments: Any) -> None:
         """bitsandbytes' own would read the state's values."""
         nn.Module._save_to_state_dict(self, *arguments)

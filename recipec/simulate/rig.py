@@ -20,7 +20,7 @@ from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.simulate.device import AllValid, like_cuda, on_cpu
 from recipec.simulate.meter import Meter, Peak
-from recipec.simulate.model import decoder, distiller, policy_model, reference_model
+from recipec.simulate.model import decoder, distiller, emitted, policy_model, reference_model
 from recipec.simulate.optimizer import optimizer_of
 from recipec.simulate.run import Run
 from recipec.simulate.sites import Sites
@@ -93,8 +93,9 @@ def _models(
         return model, reference, trainer
     from recipec.simulate.shard import accelerator, shard_policy, shard_reference
 
-    packed = [module for module in model.modules() if type(module).__name__ == "PackedLinear"]
-    stub = accelerator(architecture, layout, mesh, packed)
+    if layout.shares_packed:
+        emitted("packed_weights")["shard_packed_weights"](model, torch.device("cpu"))
+    stub = accelerator(architecture, layout, mesh)
     return shard_policy(model, stub), shard_reference(reference, stub) if reference else None, trainer
 
 

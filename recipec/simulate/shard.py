@@ -38,7 +38,7 @@ def process_group(mesh: Mesh) -> Any:
     return init_device_mesh("cpu", (mesh.replicate, mesh.shard), mesh_dim_names=names)
 
 
-def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: list[nn.Module]) -> Any:
+def accelerator(architecture: Architecture, layout: Layout, mesh: Any) -> Any:
     """What accelerate's and TRL's preparation read of an Accelerator, with the emitted configs/fsdp.yaml in it."""
     plugin = FullyShardedDataParallelPlugin(
         fsdp_version=2,
@@ -47,7 +47,6 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
         transformer_cls_names_to_wrap=[architecture.decoder_layer],
         cpu_ram_efficient_loading=False,  # loading is not simulated
         state_dict_type="SHARDED_STATE_DICT",
-        ignored_modules=ignored or None,
     )
     precision = {"fp32": "no"}.get(layout.precision, layout.precision)
     if precision != "no":

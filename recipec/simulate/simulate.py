@@ -72,6 +72,7 @@ def _peaks(
     depths = _shallow(architecture, layout)
     mixed = architecture.moe is not None and architecture.moe.dense_layers > 0
     irregular = mixed or bool(architecture.attention_at) or (bool(architecture.pattern) and len(architecture.kinds) > 1)
+    irregular = irregular or architecture.borrowing > 0
     if full_depth or irregular or architecture.num_layers <= depths[1]:
         return step_peaks(architecture, layout, work), [f"all {architecture.num_layers} layers were simulated"]
     runs = [shallow(depth, step_peaks(replace(architecture, num_layers=depth), layout, work)) for depth in depths]

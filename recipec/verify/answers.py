@@ -7,6 +7,7 @@ from recipec.verify.situation import Applied, Situation
 from recipec.verify.sizes import batch_of, group_of
 
 MOST_WRITTEN = 16  # tokens of an answer here
+DRAWN = "what it draws, which no checkpoint holds, so that a resumed run goes on with other answers"
 MOST_ACTED = 192  # of one that calls a tool, with the call and its result: 16 in each turn are the model's
 # Toy rewards are learned from once and alone: at these rates a second pass is clipped.
 ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
@@ -43,11 +44,20 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
 def generator(given: Situation) -> Applied | None:
     """What writes with a copy of the weights needs a GPU."""
     rows = [stage.method for stage in given.bundle.stages if stage.method.generates]
-    copied = {row.written_by.title for row in rows if row.written_by.own_copy}
+    copied = [row.written_by for row in rows if row.written_by.own_copy]
     if not copied:
         return None
+    beside = any(row.beside for row in copied)
     used = "transformers, with a copy of the model that gets its weights as planned"
-    return Applied(f"answers of {', '.join(copied)}", used, {"vllm": True})
+    used += ", in a server that gets them in a file in place of NCCL" * beside
+    titles = ", ".join(dict.fromkeys(row.title for row in copied))
+    patches = {"vllm-server": True, "shared-gpus": given.ranks + _most_serving(given)} if beside else {}
+    return Applied(f"answers of {titles}", used, {"vllm": True} | patches)
+
+
+def _most_serving(given: Situation) -> int:
+    """GPUs that a server of answers has for itself, at most."""
+    return max(stage.decisions.get("server_gpus", 0) for stage in given.bundle.stages)
 
 
 def calls(given: Situation) -> Applied | None:

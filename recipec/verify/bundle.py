@@ -68,6 +68,13 @@ class BundleStage(Struct, frozen=True, dict=True):
         made = function(self.script, "load_model" if self.loop.own else "random_model")
         return loaded if isinstance(loaded, dict) else every_keyword(made)
 
+    @cached_property
+    def quantizing(self) -> Mapping[str, Any]:
+        """How the base is loaded in fewer bits, by train.py or by the script that packs it first; only literals."""
+        files = (self.script, self.script.with_name("quantize.py"))
+        found = (function(file, f"{self.adapts.base}_config") for file in files if file.is_file())
+        return call_arguments(next(filter(None, found), None))
+
     @property
     def loop(self) -> Loop:
         """Who runs its steps."""

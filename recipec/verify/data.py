@@ -17,8 +17,8 @@ from recipec.verify.bundle import Bundle
 from recipec.verify.outside import below_root
 from recipec.verify.rows import NoSample, Row, SourceData, bundle_data, sample_rows
 
+FEWEST_OWN_ROWS = 40  # fewer short rows than this leave nothing to hold out
 _AROUND_TOOLS = 200  # characters' worth of what a chat template writes around tools; the vocabulary has its words
-_FEWEST_OWN_ROWS = 40  # fewer short rows than this leave nothing to hold out
 
 
 class PlacedData(Struct):
@@ -29,17 +29,21 @@ class PlacedData(Struct):
     hub: dict[str, str] = field(default_factory=dict)
 
 
-def place_data(bundle: Bundle, root: Path, hub_root: Path, rows: int) -> PlacedData:
-    """Write `rows` rows for every source of the bundle below `root`, those of the Hub below `hub_root`."""
+def place_data(bundle: Bundle, root: Path, hub_root: Path, rows: int, fewest_own: int = FEWEST_OWN_ROWS) -> PlacedData:
+    """Write `rows` rows for every source of the bundle below `root`, those of the Hub below `hub_root`.
+
+    A source with fewer than `fewest_own` short rows of the user's own is stood in for.
+    """
     try:
         data = bundle_data(bundle.root / "prepare_data.py")
     except (OSError, ValueError, KeyError) as error:
         raise NoSample(f"prepare_data.py: {error}") from error
     own = _own_root()
-    placed = PlacedData(f"{rows} synthetic rows for each source")
+    few = f" (one under DATA_ROOT needs {fewest_own} short rows to be used)" if own else ""
+    placed = PlacedData(f"{rows} synthetic rows for each source{few}")
     for stage in data.stages:
         for index, source in enumerate(stage.sources):
-            sample = _own_rows(own, source, rows)
+            sample = _own_rows(own, source, rows, fewest_own)
             if sample is not None:
                 placed.description = f"up to {rows} rows of the files under DATA_ROOT, short ones"
             sample = sample or sample_rows(source, rows, data.split, seed=index)
@@ -53,8 +57,8 @@ def _own_root() -> Path | None:
     return Path(root) if root and Path(root).is_dir() else None
 
 
-def _own_rows(root: Path | None, source: SourceData, count: int) -> list[Row] | None:
-    """The user's rows that are short enough for the stand-in's tokenizer; None when there are too few.
+def _own_rows(root: Path | None, source: SourceData, count: int, fewest: int) -> list[Row] | None:
+    """Up to `count` of the user's rows that are short enough for the stand-in's tokenizer; None if fewer than `fewest`.
 
     Tokens of the user's are those of the real model's vocabulary.
     """
@@ -63,7 +67,7 @@ def _own_rows(root: Path | None, source: SourceData, count: int) -> list[Row] | 
     files = files_of(source.given["path"], root)
     most = 3 * source.max_length  # characters: the small vocabulary spends a token on few of them
     short = [row for row in read_rows(files, 20 * count) if _characters(row) <= most]
-    return short[:count] if len(short) >= _FEWEST_OWN_ROWS else None
+    return short[:count] if len(short) >= fewest else None
 
 
 def _characters(row: Row) -> int:
@@ -100,7 +104,7 @@ def _literal(part: str) -> str:
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as the file's ending says: .jsonl, .json, .csv, .parquet, or .txt with one document a file."""
+    """Write rows as the file's ending says: .jsonl, .json, .csv, .parquet, or a text with one document a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writers = {".jsonl": _write_jsonl, ".json": _write_json, ".csv": _write_csv, ".parquet": _write_parquet}
     writers.get(path.suffix, _write_text)(path, rows)

@@ -8,6 +8,8 @@ from typing import Any
 
 SEEN = 2.0**-15  # AdamW moves no weight by more than its rate a step: less than this may be lost in 16 bits
 
+SEEN_OF_SCALES = 2.0**-9  # half of what separates 1 and the next number in bf16
+
 
 def evaluation_problems(evaluations: Mapping[str, Mapping[str, Any]], writes: bool) -> list[str]:
     """Evaluations without finite metrics or, of a model that writes, without samples."""
@@ -32,8 +34,11 @@ def unchanged_problems(evaluations: Mapping[str, Mapping[str, Any]]) -> list[str
     ]
 
 
-def lost_in_rounding(steps: int, rate: float) -> str:
-    """Why so few steps at such a rate need not change a digit of an evaluation; "" where they must."""
-    if steps * rate >= SEEN:
+def lost_in_rounding(steps: int, rate: float, scales: bool = False) -> str:
+    """Why so few steps at such a rate need not change a digit of an evaluation; "" where they must.
+
+    `scales`: what is trained begins at 1, where 16 bits are far coarser than at the size of weights.
+    """
+    if steps * rate >= (SEEN_OF_SCALES if scales else SEEN):
         return ""
     return f"{steps} steps at {rate:.3g} change no digit in 16 bits; --level learn shows it at a larger rate"

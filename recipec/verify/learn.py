@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 from recipec.axes.strategies import TORCH_FSDP
-from recipec.verify.bundle import Bundle, BundleStage, call_arguments, function
+from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.learn_checks import (
     epoch_problems,
     logit_problems,
@@ -77,7 +78,7 @@ def check_reload(launch: Rehearsal, report: VerifyReport) -> None:
         "brought": str(stage.script.with_name(f"{module}.py")) if module else "",
         "autocast": stage.choice["precision"],
         "dtype": stage.model_options["dtype"],
-        "quantized": call_arguments(function(stage.script, f"{stage.adapts.base}_config")) or None,
+        "quantized": stage.quantizing or None,
         "gathered": stage.spreads.engine == TORCH_FSDP and not (stage.adapts.trains_all or stage.adapts.quantized),
     }
     command = ["python", str(PROBES / "reload.py"), json.dumps(spoken)]
@@ -172,10 +173,11 @@ def check_weights(launch: Rehearsal, stage: BundleStage, whole: Path, resumed: P
 def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
     """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
 
-    The line that keeps --output-dir from several stages goes with them.
+    What keeps --output-dir from several stages goes with them.
     """
     text = (bundle.root / bundle.launcher).read_text(encoding="utf-8").replace("\\\n", " ")
-    others = ('prepare_data.py"', 'evaluate.py"', 'merge_adapter.py"', 'train.py"', "--output-dir")
+    text = re.sub(r"^ *--output-dir \|.*?;;\n", "", text, flags=re.MULTILINE | re.DOTALL)
+    others = ('prepare_data.py"', 'evaluate.py"', 'merge_adapter.py"', 'train.py"')
     wanted = f"$BUNDLE/{stage.folder}train.py"
     kept = [
         line

@@ -160,11 +160,14 @@ def logit_problems(trained: Sequence[float], reloaded: Sequence[float]) -> tuple
 
 
 def epoch_problems(rows: Mapping[int, Sequence[str]], expected: int, steps: int) -> tuple[list[str], str]:
-    """Epochs of so many steps that leave some of the expected rows out; and what was seen of them."""
-    epochs = [{row for step in range(first, first + steps) for row in rows.get(step, ())} for first in rows]
-    seen = [len(epoch) for epoch in epochs[::steps]]
-    wrong = [f"epoch {number} has {found} different rows of {expected}" for number, found in enumerate(seen, 1)]
-    problems = [said for said, found in zip(wrong, seen, strict=True) if found < expected]
+    """Epochs of so many steps that leave some of the expected rows out; and what was seen of them.
+
+    A pair of answers is two rows here: beside the number that is expected, an epoch has what any other one has.
+    """
+    epochs = [{row for step in range(first, first + steps) for row in rows.get(step, ())} for first in rows][::steps]
+    seen, wanted = [len(epoch) for epoch in epochs], max(expected, len(set().union(*epochs)))
+    wrong = [f"epoch {number} has {found} different rows of {wanted}" for number, found in enumerate(seen, 1)]
+    problems = [said for said, found in zip(wrong, seen, strict=True) if found < wanted]
     return problems, f"{len(seen)} epochs of {steps} steps have {min(seen, default=0)} different rows or more"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from recipec.axes import CARRIED
+from recipec.dataset import TEXT_ENDINGS
 from recipec.verify.bundle import BundleStage
 from recipec.verify.data import PlacedData, place_rows
 from recipec.verify.planted_leaks import (
@@ -119,7 +120,7 @@ def _plant(sandbox: Sandbox, data: Mapping[str, StageData], root: Path, by_colum
     for name, rows in planting.rows.items():
         source = data[name].sources[0]
         columns, fields = unread_names(source, rows[0][0].carries)
-        if columns and not str(source.given.get("path", "")).endswith(".txt"):
+        if columns and not str(source.given.get("path", "")).endswith(TEXT_ENDINGS):
             _refuse(sandbox, root, planting, data, RefusedNames(name, columns, "columns"))
         if fields:
             _refuse(sandbox, root, planting, data, RefusedNames(name, fields, "fields of messages"))
@@ -172,7 +173,9 @@ def _rows_of(
         file = met[_file_of(source)]
         if file.filler is None:
             row = Planted(source, numbers[place][0], carries).row()
-            file.filler, file.asked = filler_for(sandbox, stage, row, source.max_length), asked
+            drawn = _is_drawn(stage, data, place)  # a long row among few would be most of what is replayed
+            file.filler = "" if drawn else filler_for(sandbox, stage, row, source.max_length)
+            file.asked = asked
         found.append(planted(source, carries, numbers[place], file.filler, file.asked))
     return found
 
@@ -191,7 +194,7 @@ def _numbers(data: StageData, met: dict[str, Met]) -> Iterator[range]:
 def held(given: Mapping[str, Any]) -> int:
     """The rows that a source can be given: a text file is one document, and a pattern matches many."""
     path = str(given.get("path", ""))
-    return 1 if path.endswith(".txt") and not has_magic(path) else ROWS
+    return 1 if path.endswith(TEXT_ENDINGS) and not has_magic(path) else ROWS
 
 
 def _refuse(

@@ -73,12 +73,18 @@ def _families(sources: Sequence[Sequence[Wanted]], splits: Splits) -> Iterator[t
 
 
 def begun_problems(sources: Sequence[Sequence[Wanted]], splits: Splits) -> list[str]:
-    """Conversations that teach an answer to what one asks that is held out, or to what it begins with."""
+    """Conversations that teach an answer to what one asks that is held out, or to what it begins with.
+
+    One that only begins as held-out ones do teaches nothing that others which go on from there do not teach as well.
+    """
     places: dict[tuple[str, bool], Counter[str]] = {}
     for row, names in _families(sources, splits):
         places.setdefault((row.opening, row.ends), Counter()).update(names)
     other = {key: places.get((key[0], not key[1]), Counter()) for key in places}
-    leaking = {key: names["train"] for key, names in places.items() if other[key].keys() - {"train"}}
+    also = {key for key in places if key[1] and other[key]["train"]}
+    leaking = {
+        key: names["train"] for key, names in places.items() if other[key].keys() - {"train"} and key not in also
+    }
     if not (count := sum(leaking.values())):
         return []
     words = sorted({opening for (opening, _), learned in leaking.items() if learned})

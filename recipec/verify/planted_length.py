@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WORDS = ("certainly", "elephant", "feather", "bridge", "number", "and", "the", "a")
 MOST_TOKENS = 1_500  # of the text: what cuts longer ones cuts these, too
+MOST_AMONG_REPLAYED = 300  # of 64 rows of about 30 tokens, 4 are long: with 0.3 replayed, these need 60 general rows
 FILLED = 0.75  # of the room that is left: each tokenizer has its surprises
 _TEMPLATE = "chat_template.jinja"
 _AROUND_TURN = 8  # tokens that a template writes around a turn
@@ -23,7 +24,10 @@ _LEAST = 8  # tokens of text that are worth it
 
 
 def filler_for(sandbox: Sandbox, stage: BundleStage, row: Mapping[str, Any], max_length: int) -> str:
-    """Text that fits into one part of a row beside what it holds; none where there is no room."""
+    """Text that fits into one part of a row beside what it holds; none where there is no room.
+
+    Rows among which general ones are replayed stay so short that a few dozen general rows suffice for their share.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(models_of(sandbox.bundle)[0].folder(sandbox.root))
@@ -32,7 +36,8 @@ def filler_for(sandbox: Sandbox, stage: BundleStage, row: Mapping[str, Any], max
             tokenizer.chat_template = own.read_text(encoding="utf-8")
     turns = next((len(value) for value in row.values() if isinstance(value, list)), 0)
     room = max_length - _tokens(tokenizer, json.dumps(row)) - _around(tokenizer, row) - turns * _AROUND_TURN
-    return _text(tokenizer, min(MOST_TOKENS, int(FILLED * room)) // (2 if "messages" in row else 1))
+    most = MOST_AMONG_REPLAYED if stage.decisions.get("replay_rows") else MOST_TOKENS
+    return _text(tokenizer, min(most, int(FILLED * room)) // (2 if "messages" in row else 1))
 
 
 def _around(tokenizer: Tokenizer, row: Mapping[str, Any]) -> int:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES
+from recipec.facts.converting import SKIP
 from recipec.verify.bundle import BundleStage
 from recipec.verify.rows import GOOD, GROUP, TOOL, Example, NoSample, Row, SourceData, SplitColumn, split_value
 
@@ -28,6 +29,7 @@ class Carrying(Struct, frozen=True):
     passed_over: tuple[str, ...]  # columns and fields that the recipe leaves out with open eyes
     thinks: bool  # thoughts stay in the text
     apart: bool  # the plan learns answers one by one: perhaps not all of a conversation
+    skips: bool = False  # what is answered before the first question is left out
 
     def has(self, name: str) -> bool:
         """Whether rows carry it."""
@@ -44,7 +46,8 @@ def carrying(stage: BundleStage, source: SourceData, passed_over: Sequence[str])
     names = tuple(name for name in facts.get("carried") or () if name in takes)
     last_alone = KINDS[ROW_FORMATS[source.format].kind].ends == ROW_FORMATS[facts["data_format"]].kind
     apart = facts["answers_apart"] or last_alone  # the last answer of a conversation, beside rows of one answer
-    return Carrying(names, tuple(passed_over), facts["reasoning"] in _THINKS, apart)
+    skips = facts.get("opening_answers") == SKIP and not last_alone
+    return Carrying(names, tuple(passed_over), facts["reasoning"] in _THINKS, apart, skips)
 
 
 class Wanted(Struct, frozen=True):
@@ -108,7 +111,7 @@ class Planted(Example):
         if missing := [role for role in self._data.columns if not hasattr(self, role)]:
             raise NoSample(f"nothing is known to write as the {missing[0]} of {self._data.format} rows")
         row = {column: getattr(self, role)() for role, column in self._data.columns.items()}
-        row |= dict.fromkeys(self._data.handed, self._word("judging"))
+        row |= dict.fromkeys((name for name in self._data.handed if name not in row), self._word("judging"))
         row |= {self._data.hardness: self.hardness()} if self._data.hardness else {}
         if self.carries.has("tools"):
             row[self.carries.written(CARRIED["tools"].columns)] = [TOOL]
@@ -119,6 +122,8 @@ class Planted(Example):
     def wanted(self) -> Wanted:
         """What must become of its words."""
         learned, shown, absent = self._answers(), self._questions(), {}
+        if self._answered or self._greets:
+            absent[self._word("given")] = "an answer that is left out, before the first question or behind the last"
         if "input" in self._data.columns:
             shown[self.input()] = "an input"
         if self.carries.has("system"):
@@ -194,6 +199,7 @@ class Planted(Example):
             self._turn("user", f"again {self._question}"),
         ]
         turns = [
+            *([self._turn("assistant", self._word("given"))] if self._greets else []),
             self._turn("user", self._opening),
             *([] if self._shares.ends else begun),
             *(self._called() if self.carries.has("tools") else ()),
@@ -202,6 +208,20 @@ class Planted(Example):
         if self.carries.has("reasoning"):
             turns[-1][self.carries.written(CARRIED["reasoning"].fields)] = self._word("thought")
         return turns
+
+    def prompt(self) -> Any:
+        asked = super().prompt()
+        return [*asked, self._turn("assistant", self._word("given"))] if self._answered else asked
+
+    @property
+    def _answered(self) -> bool:
+        """Whether it is a conversation of which the model answers the last question anew."""
+        return not KINDS[ROW_FORMATS[self._data.format].kind].taught and self._data.content in (MESSAGES, FROM_VALUE)
+
+    @property
+    def _greets(self) -> bool:
+        """Whether it is a conversation that begins with an answer, as every second one does."""
+        return self._talks and self.carries.skips and self._number % 2 == 1
 
     def _called(self) -> list[Row]:
         call = {"name": TOOL["name"], "arguments": {"word": self._word("call")}}

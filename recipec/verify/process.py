@@ -36,8 +36,8 @@ class Outcome(Struct, frozen=True):
         """All of its output."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def tail(self, lines: int = 60) -> str:
-        """How it ended, and the last lines of its output."""
+    def tail(self, lines: int = 120) -> str:
+        """How it ended, and the last lines of its output: a launcher says 45 of its own behind those of a rank."""
         ending = "stopped at the time limit" if self.code is None else f"exit code {self.code}"
         return f"{ending} after {self.seconds:.0f} s, output ends with:\n" + "\n".join(
             self.text().splitlines()[-lines:]

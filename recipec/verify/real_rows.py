@@ -107,7 +107,8 @@ def compare(stage: BundleStage, counted: Mapping[str, Any], exact: bool, report:
     `exact`: tokens were counted with the model's own tokenizer.
     """
     train, facts = counted["train"], stage.decisions
-    held = {train["read"], train.get("answers", train["read"])}  # rows of the files, or their answers
+    complete = train["read"] - train.get("incomplete", 0)
+    held = {complete, train.get("answers", complete)}  # rows of the files, or their answers
     if stage.origins["examples"] == "recipe" and all(_off(rows, facts["examples"]) for rows in held):
         states = f"the files hold {train['read']:,} rows and the recipe states {facts['examples']:,}"
         report.skip(f"{stage.name}: {WHAT}", f"{states}, so they are not the data of the plan")
@@ -129,9 +130,13 @@ def replayed_rows(counted: Mapping[str, Any]) -> int:
 
 
 def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool, replayed: int = 0) -> int | None:
-    """Optimizer steps with these rows and `replayed` ones; None where uncounted tokens or the recipe decide."""
+    """Optimizer steps with these rows and `replayed` ones; None where uncounted tokens or the recipe decide.
+
+    Tokens decide how many blocks are packed, and into how many pieces long texts are cut.
+    """
     facts = stage.decisions
-    if facts["max_steps"] > 0 or (stage.choice["packing"] and not exact):
+    by_tokens = stage.choice["packing"] or facts["overflow"] == "split"
+    if facts["max_steps"] > 0 or (by_tokens and not exact):
         return None
     rows = train["rows"] if exact else train["counted"] + replayed
     if stage.method.generates:  # steps of whole generations

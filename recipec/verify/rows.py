@@ -6,7 +6,7 @@ import ast
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from recipec.axes import KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.verify.bundle import assigned, function, literal_keywords
+from recipec.verify.converters import constant, flows, written_flags
 from recipec.verify.new_tokens import new_tokens_of
 
 Row = dict[str, Any]
@@ -45,6 +46,7 @@ class SourceData(Struct, frozen=True):
     handed: tuple[str, ...] = ()  # columns that rewards read
     hardness: str = ""  # the column that orders the rows; empty where none does
     new_tokens: tuple[str, ...] = ()  # of the bundle: rows have them
+    flags: Mapping[bool, str] = {}  # how labels are written; none where they are true and false
 
 
 class StageData(Struct, frozen=True):
@@ -91,26 +93,26 @@ def _source(script: Path, stage: Mapping[str, Any], source: Mapping[str, Any]) -
     handed = () if KINDS[format.kind].taught else _handed(script)
     hardness, length = stage.get("hardness", ""), stage["max_length"]
     told = (stage["name"], source, format.name, columns, content, length, calls, handed, hardness)
-    return SourceData(*told, new_tokens_of(script.parent))
+    return SourceData(*told, new_tokens_of(script.parent), written_flags(converter))
 
 
 def _handed(script: Path) -> tuple[str, ...]:
     """The columns beside a prompt that are handed to rewards."""
     names = assigned(script, "HANDED")
-    return tuple(str(_constant(node)) for node in names.elts) if isinstance(names, ast.List) else ()
+    return tuple(str(constant(node)) for node in names.elts) if isinstance(names, ast.List) else ()
 
 
 def _may_call(script: Path) -> bool:
     """Whether messages may call tools: their fields are listed."""
     fields = assigned(script, "FIELDS")
-    return fields is not None and any(_constant(node) == "tool_calls" for node in ast.walk(fields))
+    return fields is not None and any(constant(node) == "tool_calls" for node in ast.walk(fields))
 
 
 def _converter(script: Path, format: str) -> ast.FunctionDef | None:
     """The function that CONVERTERS names for a format."""
     table = assigned(script, "CONVERTERS")
     pairs = zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
-    names = (value.id for key, value in pairs if _constant(key) == format and isinstance(value, ast.Name))
+    names = (value.id for key, value in pairs if constant(key) == format and isinstance(value, ast.Name))
     return next((function(script, name) for name in names), None)
 
 
@@ -143,88 +145,15 @@ def _strangeness(column: str, role: Role, format: RowFormat) -> int:
     return 0 if column in role.aliases else 1 + any(column in other.aliases for other in format.roles)
 
 
-def flows(converter: ast.FunctionDef) -> dict[str, list[str]]:
-    """The keys of the dictionary that a converter returns, and the columns of its row that go into each.
-
-    Columns stand in the order in which the text reads them; raises ValueError where no dictionary is returned.
-    """
-    row = converter.args.args[0].arg
-    made: dict[str, list[str]] = {}  # name -> the columns that it was made from
-    values: dict[str, ast.expr] = {}  # name -> what it was last assigned
-    found: dict[str, list[str]] = {}
-    for statement in _statements(converter.body):
-        for name, value in _assignments(statement):
-            before = made.get(name, []) if isinstance(statement, ast.AugAssign) else []
-            made[name], values[name] = [*before, *_read(value, row, made)], value
-        for key, value in _returned(statement, values, converter.name):
-            found.setdefault(key, []).extend(_read(value, row, made))
-    return {key: list(dict.fromkeys(columns)) for key, columns in found.items()}
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Every statement of a function in the order of its text."""
-    for node in body:
-        yield node
-        for block in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(node, block, ()))
-
-
-def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a statement assigns, each with its value."""
-    if not isinstance(statement, ast.Assign | ast.AugAssign):
-        return
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-    names = target.elts if isinstance(target, ast.Tuple) else [target]
-    paired = isinstance(statement.value, ast.Tuple) and len(statement.value.elts) == len(names)
-    values = statement.value.elts if paired else [statement.value] * len(names)
-    yield from ((name.id, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name))
-
-
-def _returned(statement: ast.stmt, values: Mapping[str, ast.expr], converter: str) -> Iterator[tuple[str, ast.expr]]:
-    """The keys and values of the dictionary that a statement returns, also by its name."""
-    if not isinstance(statement, ast.Return):
-        return
-    value = values.get(statement.value.id) if isinstance(statement.value, ast.Name) else statement.value
-    if not isinstance(value, ast.Dict):
-        raise ValueError(f"{converter} does not return a dictionary of columns")
-    yield from ((str(_constant(key)), part) for key, part in zip(value.keys, value.values, strict=True))
-
-
-def _read(node: ast.expr, row: str, made: Mapping[str, Sequence[str]]) -> list[str]:
-    """The columns of `row` in an expression, directly or through names that were made from them."""
-    found: list[tuple[int, int, str]] = []
-    for part in ast.walk(node):
-        key = _constant(_row_key(part, row))
-        columns = [key] if isinstance(key, str) else made.get(part.id, ()) if isinstance(part, ast.Name) else ()
-        found += [(part.lineno, part.col_offset, column) for column in columns]
-    return [column for _, _, column in sorted(found, key=lambda place: place[:2])]
-
-
-def _row_key(node: ast.AST, row: str) -> ast.expr | None:
-    """What stands in row[…], row.get(…) or helper(row, …)."""
-    if isinstance(node, ast.Call) and len(node.args) > 1 and isinstance(node.args[0], ast.Name):
-        return node.args[1] if node.args[0].id == row else None
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == row:
-        return node.slice
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-        owner = node.func.value
-        return node.args[0] if isinstance(owner, ast.Name) and owner.id == row and node.args else None
-    return None
-
-
-def _constant(node: ast.AST | None) -> Any:
-    return node.value if isinstance(node, ast.Constant) else None
-
-
 def _content(format: RowFormat, script: Path, converter: ast.FunctionDef) -> str:
     """How turns are written: a converter that builds messages is given strings."""
     renders = "apply_chat_template" in script.read_text(encoding="utf-8")
     held = {content for role in format.roles for content in role.holds}
     nodes = [node for part in _with_helpers(script, converter) for node in ast.walk(part)]
-    keys = {_constant(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
-    keys |= {_constant(node.args[0]) for node in nodes if isinstance(node, ast.Call) and node.args}
+    keys = {constant(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    keys |= {constant(node.args[0]) for node in nodes if isinstance(node, ast.Call) and node.args}
     builds = any(
-        _constant(key) == "role" for node in ast.walk(converter) if isinstance(node, ast.Dict) for key in node.keys
+        constant(key) == "role" for node in ast.walk(converter) if isinstance(node, ast.Dict) for key in node.keys
     )
     if FROM_VALUE in held and "from" in keys:
         return FROM_VALUE
@@ -292,7 +221,7 @@ def _row(data: SourceData, example: Example) -> Row:
         if not hasattr(example, role):
             raise NoSample(f"nothing is known to write as the {role} of {data.format} rows")
     row = {column: getattr(example, role)() for role, column in data.columns.items()}
-    row |= dict.fromkeys(data.handed, example.judged_by())
+    row |= dict.fromkeys((name for name in data.handed if name not in row), example.judged_by())
     row |= {data.hardness: example.hardness()} if data.hardness else {}
     return row | {"tools": [TOOL]} if example.calls else row
 
@@ -371,8 +300,12 @@ class Example:
     def rejected(self) -> Any:
         return self._after_prompt(_BAD)
 
-    def label(self) -> bool:
-        return self._right
+    def label(self) -> bool | str:
+        return self.flag(self._right)
+
+    def flag(self, wanted: bool) -> bool | str:
+        """A label as the rows of the source write it."""
+        return self._data.flags.get(wanted, wanted)
 
     def judged_by(self) -> str:
         """What a reward may compare an answer with."""
@@ -390,6 +323,9 @@ class Example:
         return answer if not implicit or implicit in self._data.columns else [*getattr(self, implicit)(), *answer]
 
     def _said(self, role: str, text: str) -> Any:
+        """A text in the form of its column: of a prompt that is a conversation, the model answers the last question."""
+        if self._data.content == FROM_VALUE:
+            return [{"from": {"user": "human", "assistant": "gpt"}[role], "value": text}]
         return [{"role": role, "content": text}] if self._data.content == MESSAGES else text
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import KINDS, Method
+from recipec.axes.adaptations import SCALES
 from recipec.axes.strategies import ZERO3
 from recipec.verify.best import check_best
 from recipec.verify.bundle import Bundle, BundleStage
@@ -194,7 +195,7 @@ def _check_evaluation(launch: Rehearsal, stage: BundleStage, report: VerifyRepor
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
     few = stage.method.generates and launch.steps <= RUN_STEPS  # whose few answers may stay as they were
     unchanged = [] if few else unchanged_problems(evaluations)
-    if unchanged and (reason := lost_in_rounding(launch.steps, launch.rate(stage))):
+    if unchanged and (reason := lost_in_rounding(launch.steps, launch.rate(stage), stage.adapts.trains == SCALES)):
         report.skip(f"{stage.name}: the evaluation of what was trained", reason)
         unchanged = []
     problems = [*evaluation_problems(evaluations, stage.method.writes), *unchanged]

@@ -15,13 +15,14 @@ from msgspec import Struct, field
 
 from recipec.catalog.architecture import Architecture
 from recipec.verify.bundle import PRODUCED, RECORDS, Bundle, read_bundle
-from recipec.verify.data import place_data
+from recipec.verify.data import FEWEST_OWN_ROWS, place_data
 from recipec.verify.outside import bring_inside
 from recipec.verify.process import Outcome, clean_environment, run_command
 from recipec.verify.stand_in import AS_IT_IS, models_of, place_models, stand_in_shape
 from recipec.verify.stand_in_adapter import place_adapter
 
 SHIM = Path(__file__).parent / "shim"
+PROGRAMS = Path(__file__).parent / "programs"  # that stand in for those of the GPU's packages
 PROBES = Path(__file__).parent / "probes"
 
 
@@ -54,7 +55,9 @@ class Sandbox(Struct, frozen=True):
 
     def environment(self, patches: Mapping[str, Any]) -> dict[str, str]:
         """The environment of a launch: offline, private caches, the shim and nothing else of this process."""
-        return clean_environment(self.root / "home") | {
+        clean = clean_environment(self.root / "home")
+        return clean | {
+            "PATH": os.pathsep.join([str(PROGRAMS), clean["PATH"]]),
             "PYTHONPATH": str(SHIM),
             "CPU_STAND_IN": json.dumps(patches),
             "DATA_ROOT": str(self.root / "data"),
@@ -84,11 +87,14 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
-    """Fill `root` for one verification; raises NoStandIn or NoSample where model or data cannot be stood in for."""
+def make_sandbox(bundle: Bundle, root: Path, rows: int, fewest_own: int = FEWEST_OWN_ROWS) -> Sandbox:
+    """Fill `root` for one verification on `rows` rows of a source.
+
+    Raises NoStandIn or NoSample where model or data cannot be stood in for.
+    """
     copy = copy_bundle(bundle, root)
     outside = bring_inside(copy.root / "prepare_data.py")
-    data = place_data(bundle, root / "data", root / "hub_data", rows)
+    data = place_data(bundle, root / "data", root / "hub_data", rows, fewest_own)
     model = place_models(bundle, root, data.texts)
     place_adapter(bundle, root)
     return Sandbox(root, copy, model, data.description, data.hub, outside)

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from recipec.catalog.architecture import Architecture, WholeAttention
-from recipec.catalog.config_experts import expert_keys
+from recipec.catalog.architecture import Architecture
 from recipec.catalog.config_values import UnsupportedConfig
-from recipec.catalog.configs import architecture_from_config, flag_keys, layer_keys
+from recipec.catalog.configs import architecture_from_config, flag_keys
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES
@@ -28,12 +26,12 @@ from recipec.catalog.templates import templates
 from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.new_tokens import new_tokens_of
+from recipec.verify.stand_in_layers import HEAD_DIM, HEADS, HIDDEN, INNER, LAYERS, POSITIONS, experts, kv_heads, layers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 AS_IT_IS = "itself"  # a model that needs no stand-in
-HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
 USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
 EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
 VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}  # of a tower
@@ -257,67 +255,18 @@ def stand_in_config(
         row.intermediate: INNER,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
-        "num_key_value_heads": _kv_heads(shape),
+        "num_key_value_heads": kv_heads(shape),
         "head_dim": HEAD_DIM if shape.query_size == shape.hidden_size else 2 * HEAD_DIM,
         "max_position_embeddings": POSITIONS,
         "tie_word_embeddings": shape.tie_embeddings,
         "initializer_range": spread,
     }
-    return sizes | flag_keys(shape) | _layers(shape) | _experts(shape) | tokens
+    return sizes | flag_keys(shape) | layers(shape, vocab_size) | experts(shape) | tokens
 
 
 def stand_in_shape(wanted: PlannedModel) -> Architecture:
     """The architecture of a model's stand-in, whose vocabulary is its tokenizer's; raises NoStandIn."""
     return architecture_from_config(stand_in_config(known_model(wanted).architecture, VOCABULARY))
-
-
-def _kv_heads(shape: Architecture) -> int:
-    """One for multi-query attention, all for multi-head attention, half for grouped queries."""
-    if shape.num_kv_heads in (1, shape.num_heads):
-        return 1 if shape.num_kv_heads == 1 else HEADS
-    return HEADS // 2
-
-
-def _layers(shape: Architecture) -> dict[str, Any]:
-    """A short window where there is one; a layer of each kind where a model has two."""
-    if shape.pattern:
-        return _one_of_each(shape)
-    two = replace(shape, hidden_size=HIDDEN, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
-    if shape.mixer:
-        return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
-    if shape.whole:
-        heads = WholeAttention(min(HEADS // 2, shape.whole.num_kv_heads), 2 * HEAD_DIM, shape.whole.shares_values)
-        return layer_keys(replace(two, sliding_window=WINDOW, whole=heads))
-    if shape.chunked:
-        return layer_keys(replace(two, sliding_window=WINDOW))
-    window = None if shape.sliding_window is None else WINDOW
-    return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
-
-
-def _one_of_each(shape: Architecture) -> dict[str, Any]:
-    """A layer of each kind, and two of a kind that is the only one."""
-    kinds = tuple(kind for kind, _ in shape.kinds)
-    kinds *= 1 if len(kinds) >= LAYERS else LAYERS
-    mixer = shape.mixer and shape.mixer.shrunk()
-    tiny = replace(shape, hidden_size=HIDDEN, num_layers=len(kinds), pattern=kinds, mixer=mixer)
-    return layer_keys(tiny) | {"num_hidden_layers": len(kinds)}
-
-
-def _experts(shape: Architecture) -> dict[str, Any]:
-    """Four experts of which two are used, and the shared expert and dense layers of the real model."""
-    if shape.moe is None:
-        return expert_keys(shape)
-    shared, dense = (min(1, number) for number in (shape.moe.shared_intermediate_size, shape.moe.dense_layers))
-    tiny = replace(
-        shape.moe,
-        count=EXPERTS,
-        per_token=PER_TOKEN,
-        intermediate_size=INNER // 2,
-        shared_intermediate_size=shared * INNER // 2,
-        dense_layers=dense,
-        every=min(LAYERS, shape.moe.every),
-    )
-    return expert_keys(replace(shape, moe=tiny))
 
 
 UNKNOWN_TEMPLATE = (  # for templates whose text is not at hand: turns in brackets, no assistant mask

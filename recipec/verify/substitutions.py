@@ -17,7 +17,7 @@ from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
-from recipec.verify.answers import answers, calls, generator, rewards
+from recipec.verify.answers import DRAWN, answers, calls, generator, rewards
 from recipec.verify.bundle import BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.situation import Applied, Situation
@@ -46,7 +46,8 @@ def _model(given: Situation) -> Applied | None:
     if given.model == AS_IT_IS:
         return None
     beside = [f"{model.role} {model.name}" for model in models_of(given.bundle)[1:]]
-    return Applied("; ".join([f"{facts['model']} with {facts['params']:,} parameters", *beside]), given.model)
+    said = "; ".join([f"{facts['model']} with {facts['params']:,} parameters", *beside])
+    return Applied(said, given.model, {"planned-shape": True})
 
 
 def _adapters(given: Situation) -> Applied | None:
@@ -250,7 +251,7 @@ def _names(values: list[Any]) -> list[str]:
 
 
 TABLE = (
-    Row("model", "what the real weights do, and how well they learn", _model),
+    Row("model", "what the real weights do, how well they learn, and that they have the planned shape", _model),
     Row("chat template", "what the model's own template writes of a row, or leaves out of it", _chat_template),
     Row("adapters", "that the real model has as many", _adapters),
     Row("first adapter", "that the adapter is there and fits the model", _start),
@@ -276,9 +277,7 @@ TABLE = (
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
     Row("answers", "how long answers get, and how many are compared", answers),
-    Row(
-        "generation", "that vLLM runs beside the training, how fast it writes, and that its memory suffices", generator
-    ),
+    Row("generation", f"that vLLM runs beside the training, how fast, in what memory; {DRAWN}", generator),
     Row("tool calls", "that the model calls tools itself, and what real rows begin", calls),
     Row("rewards", "that the model earns the rewards of the recipe", rewards),
     Row("packed length", "memory and speed at the planned length", _packed_length),

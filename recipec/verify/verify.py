@@ -43,7 +43,7 @@ def check_statically(bundle: Bundle, report: VerifyReport) -> bool:
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
     """Run the bundle in a private folder, and let it learn where that is asked for."""
     from recipec.verify.combining import check_combining
-    from recipec.verify.data import NoSample
+    from recipec.verify.data import FEWEST_OWN_ROWS, NoSample
     from recipec.verify.learn import learn_bundle, rows_to_learn
     from recipec.verify.planted import check_planted
     from recipec.verify.real_rows import count_rows
@@ -59,7 +59,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
     report.add("the installed packages are the pinned ones", *installed_problems(bundle.root / "requirements.txt"))
     with TemporaryDirectory(prefix="recipec-verify-") as folder:
         try:
-            sandbox = make_sandbox(bundle, Path(folder), rows)
+            sandbox = make_sandbox(bundle, Path(folder), rows, FEWEST_OWN_ROWS if level == "run" else rows)
         except (NoStandIn, NoSample) as error:
             report.skip(level, str(error))
             return

@@ -110,6 +110,7 @@ READ = {  # how rows are read: each way has lines of its own in prepare_data.py
     "Parquet beside the Hub": ("lora-single", ["rows.parquet", _HUB], {"ignore": ["id", "at"]}, _DATED),
     "CSV": ("lora-ddp", "rows.csv", {"ignore": [""]}, _SUMS),
     "any file": ("lora-single", "rows.*", {"system": "Be kind."}, 5 * CHAT),
+    "any folder": ("lora-single", "**/rows.json", {}, 5 * CHAT),
 }
 
 
@@ -118,7 +119,7 @@ def test_every_way_to_read_rows_emits_clean_code(tmp_path: Path, what: str) -> N
     base, train, data, rows = READ[what]
     write_data(tmp_path)
     first = train[0] if isinstance(train, list) else train
-    _write_rows(tmp_path / first.replace("*", "json"), rows)
+    _write_rows(tmp_path / first.removeprefix("**/").replace("*", "json"), rows)
     pairs = [row | {"id": n} for n, row in enumerate(5 * PAIRS)]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
     recipe = with_key(BASES[base], "data.train", train)
@@ -274,12 +275,20 @@ def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path, name:
     assert not [name for name in own if name not in preflight]
 
 
+@pytest.mark.parametrize("name", BASES)
+def test_scripts_that_need_prepared_rows_say_so(tmp_path: Path, name: str) -> None:
+    bundle = texts(good(tmp_path, BASES[name]))
+    asked = [path for path, text in bundle.items() if "is missing. Run prepare_data.py first." in text]
+    scripts = [path for path in bundle if Path(path).name in ("preflight.py", "evaluate.py")]
+    assert scripts and {*scripts} <= {*asked}
+
+
 @pytest.mark.parametrize(("overflow", "lost"), [("split", False), ("drop", True), ("truncate", False)])
 def test_only_rows_that_are_dropped_can_be_too_many(tmp_path: Path, overflow: str, lost: bool) -> None:
     bundle = texts(good(tmp_path, with_key(BASES["text"], "data.overflow", overflow)))
     assert ("MAX_DROPPED" in bundle["prepare_data.py"]) is lost
     assert ("report.json" in bundle["train.py"]) is lost
-    assert ('["dropped_rows"] = 0.0' in bundle["prepare_data.py"]) is not lost
+    assert ('["dropped_share"] = 0.0' in bundle["prepare_data.py"]) is not lost
 
 
 @pytest.mark.parametrize("name", ["lora-single", "dpo-full", "kto"])
@@ -449,7 +458,7 @@ def test_what_an_engine_adds_is_traced_to_it(tmp_path: Path) -> None:
         assert "sft.model" in behind(zero, "configs/deepspeed.json", size)
 
 
-LOADERS = ("AutoTokenizer.from_pretrained", "loader.from_pretrained", "LoraConfig")
+LOADERS = ("AutoTokenizer.from_pretrained", "AutoModelForCausalLM.from_pretrained", "LoraConfig")
 
 
 @pytest.mark.parametrize("name", ["lora-single", "dpo-full", "sft-dpo"])
@@ -566,7 +575,7 @@ def test_the_readme_says_where_the_paths_start(tmp_path: Path, train: object, to
     recipe = with_key(BASES["lora-single"], "data.train", train)
     recipe = with_key(recipe, "data.format", "chat") if train != "chat.jsonl" else recipe
     readme = texts(good(tmp_path, recipe))["README.md"]
-    assert ("\nexport DATA_ROOT=..   # the folder of recipe.toml" in readme) == told
+    assert ("\nexport DATA_ROOT=FOLDER   # FOLDER: that of recipe.toml" in readme) == told
     assert "\nbash launch/local.sh " in readme
 
 

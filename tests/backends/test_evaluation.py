@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
+import os
+import shutil
 from pathlib import Path
+from statistics import stdev
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from compiling import BASES, good, texts, with_key
 
 from recipec.backends.methods import BACKENDS
+from recipec.cli.plan import plan_text
 
 
 def constant(script: str, name: str) -> str:
@@ -31,11 +39,89 @@ def test_a_stage_is_compared_with_the_model_that_it_began_with(tmp_path: Path, a
 
 def test_a_model_that_training_writes_is_measured_again_when_it_changes(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, BASES["sft-dpo"]))
-    assert "st_mtime_ns" in bundle["stages/2-dpo/evaluate.py"]
-    assert "st_mtime_ns" not in bundle["stages/1-sft/evaluate.py"]
+    assert "def which_model" in bundle["stages/2-dpo/evaluate.py"]
+    assert "def which_model" not in bundle["stages/1-sft/evaluate.py"]
+
+
+def test_a_copied_model_is_known_and_a_changed_one_is_not(tmp_path: Path) -> None:
+    """By its content: a copy has other times, and weights that were merged differ within a file of the same size."""
+    script = texts(good(tmp_path, BASES["sft-dpo"]))["stages/2-dpo/evaluate.py"]
+    names: dict[str, Any] = {"Path": Path, "hashlib": hashlib}
+    exec(
+        next(ast.unparse(node) for node in ast.parse(script).body if getattr(node, "name", "") == "which_model"), names
+    )
+    model, copy = tmp_path / "model", tmp_path / "copy"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    weights = bytearray(os.urandom(5 * 2**20))
+    (model / "model.safetensors").write_bytes(weights)
+    shutil.copytree(model, copy, copy_function=shutil.copyfile)
+    os.utime(copy / "config.json", ns=(1, 1))
+    assert names["which_model"](copy) == names["which_model"](model)
+    weights[2**20 : 4 * 2**20] = bytes(3 * 2**20)
+    (copy / "model.safetensors").write_bytes(weights)
+    assert names["which_model"](copy) != names["which_model"](model)
+    (copy / "finished.json").write_text('{"result": "one"}')
+    assert names["which_model"](copy) == b'{"result": "one"}'
+
+
+def test_a_bundle_says_how_it_is_moved_and_a_first_look_is_merged(tmp_path: Path) -> None:
+    readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+    assert "To move or copy this bundle" in readme and "add `--quick` to the second command" in readme
 
 
 def test_sums_that_favor_short_answers_are_said_to(tmp_path: Path) -> None:
     text = texts(good(tmp_path, BASES["dpo-full"]))["evaluate.py"]
     assert "short answers have the advantage" in text
     assert [name for name in BACKENDS["dpo"].measure.metrics if f'"{name}"' not in text] == []
+
+
+@pytest.mark.parametrize("base", ["grpo", "ppo", "on-policy-distill"])
+def test_an_answer_to_each_row_is_written_once(tmp_path: Path, base: str) -> None:
+    """The samples are those of the answers that are judged."""
+    text = texts(good(tmp_path, BASES[base]))
+    text = next(text for name, text in text.items() if name.endswith("evaluate.py") and "said" in text)
+    assert text.count("= answers(model") == 1 and "samples = show(tokenizer, rows, said)" in text
+
+
+def test_processes_share_the_rows_that_are_answered(tmp_path: Path) -> None:
+    """However many are answered at once: a batch of all rows would leave them to one process."""
+    recipe = with_key(with_key(BASES["grpo"], "hardware.gpus_per_node", 4), "train.strategy", "ddp")
+    text = next(text for name, text in texts(good(tmp_path, recipe)).items() if name.endswith("evaluate.py"))
+    space = {"PartialState": lambda: SimpleNamespace(process_index=1, num_processes=4), "ANSWERS_AT_ONCE": 128}
+    (function,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == "groups")
+    exec(ast.unparse(function), space)
+    assert [list(places) for places in space["groups"](10)] == [[1, 5, 9]]
+    space["ANSWERS_AT_ONCE"] = 2
+    assert [list(places) for places in space["groups"](10)] == [[1, 5], [9]]
+
+
+def test_mean_rewards_are_printed_with_their_standard_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 4 rewards with a standard deviation of 0.5 it is 0.25; a loss has none."""
+    text = next(text for name, text in texts(good(tmp_path, BASES["grpo"])).items() if name.endswith("evaluate.py"))
+    functions = [node for node in ast.parse(text).body if getattr(node, "name", "") in ("compare", "standard_error")]
+    space: dict[str, Any] = {"stdev": stdev, "PartialState": lambda: SimpleNamespace(print=print)}
+    exec("\n".join(map(ast.unparse, functions)), space)
+    error = space["standard_error"]([0.0, 0.0, 0.75**0.5, 0.75**0.5])
+    known = {"before": {"mean_reward": 0.25, **error, "prompt_loss": 2.0}, "after": {"mean_reward": 0.5}}
+    space["compare"](known, *["after"] * (len(functions[0].args.args) - 1))
+    assert capsys.readouterr().out.splitlines() == [
+        "mean_reward: 0.2500 +- 0.2500 before, 0.5000 after",
+        "prompt_loss: 2.0000 before",
+    ]
+    assert space["standard_error"]([1.0]) == {}
+
+
+def test_workers_load_nothing_where_the_trainer_reads_prompts_itself(tmp_path: Path) -> None:
+    """Neither train.py nor the plan speaks of them then."""
+    for base, loads in (("ppo", False), ("grpo", True)):
+        found = good(tmp_path, BASES[base])
+        train = next(text for name, text in texts(found).items() if name.endswith("train.py"))
+        stage = found.plan.stages[0]
+        assert ("dataloader_" in train) is loads
+        assert bool(stage.needs.loader_cores_per_gpu) is loads and ("pin_memory" in stage.decisions) is loads
+        readme = next(text for name, text in texts(found).items() if name == "README.md")
+        assert ("cores for the data" in readme) is loads
+        assert ("for the data loader" in plan_text(json.loads(found.plan_json))) is loads

@@ -53,7 +53,7 @@ def option(line: str, name: str) -> str:
     return words[words.index(f"--{name}") + 1]
 
 
-@pytest.mark.parametrize("argument", ["--output-dir", "--output-dir=elsewhere", "--resume", "--res=none"])
+@pytest.mark.parametrize("argument", ["--output-dir", "--output-dir=elsewhere", "--resume", "--resume=none"])
 def test_several_stages_share_no_folder(tmp_path: Path, argument: str) -> None:
     done = launched(tmp_path, BASES["sft-dpo"], "--max-steps", "20", argument, "elsewhere")
     assert (done.returncode, done.stdout) == (2, "")
@@ -109,9 +109,17 @@ def test_each_rank_of_a_node_scores_a_share_of_the_rows(tmp_path: Path) -> None:
 
 
 def test_a_first_look_evaluates_few_rows(tmp_path: Path) -> None:
-    for arguments, quick in (("--max-steps", "20"), True), (("--max-steps=20",), True), (("--resume", "none"), False):
+    given = [(("--max-steps", "20"), True), (("--max-steps=20",), True), (("--resume", "none"), False)]
+    for arguments, quick in (*given, (("--mine",), False), (("--max-stepsize", "2"), False)):
         started = evaluations(launched(tmp_path, BASES["lora-ddp"], *arguments))
         assert [line.endswith(" --quick") for line in started] == [quick, quick]
+
+
+@pytest.mark.parametrize("loop", ["trainer", "torch"])
+def test_training_takes_no_option_cut_short(tmp_path: Path, loop: str) -> None:
+    """The launch script looks for whole names."""
+    recipe = with_key(BASES["lora-single"], "train.loop", loop)
+    assert "allow_abbrev=False)" in texts(good(tmp_path, recipe))["train.py"]
 
 
 @pytest.mark.parametrize(
@@ -333,6 +341,26 @@ def test_the_command_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
     for path in ("launch/nodes.sh", "README.md", "stages/1-sft/train.py"):
         assert start in bundle[path]
     assert [path for path, text in bundle.items() if "launch/local.sh" in text] == []
+
+
+def test_a_step_of_slurm_knows_its_node_and_the_first(tmp_path: Path) -> None:
+    """As srun starts the script: it names the node and the list of all, which scontrol writes out."""
+    launched(tmp_path, GROUPS, **NODE_0)
+    (tmp_path / "bin" / "scontrol").write_text(
+        '#!/bin/sh\n[ "$1 $2 $3" = "show hostnames gpu[1-2]" ] && printf "gpu1\\ngpu2\\n"\n'
+    )
+    (tmp_path / "bin" / "scontrol").chmod(0o755)
+    step = {"SLURM_NODEID": "1", "SLURM_JOB_NODELIST": "gpu[1-2]"}
+    for variables, node, first in ((step, "1", "gpu1"), (step | {"NODE_RANK": "0", "MASTER_ADDR": "me"}, "0", "me")):
+        (line,) = trained(launched(tmp_path, GROUPS, **variables))
+        assert (option(line, "machine_rank"), option(line, "main_process_ip")) == (node, first)
+
+
+def test_the_readme_has_the_line_for_slurm(tmp_path: Path) -> None:
+    several, one = (texts(good(tmp_path, recipe))["README.md"] for recipe in (GROUPS, BASES["full-fsdp"]))
+    asked = "--nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --cpus-per-task=40"  # 4 loaders and a process for each GPU
+    assert f"\nsrun {asked} bash launch/nodes.sh\n" in several
+    assert "srun" not in one
 
 
 def test_another_number_of_nodes_than_the_plan_uses_is_refused_by_what_the_recipe_says(tmp_path: Path) -> None:

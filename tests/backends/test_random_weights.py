@@ -57,9 +57,14 @@ def test_other_tasks_load_their_model(tmp_path: Path, name: str) -> None:
     assert not [path for path, text in bundle.items() if "random_model" in text or "random weights" in text]
 
 
+def test_random_weights_are_made_not_loaded(tmp_path: Path) -> None:
+    readme = texts(good(tmp_path, BASE))["README.md"]
+    assert "of weights while they are made" in readme and "while they are loaded" not in readme
+
+
 def test_the_registry_names_no_base_model(tmp_path: Path) -> None:
     entry = json.loads(texts(good(tmp_path, BASE))["registry/entry.json"])
-    assert entry["base_model"] is None
+    assert entry["base_model"] is None and entry["license"] is None, "none of its weights are in the result"
     assert entry["method"] == ["pretrain: random weights, architecture of Qwen/Qwen2.5-1.5B"]
 
 

@@ -34,7 +34,7 @@ def test_it_is_trained_saved_and_served_as_it_is(tmp_path: Path) -> None:
     found = texts(done)
     assert "num_virtual_tokens=30," in found["train.py"] and "learning_rate=0.03," in found["train.py"]
     assert "merge_adapter.py" not in found and "merged" not in found["evaluate.py"]
-    assert "AutoPeftModelForCausalLM" in found["README.md"] and "30 of them stand before" in found["README.md"]
+    assert "PeftModel.from_pretrained(base" in found["README.md"] and "30 of them stand before" in found["README.md"]
     assert "To merge" not in found["README.md"] and "0.0015% of the 8," in found["README.md"]
     assert done.plan and done.plan.stages[0].work.seq_len_tokens == done.plan.stages[0].value("max_length") + 30
 

@@ -1,4 +1,5 @@
-"""Linear modules whose kernels take the weight past an adapter have none, whatever the recipe names."""
+"""Linear modules that take no adapter have none, whatever the recipe names: kernels take the weight past one, or they
+are part of no block."""
 
 from __future__ import annotations
 
@@ -42,6 +43,16 @@ def test_a_recipe_that_names_it_is_refused(tmp_path: Path) -> None:
     done = compiled(tmp_path, recipe(HYBRID, targets=["in_proj", "out_proj"]))
     assert codes(done) == ["E0401"]
     assert "past an adapter" in done.diagnostics[0].labels[0].message
+
+
+def test_what_takes_the_second_embedding_has_no_adapter(tmp_path: Path) -> None:
+    listed = ", ".join(f'"{name}"' for name in (*ATTENTION, "gate_proj", "up_proj", "down_proj"))
+    train = texts(good(tmp_path, recipe("google/gemma-4-E2B-it")))["train.py"]
+    assert f"target_modules=[{listed}]" in train
+    assert "Mamba" not in train
+    done = compiled(tmp_path, recipe("google/gemma-4-E2B-it", targets=["q_proj", "per_layer_input_gate"]))
+    assert codes(done) == ["E0401"]
+    assert "neither attention nor the feed-forward block" in done.diagnostics[0].labels[0].message
 
 
 @pytest.mark.parametrize("model", [HYBRID, MIXTURE])

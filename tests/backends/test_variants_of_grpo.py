@@ -27,3 +27,10 @@ def test_the_usual_number_of_updates_says_that_nothing_is_clipped(tmp_path: Path
     assert found["updates"].value == 1
     assert "clipping acts from 2 updates on" in found["updates"].because
     assert "likelier" not in found["variant"].because
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_rloo_says_how_it_clips_where_it_clips(tmp_path: Path, updates: int) -> None:
+    """TRL's default would clip in silence."""
+    train = texts(good(tmp_path, with_key(BASES["rloo"], "alignment.generation.updates", updates)))["train.py"]
+    assert ("epsilon=0.2,  # the ratio of a whole answer, new to old, counts from 0.8 to 1.2" in train) == (updates > 1)

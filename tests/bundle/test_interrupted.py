@@ -152,6 +152,7 @@ def test_failing_at_every_step(tmp_path: Path, fresh: bool, forever: bool) -> No
             assert tree(out) == (old if status == REFUSED else new) or is_interrupted(out), f"step {step}"
         recovered(out)
         assert tree(out) in (old, new), f"step {step}"
+        assert [entry.name for entry in out.parent.iterdir()] in ([], ["out"]), f"step {step}"
         refused += status == REFUSED
         if status == DONE and step > 100:
             break
@@ -281,6 +282,29 @@ def test_a_link_where_a_new_folder_is_prepared_is_not_followed(tmp_path: Path) -
 
     assert build(tmp_path / "out", NEW).exit_code == 2
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", ["thesis.txt", "bundle/thesis.txt"])
+def test_a_folder_that_no_build_made_is_refused_by_name_and_stays(tmp_path: Path, file: str) -> None:
+    theirs = tmp_path / ".out.recipec-tmp" / file
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine")
+    for options in ({}, {"force": True}, {"check": True}, {"dry_run": True}):
+        refused = build(tmp_path / "out", NEW, **options)
+        assert (refused.exit_code, [found.code for found in refused.diagnostics]) == (2, ["E0702"])
+        assert "`.out.recipec-tmp` beside it, and recipec did not make" in refused.diagnostics[0].notes[0]
+        assert "move `.out.recipec-tmp` away" in refused.diagnostics[0].help[0]
+        assert theirs.read_text() == "mine" and not (tmp_path / "out").exists()
+
+
+def test_a_bundle_that_is_there_needs_no_name_beside_it(tmp_path: Path) -> None:
+    build(tmp_path / "out", OLD)
+    theirs = tmp_path / ".out.recipec-tmp" / "thesis.txt"
+    theirs.parent.mkdir()
+    theirs.write_text("mine")
+    (tmp_path / "out/.recipec/next.tmp").mkdir()
+    assert build(tmp_path / "out", NEW).exit_code == 0
+    assert theirs.read_text() == "mine" and not is_interrupted(tmp_path / "out")
 
 
 def saved_at(step: int, file: Path, text: str, note: Path) -> Callable[[int], None]:

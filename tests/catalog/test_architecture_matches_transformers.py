@@ -32,6 +32,7 @@ ALONE |= {"layers_block_type": ["mamba", "mlp", "attention", "mlp"]}
 ALONE_MOE = {**ALONE, **EXPERTS, "layers_block_type": None, "hybrid_override_pattern": "ME*E", "n_routed_experts": 6}
 ALONE_MOE |= {"moe_shared_expert_intermediate_size": 28}
 SHARED_VALUES = {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "attention_bias": True}
+BORROWING = {**GEMMA4, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 50}
 LLAMA4 = {**EXPERTS, "intermediate_size_mlp": 56}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
@@ -61,6 +62,13 @@ VARIANTS = {
     "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
     "gemma4_text": GEMMA4,
     "gemma4_text whose keys are values": SHARED_VALUES,
+    "gemma4_text that borrows keys": BORROWING,
+    "gemma4_text that borrows keys, with wide blocks": {
+        **BORROWING,
+        "use_double_wide_mlp": True,
+        "attention_bias": True,
+    },
+    "gemma4_text with slices alone": {**BORROWING, "num_kv_shared_layers": 0},
     "gemma4_text with experts": {**SHARED_VALUES, **EXPERTS, "enable_moe_block": True, "top_k_experts": 3},
     "gemma4_unified_text": GEMMA4,
     "gemma4_unified_text whose keys are values": SHARED_VALUES,
@@ -97,6 +105,7 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
     assert [linears(layer) for layer in layers] == [sorted(ours.linear_shapes(kind)) for kind in kinds]
     assert [parameters(layer) for layer in layers] == [ours.layer_params(kind) for kind in kinds]
     assert sum(layers for _, layers in ours.kinds) == len(layers)
+    assert linears(beside(model)) == sorted(ours.linear_groups[-1][1] if ours.layer_inputs else ())
     assert embeddings(model) == ours.embedding_params
     buffers = model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
     assert bool(buffers) is (MODEL_TYPES[ours.model_type].buffers and (ours.moe is not None or not ours.pattern))
@@ -168,6 +177,14 @@ def plain(kind, layer, ours):
 def layers_of(model):
     """The decoder layers; the class of Llama 4 does not say where its decoder is."""
     return getattr(model, model.base_model_prefix, getattr(model, "model", None)).layers
+
+
+def beside(model):
+    """What stands beside the decoder layers."""
+    from torch.nn import ModuleDict
+
+    decoder = getattr(model, model.base_model_prefix, getattr(model, "model", None))
+    return ModuleDict({name: module for name, module in decoder.named_children() if name != "layers"})
 
 
 def parameters(layer) -> int:

@@ -115,6 +115,19 @@ def test_layers_in_no_known_order_are_refused(config: dict) -> None:
 GEMMA4 = {**GEMMA3, "model_type": "gemma4_text", "layer_types": [LOCAL, WHOLE] * 2, "hidden_size_per_layer_input": 0}
 
 
+SLICES = {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": LLAMA["vocab_size"]}
+
+
+def test_the_last_layers_borrow_and_are_wide() -> None:
+    shape = architecture_from_config(LLAMA | GEMMA4 | SLICES | {"num_kv_shared_layers": 2, "use_double_wide_mlp": True})
+    assert [shape.kind(layer).borrows for layer in range(4)] == [False, False, True, True]
+    assert [shape.inner_size(shape.kind(layer)) for layer in range(4)] == [shape.intermediate_size] * 2 + [
+        2 * shape.intermediate_size
+    ] * 2
+    assert shape.cached_features == 2 * (shape.kv_size + 2 * 512)  # of the first two layers
+    assert shape.active_params == shape.params - shape.vocab_size * 4 * 8
+
+
 @pytest.mark.parametrize(
     ("config", "heads"),
     [
@@ -134,8 +147,10 @@ def test_heads_of_the_whole_sequence(config: dict, heads: tuple) -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"hidden_size_per_layer_input": 256}, "hidden_size_per_layer_input"),
-        ({"num_kv_shared_layers": 2}, "num_kv_shared_layers"),
+        ({"hidden_size_per_layer_input": 256}, "vocab_size_per_layer_input is 262144, and vocab_size is"),
+        ({"num_kv_shared_layers": 2}, "num_kv_shared_layers is 2, and without hidden_size_per_layer_input"),
+        ({**SLICES, "num_kv_shared_layers": 3}, "the other 1 layers are not of every kind"),
+        ({"model_type": "gemma4_unified_text", "num_kv_shared_layers": 2}, "num_kv_shared_layers"),
         ({"enable_moe_block": True}, "top_k_experts"),
         ({"per_layer_config": {"1": {"head_dim": 16}}}, "per_layer_config"),
         ({"per_layer_config": {"1": {"head_dim": 16}, "3": {"head_dim": 8}}}, "per_layer_config"),

@@ -26,7 +26,6 @@ def test_nothing_is_both_built_and_refused() -> None:
         ("LiquidAI/LFM2-8B-A1B", "short convolutions"),
         ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "fewer features"),
         ("zai-org/GLM-4.7-Flash", "latent attention"),
-        ("google/gemma-4-E4B-it", "embed tokens a second time"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
     ],
 )

@@ -18,13 +18,14 @@ Run = Callable[..., Result]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: recipe.toml, faster.toml with another learning rate, broken.toml, and rows."""
-    rows = [{"instruction": f"Count to {number}.", "output": "one, two " * number} for number in range(1, 60)]
+    asked = [(f"{verb} to {number}.", number) for verb in ("Count", "Climb", "Tally") for number in range(1, 60)]
+    rows = [{"instruction": question, "output": "one, two " * number} for question, number in asked]
     texts = {
         "recipe.toml": RECIPE,
         "faster.toml": RECIPE.replace("2e-4", "4e-4"),
         "risky.toml": RECIPE.replace("2e-4", "9e-1"),
         "broken.toml": RECIPE.replace("learning_rate", "learning_rte"),
-        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows) * 3,
+        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -53,7 +53,8 @@ def test_raw_text_gets_a_base_model(run, folder, task):
 
 @pytest.mark.parametrize("task", DATA)
 def test_the_data_propose_the_task_and_the_recipe_compiles(run, folder, task):
-    (folder / "data.jsonl").write_text((json.dumps(DATA[task]) + "\n") * 50)
+    rows = ({name: f"{text}{n}" for name, text in DATA[task].items()} for n in range(50))
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     result = run("init", "My Bot", "--data", "data.jsonl", "--gpu", "rtx-4090", "--yes")
 
@@ -107,7 +108,8 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
             "--gpu: no GPU `h1000` in the catalog; similar names: h100",
         ),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--gpus", "0"], "--gpus: enter a number from 1 to 8"),
-        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "--name: use 1 to 63"),
+        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "a letter or digit, such as a-b"),
+        (["--yes", "--gpu", "h100", "--data", "."], "--data: a folder; name its files: ./*.jsonl"),
         (
             ["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "llama3-8b"],
             "--model: no model `llama3-8b` in the catalog; similar names: meta-llama/Meta-Llama-3-8B",
@@ -231,3 +233,36 @@ def test_answered_questions_can_be_prompts_that_rewards_judge(run, folder):
 def test_a_gpu_with_its_number_is_taken_apart(run, folder):
     result = run("init", "new", "--data", "rows.jsonl", "--gpu", "4x A100 80GB", "--yes")
     assert "name one, a100-80gb, and their number with --gpus" in result.stderr
+
+
+def test_incomplete_rows_are_left_out_and_counted(run, folder):
+    rows = [{"instruction": f"Count to {n}.", "output": None if n % 10 == 9 else "one"} for n in range(60)]
+    (folder / "gaps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = run("init", "new", "--data", "gaps.jsonl", "--gpu", "h100", "--yes")
+    assert result.exit_code == 0, result.output
+    assert read(folder / "new/recipe.toml")["data"]["incomplete"] == "skip"
+    assert "# leaves out 6 of 60 sampled rows: no `output` in 6;" in (folder / "new/recipe.toml").read_text()
+
+
+def test_rows_that_cannot_be_used_are_told_as_check_tells_them(run, folder):
+    bad = [json.dumps({"prompt": f"Why {n}?", "completion": n}) for n in range(60)]
+    (folder / "bad.jsonl").write_text("\n".join(bad))
+    result = run("init", "new", "--data", "bad.jsonl", "--gpu", "h100", "--yes")
+    assert result.exit_code == 1 and "60 of 60 sampled rows" in result.stderr
+    assert "incomplete" not in read(folder / "new/recipe.toml")["data"]
+
+
+def test_rows_of_no_format_are_refused_with_the_help_of_check(run, folder):
+    odd = [json.dumps({"user_query": f"Why {n}?", "bot_reply": f"So {n}."}) for n in range(60)]
+    (folder / "odd.jsonl").write_text("\n".join(odd))
+    result = run("init", "new", "--data", "odd.jsonl", "--gpu", "h100", "--yes")
+    assert result.exit_code == 2 and 'prompt = "user_query", completion = "bot_reply"' in result.stderr
+    assert not (folder / "new").exists()
+
+
+def test_ratings_are_told_in_the_recipe(run, folder):
+    rows = [{"prompt": f"Why {n}?", "completion": f"So {n}.", "thumbs": "up" if n % 3 else "down"} for n in range(60)]
+    (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run("init", "new", "--data", "rated.jsonl", "--gpu", "h100", "--yes").exit_code == 0
+    text = (folder / "new/recipe.toml").read_text().replace("\n# ", " ")
+    assert "to learn from the ratings in `thumbs`:" in text and '`method = "kto"` under [alignment]' in text

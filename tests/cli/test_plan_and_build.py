@@ -13,7 +13,9 @@ from small_recipe import RECIPE, line_of
 from recipec.cli.inputs import PLAN_VERSION
 from recipec.cli.plan import plan_text
 from recipec.compiler import compile_recipe
+from recipec.estimate.whole_run import RunPart
 from recipec.planner.document import SCHEMA_VERSION
+from recipec.planner.plan import StagePlan
 
 
 def test_plan_json_is_what_the_bundle_holds(run, out):
@@ -46,6 +48,19 @@ def test_human_plan_is_made_from_the_document_alone(run):
     assert "LoRA, zero3 3.0 GiB - - 1.3x slower" in " ".join(text.split())
 
 
+def test_the_plan_and_the_readme_tell_the_same_times(run, monkeypatch):
+    """Both round in one place: rounded twice, 93.495 minutes are 93 here and 94 there."""
+    monkeypatch.setattr(RunPart, "told_seconds", property(lambda part: 12345.0))
+    monkeypatch.setattr(StagePlan, "told_seconds", property(lambda plan: 54321))
+    run("build", "recipe.toml", "-o", "told")
+    readme = Path("told/README.md").read_text()
+    plan = run("plan", "recipe.toml").stdout
+
+    parts = len(json.loads(run("plan", "recipe.toml", "--json").stdout)["stages"][0]["run"])
+    assert plan.count("  3 h 26 min  ") == readme.count("| 3 h 26 min |") == parts > 5
+    assert "15 h 5 min for the whole run" in plan and "15 h 5 min for the whole run" in readme
+
+
 def test_a_chosen_model_is_told_with_the_models_that_come_next(run, folder):
     recipe = (folder / "recipe.toml").read_text()
     (folder / "recipe.toml").write_text(recipe.replace("Qwen/Qwen2.5-0.5B-Instruct", "auto"))
@@ -67,14 +82,14 @@ def test_check_says_how_many_rows_were_read_and_what_has_not_run(run, folder):
     (folder / "many.jsonl").write_text((json.dumps(row) + "\n") * 3_000)
     recipe = re.sub(r'train = "[^"]*"', 'train = "many.jsonl"', RECIPE)
     (folder / "many.toml").write_text(recipe)
-    assert run("check", "many.toml").stdout.endswith("; read: the first 200 of 3,000 rows of data.train\n")
+    assert run("check", "many.toml").stdout.endswith("; read: the first 2,000 of 3,000 rows of data.train\n")
     assert "Later checks" not in run("check", "many.toml").stderr
     (folder / "many.toml").write_text(recipe.replace("many.jsonl", "none.jsonl"))
     assert run("check", "many.toml").stderr.endswith("correct these first, since more may follow.\n")
 
 
 def test_two_stages_have_a_total(run, folder):
-    pairs = [{"prompt": "Hi", "chosen": "Good day.", "rejected": "No."}] * 40
+    pairs = [{"prompt": f"Hi {n}", "chosen": "Good day.", "rejected": "No."} for n in range(40)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     text = RECIPE.replace('"instruct"', '"align"').replace("[hardware]", 'preferences = "pairs.jsonl"\n\n[hardware]')
     (folder / "two.toml").write_text(text)
@@ -313,3 +328,20 @@ def test_git_takes_the_records_for_generated_and_scripts_for_those_of_bash(run, 
         assert attributes(folder, file, "linguist-generated", "diff", "eol") == ["unspecified"] * 3
     assert attributes(folder, "out/launch/local.sh", "eol") == ["lf"]
     assert "fixed text of the template" in run("why", "out/.gitattributes:2").stdout
+
+
+@pytest.mark.parametrize("place", ["out", "deep/er/out", "../beside", "../with space/out", "linked/out"])
+def test_the_readme_leads_from_the_bundle_to_the_recipe(run, folder, place):
+    elsewhere = folder.parent / f"{folder.name}-elsewhere"
+    elsewhere.mkdir()
+    (folder / "linked").symlink_to(elsewhere)
+    assert run("build", "recipe.toml", "-o", place).exit_code == 0
+
+    readme = (folder / place / "README.md").read_text()
+    command = next(line for line in readme.splitlines() if line.startswith("export DATA_ROOT="))
+    shell = f'{command}\ncd -P -- "$DATA_ROOT" && pwd -P'
+    found = subprocess.run(["bash", "-c", shell], cwd=folder / place, capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == str(folder.resolve())
+    assert run("build", "recipe.toml", "-o", place, "--check").exit_code == 0
+    assert run("diff", "recipe.toml", place).stdout == "no differences\n"

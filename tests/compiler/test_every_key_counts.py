@@ -45,7 +45,7 @@ BEFORE = ("prompt", "prefix")  # tables of what stands before every row
 BOTTLENECKED = tuple(row.name for row in METHODS.values() if "bottleneck" in row.adaptations)
 
 # No loss of theirs keeps the load of experts balanced.
-NO_EXPERTS = {row.name for row in METHODS.values() if row.has_value_head or row.answers_anew}
+NO_EXPERTS = {row.name for row in METHODS.values() if row.has_value_head or (row.generates and row.has_teacher)}
 
 # How one stage learns: key -> another value.
 LEARNING: dict[str, Any] = {
@@ -59,7 +59,7 @@ LEARNING: dict[str, Any] = {
     "global_batch_size": 48,
     "micro_batch_size": 2,
     "eval_every": 0.25,
-    "save_every": 0.4,  # a multiple of whatever share eval_every has
+    "save_every": 0.6,  # a multiple of whatever share eval_every has
     "early_stopping_patience": 7,
     "logging_steps": 3,
     "attention": "eager",
@@ -148,6 +148,8 @@ CASES: dict[str, tuple[str, Any]] = {
     "data.carry": ("lora-single", ["tools"]),
     "data.reasoning": ("lora-single", "keep"),
     "data.loss_on": ("lora-single", "last-answer"),
+    "data.opening_answers": ("lora-single", "skip"),
+    "data.incomplete": ("lora-single", "skip"),
     "data.system": ("lora-single", "You are brief."),
     "launch.setup": ("lora-single", ["source env.sh"]),
     "alignment.method": ("sft-dpo", "none"),
@@ -159,6 +161,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "alignment.reward.revision": ("grpo+reward model", "abc"),
     **{f"alignment.{own.key}": (OF_METHOD[row.name], others_of(own)[0]) for row in METHODS.values() for own in row.own},
     **{f"alignment.{own.key}": ("tools", others_of(own)[0]) for row in METHODS.values() for own in row.acts},
+    **{f"alignment.{own.key}": ("served", 1) for row in METHODS.values() for own in row.serves},
     "alignment.environment": ("tools+no functions", "shop.py:Market"),
     "alignment.tools": ("tools", ["shop.py:add", "shop.py:double"]),
     "alignment.teacher.name": ("distill+teacher", "Qwen/Qwen2.5-3B-Instruct"),
@@ -288,6 +291,7 @@ REFUSED |= {
 }
 REFUSED |= {f"train.{name}.sampling" for name, row in METHODS.items() if row.generates or row.sampling == "sequential"}
 REFUSED |= {f"train.{name}.packing" for name, row in METHODS.items() if row.packs not in ("examples", "blocks")}
+REFUSED |= {f"train.{name}.lora.dropout" for name, row in METHODS.items() if row.has_value_head}  # BAD-072
 REFUSED |= {
     f"train.{name}.ewc.{key}" for name, row in METHODS.items() if not row.learns_tokens for key in ("strength", "rows")
 }  # BAD-182

@@ -24,7 +24,12 @@ EDGES = {
     for name, cells in re.findall(r"^\| `(\w+)(?:/|\.py)` \| .* \| (.*) \|$", ARCHITECTURE.read_text(), re.MULTILINE)
 }
 RECORDS = "msgspec"  # everywhere: what dataclasses would be
-LIBRARIES = {"cli": {"click"}, "recipe": {"pydantic", "pydantic_core"}, "render": {"jinja2"}, "dataset": {"pyarrow"}}
+LIBRARIES = {
+    "cli": {"click"},
+    "recipe": {"pydantic", "pydantic_core"},
+    "render": {"jinja2"},
+    "dataset": {"pyarrow", "tokenizers"},
+}
 RUN_THINGS = ("verify", "simulate", "probe")  # these alone load frameworks
 WRITERS = ("bundle", "cli", *RUN_THINGS)  # these alone write files; render writes jinja2's cache through jinja2
 WRITES = frozenset(("write_text", "write_bytes", "mkdir", "unlink", "rmtree", "rename", "touch", "chmod"))

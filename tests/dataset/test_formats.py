@@ -29,7 +29,9 @@ ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "conten
 TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
 # What a label may be, and what it then says; texts are all that CSV files hold.
 FLAGS = [(True, True), (1, True), (0, False), ("true", True), ("False", False), ("1", True), (" 0", False)]
-NO_FLAGS = ("good", "yes", "", "10", 2, 1.0, None)
+FLAGS += [("Good", True), ("bad", False), ("up", True), ("down", False), ("👍", True), ("👎", False)]
+FLAGS += [("yes", True), ("no", False), (1.0, True), (0.0, False), ("1.0", True)]
+NO_FLAGS = ("fine", "-1", "", "10", 2, 0.5, None)
 
 # A row -> its format, the columns of its roles, and what its answers are made of.
 RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
@@ -199,7 +201,7 @@ def test_an_asked_format_wins_over_what_the_columns_look_like() -> None:
     assert recognise((row,), ("text",), {}, ["f:1"]).format == "text"
 
 
-WRITTEN = {"words": (True, False), "digits": (1, 0)}  # labels of the sampled rows
+WRITTEN = {"words": (True, False), "digits": (1, 0), "thumbs": ("👍", "👎")}  # labels of the sampled rows
 
 
 @pytest.fixture(scope="module", params=WRITTEN)
@@ -223,7 +225,7 @@ def test_the_emitted_code_reads_labels_that_are_written_like_the_sampled_ones(
     written, convert_row = converter
     row, alike = (
         {"prompt": "a", "completion": "b", "label": label},
-        (written == "digits") == (str(label).strip() in "01"),
+        str(label).strip().lower() in (str(one).lower() for one in WRITTEN[written]),
     )
     assert flag_of(label) is wanted
     if alike:
@@ -246,6 +248,7 @@ def test_the_emitted_code_refuses_the_same_labels(label: Any, converter: tuple[s
         ({"thumbs": 0, "day": "Monday"}, {}),
         ({"thumbs": "up"}, {}),
         ({"thumbs": True}, {"completion": "said"}),
+        ({"thumbs": "👎", "day": "Monday"}, {}),
     ],
 )
 def test_a_column_that_may_be_the_label_is_named(others: dict[str, Any], renamed: dict[str, str]) -> None:

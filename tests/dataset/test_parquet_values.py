@@ -38,7 +38,6 @@ REFUSED: dict[str, tuple[pa.Array, str, str]] = {
     "two fields of one name": (pa.nulls(ROWS, TWICE), "", "the type struct<k: string, k: string>"),
     "two fields in a list": (pa.array([[]] * ROWS, type=pa.list_(TWICE)), "", "the type struct<k: string, k: string>"),
     "a key twice": (column(pa.map_(pa.string(), pa.string()), [("a", "b"), ("a", "c")]), ", row 2", "a key twice"),
-    "NUL": (column(pa.string(), "a\0b"), ", row 2", "a NUL character"),
     "deep JSON": (column(pa.json_(), "[" * 80 + "]" * 80), ", row 2", "more than 64 deep"),
     "deeper JSON": (column(pa.json_(), "[" * 900 + "]" * 900), ", row 2", "more than 64 deep"),
 }
@@ -58,6 +57,12 @@ def test_a_value_is_refused_with_its_column(tmp_path: Path, case: str) -> None:
         read_sample([write(tmp_path, values)], "a.parquet", reading=ReadAs((), times=("c",)))
     assert error.value.where == f"a.parquet{row}"
     assert said in error.value.reason
+
+
+def test_a_row_with_nul_is_told_beside_the_others(tmp_path: Path) -> None:
+    sample = read_sample([write(tmp_path, column(pa.string(), "a\0b"))], "a.parquet", reading=ReadAs(()))
+    assert sample is not None and len(sample.rows) == ROWS - 1
+    assert sample.broken == (("a.parquet, row 2", r"a NUL character (\u0000)"),)
 
 
 def test_a_column_with_two_fields_of_one_name_can_be_ignored(tmp_path: Path) -> None:

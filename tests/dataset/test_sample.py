@@ -7,14 +7,16 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, good, texts, with_key
+from compiling import BASES, CHAT, good, texts, with_key
 
-from recipec.dataset import ReadAs, Row, Unreadable, files_of, read_sample
-from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS
+from recipec.dataset import ReadAs, Row, Unreadable, files_of, globs_in, of_bundles, read_sample
+from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS, WHOLE_BYTES, WHOLE_ROWS
 
 ROW = '{"text": "a"}'
 # File -> bytes -> lines of the rows that are read, and how many rows there are.
@@ -29,6 +31,7 @@ READ: dict[str, tuple[str, bytes, tuple[int, ...], int | None]] = {
     "json with a byte order mark": ("a.json", b"\xef\xbb\xbf" + f"\n [\n{ROW}]".encode(), (1,), 1),
     "lines in a file named json": ("a.json", f"\n{ROW}\n{ROW}\n".encode(), (2, 3), 2),
     "marks of files put together": ("a.jsonl", b"\xef\xbb\xbf" + f"{ROW}\n\ufeff{ROW}\n".encode(), (1, 2), 2),
+    "marks of empty files before others": ("a.jsonl", f"\ufeff\ufeff{ROW}\n\ufeff\ufeff{ROW}\n".encode(), (1, 2), 2),
     "csv": ("a.csv", b"prompt,completion\na,b\nc,d\n", (2, 3), 2),
     "csv over two lines": ("a.csv", b'prompt,completion\n"a\nb",c\n\nd,e\n', (2, 5), 2),
     "csv long field": ("a.csv", b"prompt,completion\n" + b"x" * 200_000 + b",b\n", (2,), 1),
@@ -119,8 +122,8 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Read:
     tree.body = [
         node for node in tree.body if getattr(node, "name", "") in READING or "READERS = " in ast.unparse(node)
     ]
-    scope: dict[str, Any] = {"Path": Path, "Iterator": Iterator, "json": json, "csv": csv, "parquet_rows": None}
-    scope |= {"COLUMNS": ["text", "prompt", "completion"], "NOTHING": ()}
+    scope: dict[str, Any] = {"Path": Path, "Iterator": Iterator, "json": json, "re": re, "csv": csv}
+    scope |= {"parquet_rows": None, "COLUMNS": ["text", "prompt", "completion"], "NOTHING": ()}
     exec(compile(tree, "prepare_data.py", "exec"), scope)
     return lambda file: [(row["place"], scope["parsed"](row["row"])) for row in scope["rows_in"](file, file.name)]
 
@@ -150,7 +153,7 @@ def test_parquet_says_how_many_rows_it_has(tmp_path: Path) -> None:
     Dataset.from_list(rows).to_parquet(tmp_path / "a.parquet")
     sample = read_sample([tmp_path / "a.parquet"], "a.parquet")
     assert sample is not None and sample.total_rows == 1_000
-    assert sample.rows == tuple(rows[:SAMPLE_ROWS])
+    assert sample.rows == tuple(rows) and sample.whole
 
 
 def test_parquet_is_not_looked_at_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +250,26 @@ def test_the_beginning_of_every_file_is_looked_into(tmp_path: Path) -> None:
     assert (sample.total_rows, sample.counted, sample.whole) == (301, True, False)
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".json", ".csv"])
+def test_small_files_are_read_to_their_end(tmp_path: Path, ending: str) -> None:
+    """A bad row 250 of 300 is found when the recipe is checked; larger files are sampled."""
+    for rows, length in ((300, 40), (300, WHOLE_BYTES // 200)):
+        texts = [{"text": "x" * length, "n": str(n)} for n in range(rows)]
+        lines = {".jsonl": "".join(json.dumps(row) + "\n" for row in texts), ".json": json.dumps(texts)}
+        lines[".csv"] = "text,n\n" + "".join(f"{row['text']},{row['n']}\n" for row in texts)
+        (tmp_path / f"a{ending}").write_text(lines[ending])
+        sample = read_sample([tmp_path / f"a{ending}"], f"a{ending}")
+        small = rows * length < WHOLE_BYTES
+        assert sample is not None and len(sample.rows) == (rows if small else SAMPLE_ROWS)
+        assert sample.whole is small
+
+
+def test_very_short_rows_are_sampled_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": 1}\n' * 3_000)
+    sample = read_sample([tmp_path / "a.jsonl"], "a.jsonl")
+    assert sample is not None and len(sample.rows) == WHOLE_ROWS and not sample.whole
+
+
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_of_many_files_the_last_is_looked_into_and_all_count(tmp_path: Path, ending: str) -> None:
     from datasets import Dataset
@@ -257,7 +280,7 @@ def test_of_many_files_the_last_is_looked_into_and_all_count(tmp_path: Path, end
         write = rows.to_parquet if ending == ".parquet" else rows.to_json
         write(tmp_path / f"{number:02}{ending}")
     sample = read_sample(sorted(tmp_path.iterdir()), f"*{ending}", tmp_path)
-    assert sample is not None and len(sample.rows) == SAMPLE_ROWS
+    assert sample is not None and len(sample.rows) == 20 * 40, "of 20 files"
     assert {name for row in sample.rows for name in row} == {"text", "late"}
     assert (sample.total_rows, sample.counted) == (2_000, ending == ".parquet")
 
@@ -305,6 +328,44 @@ def test_the_emitted_code_finds_the_same_files(here: Path, pattern: str, found: 
     assert _below(here, scope["named_files"](str(here / "a.jsonl"), here.parent)) == ["a.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found", "left_out"),
+    [
+        ("**/t.jsonl", ["t.jsonl"], ["deep/out/data/sft/t.jsonl", "out/data/sft/t.jsonl"]),
+        ("*/data/*/t.jsonl", [], ["out/data/sft/t.jsonl"]),
+        ("out/**/t.jsonl", ["out/data/sft/t.jsonl"], []),
+        ("out/data/sft/t.jsonl", ["out/data/sft/t.jsonl"], []),
+    ],
+)
+def test_a_glob_does_not_reach_into_bundles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pattern: str, found: list[str], left_out: list[str]
+) -> None:
+    """Else prepare_data.py would read the rows that it has written as new ones."""
+    for name in ("t.jsonl", "out/data/sft/t.jsonl", "deep/out/data/sft/t.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(ROW)
+    for bundle in ("out", "deep/out"):
+        (tmp_path / bundle / ".recipec").mkdir()
+    (tmp_path / ".recipec").mkdir()  # the data root may lie in a bundle
+    assert _below(tmp_path, files_of(pattern, tmp_path)) == found
+    assert _below(tmp_path, of_bundles(pattern, tmp_path)) == left_out
+    emitted = _named_files(tmp_path / "build")
+    assert _below(tmp_path, emitted(pattern, tmp_path)) == _below(tmp_path, emitted(pattern, tmp_path)) == found
+    assert capsys.readouterr().out.count("are left out") == bool(left_out)
+
+
+def _named_files(folder: Path) -> Callable[[str, Path], list[Path]]:
+    """named_files of a bundle that reads a glob over folders."""
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHAT))
+    recipe = with_key(BASES["lora-single"], "data.train", "**/train.jsonl")
+    tree = ast.parse(texts(good(folder, recipe))["prepare_data.py"])
+    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("named_files", "is_in_bundle")]
+    scope: dict[str, Any] = {"Path": Path, "cache": cache, "takewhile": takewhile}
+    exec(compile(tree, "prepare_data.py", "exec"), scope)
+    return scope["named_files"]
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A folder with files whose names look like globs, and itself named like one."""
@@ -317,3 +378,22 @@ def here(tmp_path: Path) -> Path:
 
 def _below(folder: Path, found: list[Path]) -> list[str]:
     return [path.resolve().relative_to(folder).as_posix() for path in found]
+
+
+def test_a_folder_is_answered_with_globs_of_all_its_data(tmp_path: Path) -> None:
+    (tmp_path / "manuals" / "old").mkdir(parents=True)
+    (tmp_path / "manuals" / "pump.md").write_text("Press the button.")
+    assert globs_in("manuals", tmp_path) == globs_in("manuals/", tmp_path) == ["manuals/*.md"]
+    (tmp_path / "manuals" / "old" / "valve.txt").write_text("Turn the valve.")
+    assert globs_in("manuals", tmp_path) == globs_in("manuals/**", tmp_path) == ["manuals/**/*.md", "manuals/**/*.txt"]
+    assert {file.name for glob in globs_in("manuals", tmp_path) for file in files_of(glob, tmp_path)} == {
+        "pump.md",
+        "valve.txt",
+    }
+    assert globs_in(f"{tmp_path}/manuals/old", Path("/nowhere")) == [f"{tmp_path}/manuals/old/*.txt"]
+
+
+@pytest.mark.parametrize("name", ["nothing", "n" * 300, "manuals.md", "a\0b"])
+def test_what_is_no_folder_is_not_called_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / "manuals.md").write_text("Press the button.")
+    assert globs_in(name, tmp_path) is None

@@ -6,6 +6,7 @@ import pytest
 from estimate_shapes import GIB, LLAMA_8B, layout
 from msgspec.structs import replace
 
+from recipec.axes.loops import ENGINE
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.memory import step_memory
@@ -15,6 +16,8 @@ from recipec.estimate.workload import LoraShape, Workload
 from recipec.units import duration
 
 FULL, LORA = Workload(), Workload(lora=LoraShape(16))
+PACKED_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)  # of a weight: a nibble, its share of a scale, of the scale of scales
+LINEAR_8B = LLAMA_8B.params - 2 * LLAMA_8B.vocab_size * LLAMA_8B.hidden_size - (2 * 32 + 1) * 4096  # without norms
 
 
 def test_a_run_costs_its_gpu_hours():
@@ -60,6 +63,14 @@ def test_deepspeed_writes_the_weights_twice_unless_it_shards_them(strategy, byte
     assert found == pytest.approx(bytes_each * LLAMA_8B.params, rel=0.01)
 
 
+@pytest.mark.parametrize(("strategy", "bytes_each"), [("zero1", 14), ("zero2", 14), ("zero3", 14)])
+def test_a_loop_of_its_own_keeps_what_the_engine_writes(strategy, bytes_each):
+    """As an engine with 2 M parameters wrote them on a CPU: 14.02 bytes each with ZeRO-2 and bf16."""
+    work = replace(FULL, head=ENGINE.head)
+    found = run_storage(LLAMA_8B, layout("full", 1, 8, strategy), work, 3, 10**6).checkpoint_bytes
+    assert found == pytest.approx(bytes_each * LLAMA_8B.params, rel=0.01)
+
+
 def test_every_rank_has_its_own_copy_of_weights_that_become_fp32():
     shape = layout("full", 1, 8, "fsdp")
     assert on_host(shape, FULL).needed_bytes == 8 * PROCESS_BYTES + 8 * 4 * LLAMA_8B.params
@@ -100,16 +111,26 @@ def test_an_export_has_the_tokenizer_beside_the_weights():
         (layout("lora", 1, 8, "fsdp"), 1),
         (layout("lora", 1, 8, "zero3"), 1),
         (layout("qlora", 1, 8, "ddp"), 0),
+        (layout("qlora", 1, 8, "fsdp"), 1),
     ],
     ids=lambda value: value.strategy if hasattr(value, "strategy") else str(value),
 )
 def test_who_reads_the_weights_into_host_memory(shape, copies):
-    """Ranks share the pages of a file in 16 bits; a 4-bit base goes to the device tensor by tensor."""
+    """Ranks share the pages of a file, in 16 bits or packed; a whole 4-bit base goes to the device tensor by tensor."""
     work = Workload(lora=LoraShape(16))
     ranks = shape.mesh.world_size
     found = on_host(shape, work)
-    assert found.needed_bytes == ranks * PROCESS_BYTES + copies * 2 * LLAMA_8B.params
+    whole = 2 * LLAMA_8B.params
+    read = whole - round((2 - PACKED_BYTES) * LINEAR_8B) if shape.adapts.quantized else whole
+    assert found.needed_bytes == pytest.approx(ranks * PROCESS_BYTES + copies * read, abs=1)
     assert (f"{copies} x " in found.because) is bool(copies)
+
+
+def test_a_packed_base_that_ranks_share_is_on_the_disk_too():
+    shared, whole = (run_storage(LLAMA_8B, layout("qlora", 1, 8, name), LORA, 3, 10**6) for name in ("fsdp", "ddp"))
+    assert shared.packed_bytes == pytest.approx(2 * LLAMA_8B.params - (2 - PACKED_BYTES) * LINEAR_8B, abs=1)
+    assert whole.packed_bytes == 0
+    assert shared.total_bytes == whole.total_bytes + shared.packed_bytes
 
 
 @pytest.mark.parametrize(

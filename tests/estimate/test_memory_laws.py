@@ -9,6 +9,8 @@ from recipec.catalog.models import model
 from recipec.estimate.activations import activations
 from recipec.estimate.codepath import code_path
 from recipec.estimate.memory import step_memory
+from recipec.estimate.sizes import sizes
+from recipec.estimate.step import step_of
 from recipec.estimate.workload import LoraShape, Workload
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -102,6 +104,22 @@ def test_four_bit_weights_take_half_a_byte_and_their_scales():
     rest = 2 * LLAMA_8B.embedding_params + 2 * LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
     linear = LLAMA_8B.params - LLAMA_8B.embedding_params - LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
     assert (estimate.terms["weights"] - rest) / linear == pytest.approx(0.515869, abs=1e-6)
+
+
+def test_ranks_share_packed_weights_and_scales_but_not_the_scales_of_scales():
+    ranks, work = 8, Workload(lora=LoraShape(16))
+    whole, shared = (
+        step_memory(LLAMA_8B, layout("qlora", 1, ranks, name), work).terms["weights"] for name in ("ddp", "fsdp")
+    )
+    kept = 4 / (64 * 256) * sizes(LLAMA_8B, work.lora, True).linear
+    assert shared == pytest.approx((whole - kept) / ranks + kept, rel=1e-6)
+
+
+def test_a_layer_of_a_4_bit_base_is_gathered_packed():
+    work = Workload(lora=LoraShape(16))
+    packed, plain = (step_of(LLAMA_8B, layout(name, 1, 8, "fsdp"), work).fixed for name in ("qlora", "lora"))
+    saved = (2 - 0.5 - 1 / 64) * packed.sizes.layer_linear
+    assert plain.buffers.backward - packed.buffers.backward == pytest.approx(2 * saved)  # one in use, one prefetched
 
 
 def test_eight_bit_adam_keeps_embeddings_in_fp32():

@@ -37,9 +37,9 @@ def runs(draw):
     """Any architecture, layout and work that go together."""
     strategy = draw(st.sampled_from(["single", "ddp", "fsdp", "zero2", "zero3"]))
     adaptation = draw(st.sampled_from(["full", "lora"]))
-    sharded = strategy in ("fsdp", "zero2", "zero3")
+    quantizes = strategy not in ("zero2", "zero3")
     shape = layout(
-        "qlora" if adaptation == "lora" and not sharded and draw(st.booleans()) else adaptation,
+        "qlora" if adaptation == "lora" and quantizes and draw(st.booleans()) else adaptation,
         draw(st.integers(1, 16)),
         1 if strategy == "single" else draw(st.sampled_from([2, 8])),
         strategy,

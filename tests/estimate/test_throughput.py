@@ -116,6 +116,18 @@ def test_a_reference_gathers_the_weights_once_more():
     assert sent(layout("full", 1, 8, "ddp"), dpo) == sent(layout("full", 1, 8, "ddp"))
 
 
+def test_a_4_bit_base_travels_packed():
+    work = Workload(lora=LoraShape(16))
+    sent = {}
+    for name in ("lora", "qlora"):
+        shape = layout(name, 1, 8, "fsdp")
+        (exchange,) = exchanges(shape, step_of(LLAMA_8B, shape, work), LLAMA_8B.num_layers)
+        sent[name] = exchange.per_micro_step
+    linear = LLAMA_8B.params - 2 * LLAMA_8B.vocab_size * LLAMA_8B.hidden_size - (2 * 32 + 1) * 4096
+    assert sent["lora"] - sent["qlora"] == pytest.approx(2 * linear * (2 - 0.5 - 1 / 64))
+    assert sent["lora"] > 2.5 * sent["qlora"]
+
+
 def test_ddp_sends_gradients_in_the_type_that_trains():
     types = (Workload(lora=LoraShape(16), adapters=name) for name in ("fp32", "bf16"))
     whole, half = (sent(layout("qlora", 1, 8, "ddp"), work)[1] for work in types)

@@ -32,3 +32,9 @@ def of_the_trainer(forking_python: Path, tmp_path_factory: pytest.TempPathFactor
 
     with forking(forking_python):
         return losses(tmp_path_factory.mktemp("trainer"), "trainer")
+
+
+@pytest.fixture(autouse=True)
+def few_rows_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files are not read to their end, so that a few hundred rows show what stands behind a sample."""
+    monkeypatch.setattr("recipec.dataset.sample.WHOLE_BYTES", 0)

@@ -1,7 +1,7 @@
 """Every kind of bundle, run on this machine's CPU: `python tests/execution/matrix.py [PART OF A NAME]`.
 
 The cells are made from the rows of recipec.axes, so that a new method, strategy, adaptation or format brings its own;
-the shipped recipes and those of this folder are cells, too.
+the shipped recipes, those of this folder and the files with tests that are too long for every commit are cells, too.
 Runs those that matrix.csv does not have (all whose name contains the argument, anew, where one is given), a row at
 a time, so that it can be stopped and continued; then writes matrix.md. A cell takes 10 to 90 seconds on two cores.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -35,7 +36,8 @@ from recipec.verify.data import read_rows
 from recipec.verify.report import VerifyReport
 
 HERE = Path(__file__).parent
-SHIPPED = HERE.parents[1] / "recipes"
+TESTS = HERE.parent
+SHIPPED = TESTS.parent / "recipes"
 TABLE, SUMMARY = HERE / "matrix.csv", HERE / "matrix.md"
 COLUMNS = ("cell", "level", "result", "checks", "loss", "seconds", "date")
 REWARD = "data/rewards.py:repeats"
@@ -71,6 +73,7 @@ MODELS = {  # one model of each type of transformers in the catalog
     "gpt_neox": "EleutherAI/pythia-160m",
     "gpt_oss": "openai/gpt-oss-20b",
 }
+OTHERWISE = {"gemma4_text that borrows": "google/gemma-4-E2B"}  # models whose layers differ from the one of their type
 SHARDED = ("glm4_moe", "llama4_text")  # too large for one GPU, even with adapters
 MODEL = MODELS["qwen2"]  # of the cells whose model does not matter
 BESIDE = "Qwen/Qwen2.5-7B-Instruct"  # what else such a cell runs: of another size, with the same tokens
@@ -78,12 +81,16 @@ DATA = HERE / "recipes" / "data"
 
 
 class Cell(Struct, frozen=True):
-    """One recipe of the matrix and how far it is verified."""
+    """One recipe of the matrix and how far it is verified, or a file with tests that only the matrix runs."""
 
     name: str
     recipe: str
     level: str = "run"
     beside: Path = HERE / "recipes"  # the folder with what the recipe names
+
+    @property
+    def is_test_file(self) -> bool:
+        return self.level == "test"
 
 
 def cells() -> Iterator[Cell]:
@@ -95,9 +102,9 @@ def cells() -> Iterator[Cell]:
     usual = [row for row in ADAPTATIONS.values() if row.unasked]
     whole, adapter = (next(row for row in usual if row.trains_all is all) for all in (True, False))
     single = next(row for row in STRATEGIES.values() if row.one_rank)
-    for kind, adaptation in product(MODELS, (whole, adapter)):
+    for (kind, model), adaptation in product((MODELS | OTHERWISE).items(), (whole, adapter)):
         strategy = STRATEGIES["fsdp"] if kind in SHARDED else single
-        recipe = _recipe(METHODS["sft"], "chat", MODELS[kind], adaptation, strategy)
+        recipe = _recipe(METHODS["sft"], "chat", model, adaptation, strategy)
         yield Cell(f"{kind} {adaptation.name}", recipe)
     for method in METHODS.values():
         known = [row for row in map(ADAPTATIONS.get, method.adaptations) if not row.asked_in]
@@ -112,6 +119,9 @@ def cells() -> Iterator[Cell]:
         recipe = path.read_text(encoding="utf-8")
         if "[recipe]" in recipe:  # else others extend it
             yield Cell(f"shipped/{path.name}", recipe, "learn", SHIPPED)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        if "pytest.mark.matrix" in path.read_text(encoding="utf-8"):
+            yield Cell(path.relative_to(TESTS).as_posix(), "", "test")
 
 
 @cache
@@ -185,8 +195,25 @@ def _write(known: dict[str, dict[str, str]]) -> None:
 
 
 def _run(cell: Cell) -> dict[str, str]:
-    """Compile, build and verify one cell."""
+    """One cell's row of the table."""
     started = time.monotonic()
+    row = _tested(cell) if cell.is_test_file else _verified(cell)
+    seconds = f"{time.monotonic() - started:.0f}"
+    return {"cell": cell.name, "level": cell.level, **row, "seconds": seconds, "date": date.today().isoformat()}
+
+
+def _tested(cell: Cell) -> dict[str, str]:
+    """Run the tests of a file that are for the matrix alone."""
+    command = [sys.executable, "-m", "pytest", "-m", "matrix", "-rfE", str(TESTS / cell.name)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=TESTS.parent)
+    passed = re.search(r"(\d+) passed", told.stdout)
+    failed = re.findall(r"^(?:FAILED|ERROR) \S+::(\S+)", told.stdout, re.MULTILINE)
+    result = "passed" if told.returncode == 0 else f"FAILED: {'; '.join(failed) or told.stdout[-200:]}"
+    return {"result": result, "checks": passed[1] if passed else "0", "loss": ""}
+
+
+def _verified(cell: Cell) -> dict[str, str]:
+    """Compile, build and verify the recipe of a cell."""
     with TemporaryDirectory(prefix="recipec-cell-") as name:
         folder = Path(name)
         for path in cell.beside.iterdir():
@@ -196,12 +223,9 @@ def _run(cell: Cell) -> dict[str, str]:
         recipe.write_text(cell.recipe, encoding="utf-8")
         done = compile_recipe(recipe)
         if done.lock is None:
-            row = {"result": f"refused: {_reason(done.diagnostics)}", "checks": "", "loss": ""}
-        else:
-            write_bundle(folder / "out", done.files, done.plan_json, done.lock)
-            row = _outcome(verify_bundle(folder / "out", cell.level))
-    seconds = f"{time.monotonic() - started:.0f}"
-    return {"cell": cell.name, "level": cell.level, **row, "seconds": seconds, "date": date.today().isoformat()}
+            return {"result": f"refused: {_reason(done.diagnostics)}", "checks": "", "loss": ""}
+        write_bundle(folder / "out", done.files, done.plan_json, done.lock)
+        return _outcome(verify_bundle(folder / "out", cell.level))
 
 
 def _reason(diagnostics: Sequence[Diagnostic]) -> str:

@@ -17,6 +17,7 @@ from recipec.estimate.dispatched import dispatched, padded_params, params_elsewh
 from recipec.estimate.memory import step_memory
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout, Mesh
+from recipec.verify.sandbox import free_port
 
 SCRIPT = Path(__file__).parent / "dispatched_experts.py"
 RECIPE = """
@@ -73,7 +74,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     """What two ranks found with the emitted file."""
     folder = tmp_path_factory.mktemp("experts")
     (folder / "experts.py").write_text(texts(compiled(folder))["experts.py"])
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29741")
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}")
     command = [*launcher, str(SCRIPT), str(folder), str(folder)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert ended.returncode == 0, ended.stderr[-3000:]

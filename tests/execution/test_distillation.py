@@ -202,7 +202,9 @@ def alone(tmp_path_factory, forking_python):
         return _trained(tmp_path_factory.mktemp("alone"), "single", 1)
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero3"])
+@pytest.mark.parametrize(
+    "strategy", ["fsdp", *(pytest.param(name, marks=pytest.mark.matrix) for name in ("ddp", "zero3"))]
+)
 def test_two_ranks_take_the_steps_of_one(tmp_path, strategy, alone, forked):
     """The same rows, in fp32: the same losses, and a result as near to the teacher."""
     together = _trained(tmp_path, strategy, 2)

@@ -93,7 +93,7 @@ def test_all_ranks_begin_with_the_same_weights(tmp_path: Path, strategy: str) ->
     assert float(first.split()[1]) > 0.01, "they are random, not zero"
 
 
-@pytest.mark.parametrize("method", ["dpo", "kto"])
+@pytest.mark.parametrize("method", ["dpo", pytest.param("kto", marks=pytest.mark.matrix)])
 def test_every_rank_of_fsdp_has_its_shard_of_the_reference(tmp_path: Path, method: str, forked: None) -> None:
     """Of a model that is loaded beside the policy, TRL hands no weights out, as accelerate does of the policy's."""
     recipe = (RECIPES / "fsdp.toml").read_text()

@@ -185,7 +185,8 @@ def test_labeled_answers_are_measured_apart_and_against_each_other(
     module = load(tmp_path / "evaluate.py", monkeypatch)
     monkeypatch.setattr(module, "encode", lambda row, _: (row["name"], None))
     monkeypatch.setattr(module, "summed_losses", lambda _, encoded: [LOSSES[name] for name, _ in encoded])
-    found = module.measure(None, None, [{"name": name, "label": label} for name, label in rows.items()])
+    judged = module.judge(None, None, [{"name": name, "label": label} for name, label in rows.items()])
+    found = module.measure(judged, None)
     names = ("desirable_loss", "undesirable_loss", "label_auc")
     assert found == pytest.approx(
         {name: value for name, value in zip(names, metrics, strict=True) if value is not None}
@@ -200,7 +201,24 @@ def test_rows_without_a_learned_token_are_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(module, "encode", lambda *_: ([], []))
     monkeypatch.setattr(module, "summed_losses", lambda _, encoded: [(0.0, 0) for _ in encoded])
     with pytest.raises(SystemExit, match=r"No row of .* has a trained token"):
-        module.measure(None, None, [{"label": True}])
+        module.measure(module.judge(None, None, [{"label": True}]), None)
+
+
+def test_labeled_answers_are_also_compared_by_what_they_gained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The good answers have hard prompts and gain, the bad ones easy prompts and lose: likelihood sees the reverse."""
+    bundle = texts(good(tmp_path / "recipe", BASES["kto"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+
+    def judged(*losses: float) -> list[dict[str, float]]:
+        labels = (True, True, False, False, False)
+        return [{"label": label, "loss": loss, "tokens": 2} for label, loss in zip(labels, losses, strict=True)]
+
+    start, after = judged(9.0, 8.0, 2.0, 1.0, 3.0), judged(7.0, 8.5, 3.0, 1.5, 2.0)
+    found = module.measure(after, start)
+    assert (found["label_auc"], found["gain_auc"]) == (0.0, 4.5 / 6)
+    assert "gain_auc" not in module.measure(after, None)
 
 
 GAINED = {"before": {"eval_loss": 2.0}, "after": {"eval_loss": 1.5}}

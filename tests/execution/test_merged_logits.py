@@ -55,6 +55,7 @@ def merging(folder: Path, monkeypatch: pytest.MonkeyPatch, base: str = "lora-sin
     (folder / "recipe").mkdir()
     script.write_text(texts(good(folder / "recipe", BASES[base]))[script.name])
     module = load(script, monkeypatch)
+    monkeypatch.setattr(module, "BASE", str(folder / "base"))
     monkeypatch.setattr(module, "PROBE", "w3 w9 w40 w41 w8 w77")  # the stand-in's tokenizer knows these words
     return module
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import product
 
 import pytest
@@ -107,10 +108,14 @@ def trainer(tmp_path, bundle):
     """Makes a trainer for a tiny model and the problem, with one prompt again and again."""
     from datasets import Dataset
 
-    def make(adaptation="full", seed=0, **changed):
+    def make(adaptation="full", seed=0, shape=None, **changed):
         emitted, words = bundle(adaptation)("ppo_trainer"), tokenizer()
         words.chat_template = TEMPLATE
-        save(tmp_path / "model", seed=seed + 1, model_type="llama", vocab_size=TOKENS, hidden_size=32)
+        save(
+            tmp_path / "model",
+            seed + 1,
+            **({"model_type": "llama", "vocab_size": TOKENS, "hidden_size": 32} | (shape or {})),
+        )
         rows = Dataset.from_list([{"prompt": [{"role": "user", "content": "w4"}]}] * 64)
         batch = {"per_device_train_batch_size": 64, "num_train_epochs": 1000, "answer_passes": 4}
         answers = {"max_completion_length": LONGEST, "beta": BETA, "missing_eos_penalty": OPEN, "reward_weights": [1.0]}
@@ -172,6 +177,74 @@ def test_it_comes_near_the_best_that_is_known(trainer, seed):
     after, again, kl = _exact(found.model, found.reference)
     assert again == pytest.approx(best)  # the reference did not move
     assert after > best - 0.1 * (best - before)
+
+
+def test_a_first_look_evaluates_before_it_and_at_its_end(trainer):
+    """Evaluations stand between generations, so that a whole training has 8 steps from one to the next."""
+    found = trainer("lora", max_steps=4, eval_strategy="steps", eval_steps=8, eval_on_start=True)
+    found.train()
+    assert [logs["step"] for logs in found.state.log_history if "eval_objective" in logs] == [0, 4]
+
+
+def test_checkpoints_are_judged_by_what_training_raises(trainer):
+    """An answer less likely to end, and further from the reference: both cost, with the weights of training."""
+    import torch
+    from datasets import Dataset
+
+    found = trainer(per_device_eval_batch_size=500)
+    found.eval_dataset = Dataset.from_list([found.train_dataset[0]] * 4000)
+    with torch.no_grad():
+        head = found.model.get_output_embeddings().weight
+        head += 0.15 * torch.randn(head.shape, generator=torch.Generator().manual_seed(3))
+    found.beta = 100.0  # a target would have changed it since the start
+    state = torch.get_rng_state()
+    metrics = found.evaluate()
+    assert torch.get_rng_state().equal(state), "training goes on as it would without evaluations"
+    assert found.evaluate() == metrics, "the same answers to the same prompts"
+    expected, _, kl = _exact(found.model, found.reference)
+    assert kl > 0.1 and metrics["eval_clipped_ratio"] > 0.1
+    assert metrics["eval_kl"] == pytest.approx(kl, rel=0.1)
+    assert metrics["eval_objective"] == pytest.approx(expected, abs=0.05)
+    costs = BETA * metrics["eval_kl"] + OPEN * metrics["eval_clipped_ratio"]
+    assert metrics["eval_objective"] == pytest.approx(metrics["eval_reward"] - costs)
+    assert metrics["eval_loss"] == -metrics["eval_objective"]
+
+
+DROPS = {"llama": ("attention_dropout",), "phi3": ("attention_dropout", "resid_pdrop", "embd_pdrop")}
+
+
+@pytest.mark.parametrize("kind", DROPS)
+def test_dropout_of_the_model_is_no_change_of_the_policy(trainer, kind):
+    """The first step learns from the very probabilities that scored the answers, whatever config.json says."""
+    found = trainer("lora", shape={"model_type": kind} | dict.fromkeys(DROPS[kind], 0.5), max_steps=1, logging_steps=1)
+    found.train()
+    first = next(logs for logs in found.state.log_history if "clip_fraction" in logs)
+    assert first["clip_fraction"] == 0
+    assert first["approx_kl"] == pytest.approx(0, abs=1e-6)
+
+
+def _noted(trainer, scores, divergences, mask):
+    """What is logged of a generation with these scores, and the weight of the KL behind it."""
+    import torch
+
+    trainer.written = lambda rows: (torch.full((4, 3), 3), torch.ones(4, 3).long(), mask)
+    trainer.judged = lambda rows, tokens, mask: (scores, torch.ones(4).bool(), 1.0)
+    each = {"log_probs": divergences, "entropy": divergences, "estimates": 0 * divergences}
+    told = iter((each, {name: 0 * value for name, value in each.items()}))
+    module = sys.modules[type(trainer).__module__]
+    module.estimated_by_parts = lambda *_: next(told)
+    trainer.generation([{}] * 4)
+    return {name: float(values[0]) for name, values in trainer.noted.items()}, trainer.beta
+
+
+def test_answers_that_no_function_judged_count_nowhere(trainer):
+    """Of four answers two are judged: 1 and 3, each 2 nats away from the reference; the others are 9 nats away."""
+    scores, mask = _tensors([1.0, math.nan, 3.0, math.nan], [[1.0, 1.0]] * 4)
+    (divergences,) = _tensors([[1.0, 1.0], [4.0, 5.0], [1.0, 1.0], [4.0, 5.0]])
+    found, beta = _noted(trainer("lora", target_kl=2.0), scores, divergences, mask)
+    assert (found["reward"], found["reward_std"], found["kl"]) == (2.0, 1.0, 2.0)
+    assert found["completions/mean_length"] == 2.0
+    assert beta == pytest.approx(BETA), "the KL is at its target"
 
 
 @pytest.mark.parametrize("target", [0.0, 0.5])

@@ -85,7 +85,11 @@ def seen(folder: Path, **asked: object) -> dict[str, list[tuple[int, dict[str, f
 
 
 @pytest.mark.parametrize(
-    ("method", "adaptation", "strategy"), [("dpo", "lora", "single"), ("kto", "full", "ddp"), ("dpo", "full", "fsdp")]
+    ("method", "adaptation", "strategy"),
+    [
+        ("dpo", "lora", "single"),
+        *(pytest.param(*case, marks=pytest.mark.matrix) for case in (("kto", "full", "ddp"), ("dpo", "full", "fsdp"))),
+    ],
 )
 def test_losses_do_not_depend_on_it(tmp_path: Path, method: str, adaptation: str, strategy: str, forked: None) -> None:
     asked = {"method": method, "adaptation": adaptation, "strategy": strategy, "gpus": 1 if strategy == "single" else 2}

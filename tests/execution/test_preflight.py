@@ -28,7 +28,8 @@ pytestmark = pytest.mark.executes
 @pytest.fixture(scope="module")
 def preflight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     folder, bundle = tmp_path_factory.mktemp("bundle"), texts(compile_recipe(DEMO))
-    for name in ("preflight.py", "rows.py"):
+    (folder / "registry").mkdir()
+    for name in ("preflight.py", "rows.py", "registry/model_card.md"):
         (folder / name).write_text(bundle[name])
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield load(folder / "preflight.py", monkeypatch)
@@ -52,6 +53,11 @@ def finished(folder: Path, run: dict[str, object]) -> Path:
     checkpoint(folder, 5, run)
     (folder / "finished.json").write_text(json.dumps(run | {"result": "11112222"}))
     return folder
+
+
+def test_rows_that_are_not_prepared_are_asked_for(preflight: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"report\.json is missing\. Run prepare_data\.py first\.$"):
+        preflight.this_run("0123456789abcdef", -1, tmp_path)
 
 
 def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_path: Path, capsys) -> None:
@@ -319,7 +325,7 @@ def test_a_resumed_run_logs_and_saves_as_its_own_recipe_says(preflight: ModuleTy
         monkeypatch.setattr(preflight, check, lambda *_: {}, raising=False)
     args = SimpleNamespace(should_save=False, logging_steps=3, eval_steps=0.1, save_steps=0.2, world_size=1)
     state = TrainerState(max_steps=50, logging_steps=10, eval_steps=25, save_steps=25)
-    preflight.RunGuard(trainer=None, run=RUN, anew=False).on_train_begin(args, state, None)
+    preflight.RunGuard(trainer=SimpleNamespace(), run=RUN, anew=False).on_train_begin(args, state, None)
     assert (state.logging_steps, state.eval_steps, state.save_steps) == (3, 5, 10)
 
 
@@ -347,7 +353,7 @@ def test_a_disk_that_the_run_would_fill_is_refused(
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("key", ["loss", "eval_loss"])
 def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, value: float) -> None:
-    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
+    guard = preflight.RunGuard(trainer=SimpleNamespace(), run=RUN, anew=False)
 
     with pytest.raises(RuntimeError, match=f"{key} is {value} at step 7. Halve the learning rate"):
         guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})
@@ -399,7 +405,7 @@ def test_the_time_of_a_step_is_set_beside_the_plan_once(
 
 
 def test_what_is_counted_of_the_rows_is_logged_once(preflight: ModuleType) -> None:
-    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
+    guard = preflight.RunGuard(trainer=SimpleNamespace(), run=RUN, anew=False)
     guard.counted = {"trained_tokens": 900, "dropped_rows": 0.01}
     state = SimpleNamespace(global_step=0, log_history=[{"step": 0}])
     logs: dict[str, float] = {"epoch": 0.0}
@@ -464,7 +470,7 @@ def test_the_longest_batch_holds_the_longest_of_what_is_scored(
 
 
 def report(folder: Path, lost: float) -> Path:
-    (folder / "report.json").write_text(json.dumps({"train": {"dropped_rows": lost}}))
+    (folder / "report.json").write_text(json.dumps({"train": {"dropped_share": lost}}))
     return folder / "report.json"
 
 
@@ -483,7 +489,7 @@ def test_rows_that_the_trainer_left_out_are_counted(tmp_path: Path, monkeypatch:
     )
     checks, kept = load(tmp_path / "preflight.py", monkeypatch), trainer([[7, 0]] * 19)
     for prepared, lost in ((20, "5.00%"), (21, "9.52%")):
-        (tmp_path / "report.json").write_text(json.dumps({"train": {"dropped_rows": 0.0}}))
+        (tmp_path / "report.json").write_text(json.dumps({"train": {"dropped_share": 0.0}}))
         if prepared == 21:
             with pytest.raises(SystemExit, match=r"9\.5% of the rows answer only after max_length"):
                 checks.check_rows(kept, tmp_path / "report.json", prepared)

@@ -16,7 +16,10 @@ import pytest
 from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 
+from recipec.dataset import BadContent, RowReading, converted, recognise
 from recipec.rules.evaluation import training_rows
+
+INSTRUCTION = {"instruction": "Add.", "output": "3"}
 
 pytestmark = pytest.mark.executes
 
@@ -98,21 +101,26 @@ def test_raw_text_before_answers_loses_nothing_to_its_length(
         rows, report = Dataset.from_dict(columns[stage.name] | {"length": [99, 5]}), {}
         tokenizer = (Words(),) if "tokenizer" in signature(script.fit).parameters else ()
         left[stage.name] = len(script.fit(rows, stage, *tokenizer, report))
-        assert report["dropped_rows"] == max(0, 1 - left[stage.name] / 2)
+        assert report["dropped_share"] == max(0, 1 - left[stage.name] / 2)
     assert left == {"continue-pretrain": texts_left, "sft": answers_left}
 
 
 @pytest.mark.parametrize("base", ["dpo-full", "reward"])
 def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], base: str
 ) -> None:
-    equal = [{"prompt": f"And {n}?", "chosen": "No idea.", "rejected": "No idea."} for n in range(7)]
+    """Space around an answer prefers nothing either; rows that are left out are told in a sentence."""
+    equal = [{"prompt": f"And {n}?", "chosen": "No idea.", "rejected": "No idea." + " \n" * (n % 2)} for n in range(7)]
     script = emitted(tmp_path, BASES[base], monkeypatch)
-    write(tmp_path / "pairs.jsonl", [*pairs(40), *equal])
+    torn = [{"prompt": "Who?", "chosen": one, "rejected": other} for one, other in (("Me.", "You."), ("You.", "Me."))]
+    write(tmp_path / "pairs.jsonl", [*pairs(40), *equal, *torn, *pairs(3)])
     script.main()
     stage = "reward" if base == "reward" else "dpo"
+    lost = "exact duplicates (3), pairs with equal answers (7), rows that contradict others (2)"
+    said = f"{stage}: left out of 52 rows: {lost}. Rows that remain: train 32, test 4, eval 4.\n"
+    assert capsys.readouterr().out.endswith(said)
     counted = json.loads((tmp_path / "data" / stage / "report.json").read_text())["train"]
-    assert (counted["read"], counted["equal"], counted["empty"]) == (47, 7, 0)
+    assert (counted["read"], counted["equal"], counted["empty"]) == (52, 7, 0)
     kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"{stage}/{part}")]
     assert len(kept) == 40
     assert all(row["chosen"] != row["rejected"] for row in kept)
@@ -157,7 +165,7 @@ def test_pairs_that_are_also_there_exchanged_are_dropped_and_counted(
         (
             "sft-dpo",
             {},
-            ["    eval_fraction: float\n", '"equal": len(set(told)) < len(told)'],
+            ["    eval_fraction: float\n", '    if "chosen" not in row:\n        return False\n'],
             ["if stage.", "told :="],
         ),
         ("sft-kto", {}, ["shuffled: bool = False\n", 'if "label" in', 'if "messages" in'], ["if stage.eval"]),
@@ -307,6 +315,22 @@ def test_rows_of_one_prompt_are_on_one_side(tmp_path: Path, monkeypatch: pytest.
     assert report["leaks"] == 0
     numbers = [int(re.search(r"to (\d+)", str(row))[1]) for row in found["test"]]
     assert numbers != sorted(numbers), "evaluation reads the first rows, and the file may be sorted"
+
+
+def test_a_blank_input_of_an_instruction_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the recipe is compiled; an input that is no text is refused by both."""
+    script = emitted(tmp_path, BASES["lora-ddp"], monkeypatch)
+    shape = recognise((INSTRUCTION | {"input": "1"},), ("instruction",), {}, ["f:1"])
+    for given in (None, "", " \n", "\u200b", "1 and 2"):
+        row = INSTRUCTION | {"input": given}
+        asked = "Add.\n\n1 and 2" if given == "1 and 2" else "Add."
+        made = script.from_instruction(row)
+        assert next(iter(made.values()))[0]["content"] == asked
+        assert converted(row, shape, RowReading())["prompt"][0]["content"] == asked
+    with pytest.raises(ValueError, match="`input` holds 0, which is no text"):
+        script.from_instruction(INSTRUCTION | {"input": 0})
+    with pytest.raises(BadContent, match="`input` holds 0, which is no text"):
+        converted(INSTRUCTION | {"input": 0}, shape, RowReading())
 
 
 def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(
@@ -553,7 +577,7 @@ def test_a_source_is_drawn_by_its_weight_after_duplicates_are_dropped(
             [{**row, "messages": [row["messages"][0], {"role": "assistant", "content": " "}]} for row in chats(9)],
             "9 of 9 rows have an empty answer, or ask nothing; the first is chat.jsonl, line 1. That is more than 5%.*",
         ),
-        (chats(2) * 5, "rows left for train: 2, needed: 3; dropped: 8 duplicates"),
+        (chats(2) * 5, "rows left for train: 2, needed: 3; dropped: exact duplicates \\(8\\)"),
         (chats(1), "rows left for train: 1, needed: 3; dropped: none"),
     ],
 )

@@ -162,7 +162,7 @@ def test_training_stops_where_the_prepared_rows_have_another_share(
     )
 
     def checked(replay: dict) -> dict:
-        (tmp_path / "report.json").write_text(json.dumps({"train": {"dropped_rows": 0.0, **replay}}))
+        (tmp_path / "report.json").write_text(json.dumps({"train": {"dropped_share": 0.0, **replay}}))
         return preflight.check_rows(trainer, tmp_path / "report.json")
 
     assert checked({"replay": {"share_of_tokens": 0.255}})

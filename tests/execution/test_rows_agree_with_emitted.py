@@ -122,7 +122,8 @@ def refused_at_build(way: str, row: dict[str, Any]) -> bool | None:
     lost = [name for name, value in row.items() if name not in read and value not in NOTHING]
     lost += [name for column in shape.columns.values() for name in fields_of(row.get(column)) if name not in fields]
     try:
-        converted(row, shape, RowReading(carries, frozenset(ignored), data.get("reasoning") == "strip"))
+        thinks_not, anew = data.get("reasoning") == "strip", format == "prompts"
+        converted(row, shape, RowReading(carries, frozenset(ignored), thinks_not, anew))
     except Unanswered:  # left out, and not refused
         return bool(lost)
     except BadContent:

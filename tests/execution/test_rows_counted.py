@@ -96,7 +96,7 @@ def test_a_question_that_fills_max_length_teaches_nothing(
     assert sum(part["unanswered"] for part in parts) == 7
     assert sum(part["rows"] for part in parts) == 33
     train = reports["train"]
-    assert train["dropped_rows"] == train["unanswered"] / train["counted"]
+    assert train["dropped_share"] == train["unanswered"] / train["counted"]
 
 
 def test_too_many_rows_over_max_length_are_refused_in_preparation(
@@ -197,7 +197,7 @@ def test_messages_behind_the_last_learned_answer_are_counted(
     assert f"the first chat.jsonl:1: {expected} messages in all" in told.labels[0].message
 
 
-EMPTY = ["", " \n", "\u200b", "\ufeff \u2060"]
+EMPTY = ["", " \n", "\u200b", "\ufeff \u2800\u00ad\ufe0f"]
 
 
 @pytest.mark.parametrize("tools", [False, True], ids=["text", "tools"])

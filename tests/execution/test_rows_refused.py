@@ -297,7 +297,7 @@ def test_zero_and_false_are_values(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Refused when the bundle is built, and behind the sample."""
     row, other, reason = SAYING[what]
     bad = row | other
-    script = script_of(tmp_path, recipe(), [row] * 30, monkeypatch)
+    script = script_of(tmp_path, recipe(), [row] * 8, monkeypatch)
     write(tmp_path / "chat.jsonl", [row] * 30 + [bad])
     with pytest.raises(SystemExit, match=rf"chat\.jsonl, line 31: .*{reason}"):
         script.main()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, Tables, good, with_key
-from test_prepare_data import answered, chats, emitted, number, pairs, prepared, write
+from compiling import BASES, Tables, good, texts, with_key
+from emitted_modules import load
+from test_prepare_data import Words, answered, chats, emitted, number, pairs, prepared, write
 
 pytestmark = pytest.mark.executes
 
@@ -121,7 +123,9 @@ def test_what_is_tested_chooses_no_checkpoint(tmp_path: Path, monkeypatch: pytes
     write(tmp_path / "chat.jsonl", chats(200))
     write(tmp_path / "held.jsonl", chats(100))
     recipe = with_key(with_key(BASES["lora-single"], f"data.{given}", "held.jsonl"), "data.examples", 200)
-    emitted(tmp_path, recipe, monkeypatch).main()
+    script = emitted(tmp_path, recipe, monkeypatch)
+    monkeypatch.setattr(script, "MAX_DROPPED", 0.6)
+    script.main()
     found = {part: {number(row) for row in rows} for part, rows in split_of(tmp_path).items()}
     assert not found["eval"] & found["test"] and not found["train"] & (found["eval"] | found["test"])
     report = json.loads((tmp_path / "data/sft/report.json").read_text())
@@ -348,6 +352,31 @@ def test_the_beginning_of_a_held_out_conversation_is_not_learned(
     write(tmp_path / "chat.jsonl", [answered_in_turns(turn) for turn in whole])
     write(tmp_path / "held.jsonl", [answered_in_turns(turn, ("And?", "So.")) for turn in whole[:20]])
     recipe = with_key(with_key(BASES["lora-single"], "data.eval", "held.jsonl"), "data.examples", 60)
-    emitted(tmp_path, recipe, monkeypatch).main()
+    script = emitted(tmp_path, recipe, monkeypatch)
+    monkeypatch.setattr(script, "MAX_DROPPED", 0.4)
+    script.main()
     found = {part: first_questions(rows) for part, rows in split_of(tmp_path).items()}
     assert found["train"] and not found["train"] & found["eval"]
+
+
+def test_prepared_rows_are_not_read_again_and_a_large_share_leaves_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`**/*.jsonl` matches what the bundle in out/ has prepared."""
+    recipe = with_key(with_key(BASES["lora-single"], "data.train", "**/*.jsonl"), "data.examples", 100)
+    write(tmp_path / "chat.jsonl", chats(100))
+    bundle = tmp_path / "out"
+    (bundle / ".recipec").mkdir(parents=True)
+    files = texts(good(tmp_path, with_key(recipe, "data.eval_fraction", 0.95)))
+    (bundle / "prepare_data.py").write_text(files["prepare_data.py"])
+    script = load(bundle / "prepare_data.py", monkeypatch)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: Words())
+    monkeypatch.setattr(script, "prove_mask", lambda *_: None, raising=False)
+    monkeypatch.setattr(sys, "argv", ["prepare_data.py", "--data-root", str(tmp_path)])
+    script.main()
+    assert [len(prepared(bundle, f"sft/{part}")) for part in ("train", "eval", "test")] == [3, 95, 2]
+    script.named_files.cache_clear()
+    capsys.readouterr()
+    script.main()
+    told = capsys.readouterr().out
+    assert "is up to date" in told and told.count("files in bundles are left out (3; ") == 1

@@ -16,16 +16,20 @@ NAMES = (
     "google/gemma-3-4b-it",
     "google/gemma-4-31B-it",
     "google/gemma-4-12B-it",
+    "google/gemma-4-E2B-it",
     "mistralai/Ministral-3-3B-Base-2512",
     "mistralai/Mistral-Small-3.1-24B-Instruct-2503",
 )
 NAMES += ("Qwen/Qwen3.5-4B", "meta-llama/Llama-4-Scout-17B-16E-Instruct")
+QUICK = ("google/gemma-4-E2B-it", "mistralai/Ministral-3-3B-Base-2512", "Qwen/Qwen3.5-4B")
 CHAT = BASES["lora-single"]
 NODE = {"gpu": "h200", "gpus_per_node": 8}  # for the largest
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.matrix] * (name not in QUICK)) for name in NAMES]
+)
 def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, name: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText

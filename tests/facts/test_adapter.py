@@ -30,7 +30,8 @@ def test_its_shape_decides(folder: Path) -> None:
     train, evaluate = texts(done)["train.py"], texts(done)["evaluate.py"]
     assert 'ADAPTER = str(DATA_ROOT / "start")' in train and "model=continued(config)," in train
     assert "peft_config" not in train and "is_trainable=True" in train
-    assert '{"before": ADAPTER, ' in evaluate and "which_model(Path(ADAPTER))" in evaluate
+    assert 'PeftModel.from_pretrained(model, ADAPTER if when == "before" else TRAINED)' in evaluate
+    assert "which_model(Path(ADAPTER))" in evaluate
     assert texts(good(folder, BASES["lora-single"]))["train.py"] != train
 
 
@@ -130,3 +131,20 @@ def test_which_stages_go_on_from_it(folder: Path, base: str, rule: str | None) -
         assert done.lock is None and rule in str(said)
     else:
         assert done.plan and ["init_from" in stage.decisions for stage in done.plan.stages] == [True, False]
+
+
+def test_an_adapter_whose_base_was_moved_is_told_where_to_say_so(folder: Path) -> None:
+    """PEFT keeps the absolute path; the folder of another model could have the same name."""
+    from transformers import AutoConfig
+
+    AutoConfig.for_model("qwen2", vocab_size=151_936, architectures=["Qwen2ForCausalLM"]).save_pretrained(
+        folder / "own"
+    )
+    write_adapter(folder / "start", "/not/there/own")
+    [finding] = [
+        each for each in compiled(folder, with_key(ON, "model.name", "./own")).diagnostics if each.code == "E0311"
+    ]
+    wanted = "if ./own is that model, moved here, write `./own` as base_model_name_or_path into its adapter_config.json"
+    assert finding.help == (wanted,)
+    write_adapter(folder / "start", "./own")
+    assert "E0311" not in codes(compiled(folder, with_key(ON, "model.name", "./own")))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from compiling import BASES, Tables, compiled, with_key
+from test_turn_end import saved
 
 USER, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
 THOUGHT = {"role": "assistant", "content": "<think>Hm.</think>Hi."}
@@ -66,6 +67,17 @@ def test_a_text_that_ends_a_turn_is_told_where_the_end_is_known(tmp_path: Path, 
     qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-8B")
     assert told(tmp_path, qwen, rows, "chat.jsonl", "W0534") == ["1 of 2 sampled rows, the first chat.jsonl:2"]
     assert told(tmp_path, with_key(qwen, "data.template", "plain"), rows, "chat.jsonl", "W0534") == []
+
+
+def test_a_text_that_holds_a_special_token_of_a_local_model_is_told(tmp_path: Path) -> None:
+    saved(tmp_path / "own", "<|tool|>")
+    tokenizer = json.loads((tmp_path / "own" / "tokenizer.json").read_text())
+    local = with_key(BASES["lora-single"], "model.name", "./own")
+    rows = [{"messages": [USER, {**ANSWER, "content": f"Hold {n} <|tool|>."}]} for n in range(40)]
+    for special, wanted in ((True, ["40 of 40 sampled rows, the first chat.jsonl:1"]), (False, [])):
+        tokenizer["added_tokens"][0]["special"] = special
+        (tmp_path / "own" / "tokenizer.json").write_text(json.dumps(tokenizer))
+        assert told(tmp_path, local, rows, "chat.jsonl", "W0534") == wanted
 
 
 LONG = "Name one part of a pump."

@@ -144,7 +144,7 @@ def test_a_share_holds_out_a_row(tmp_path: Path, key: str, share: float, expecte
 def test_one_document_cannot_be_split(tmp_path: Path) -> None:
     recipe = with_key(BASES["text"], "data", {"train": "manual.txt"})
     [finding] = compiled(tmp_path, recipe).diagnostics
-    assert (finding.code, finding.labels[0].message) == ("E0304", "1 row; a .txt file is one row")
+    assert (finding.code, finding.labels[0].message) == ("E0304", "1 row; a text file is one row")
     assert finding.help == ("add rows, or name files with `data.eval` and `data.test`",)
     write_data(tmp_path)
     held_out = {"train": "manual.txt", "eval": "manual.txt", "test": "manual.txt"}
@@ -202,9 +202,9 @@ def test_small_changes_of_the_data_change_nothing(tmp_path: Path) -> None:
     row = {"instruction": "Add.", "output": "x" * 400}
     bundles = []
     for rows, longer in ((1000, 0), (1003, 7)):
-        text = json.dumps({**row, "output": row["output"] + "x" * longer}) + "\n"
+        made = ({**row, "output": f"{n:04}" + row["output"] + "x" * longer} for n in range(rows))
         write_data(tmp_path)
-        (tmp_path / "rows.jsonl").write_text(text * rows)
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
         bundles.append([(file.path, file.text) for file in compiled(tmp_path, recipe).files])
     assert bundles[0] == bundles[1] != []
 
@@ -222,7 +222,7 @@ def test_rounding_keeps_two_digits(value: float) -> None:
     ("keys", "found"),
     [
         ({"train.lr": 1, "data.train": "nowhere.jsonl"}, ["E0203", "E0303"]),
-        ({"train.lr": 1, "data.train": {"hubb": "org/rows"}}, ["E0201", "E0203", "E0203"]),
+        ({"train.lr": 1, "data.train": {"hubb": "org/rows"}}, ["E0203", "E0203"]),
         ({"train.lr": 1, "data.train": 3}, ["E0202", "E0203"]),
         ({"train.lr": 1, "hardware": {"gpuu": "h100"}}, ["E0203", "E0203"]),
         ({"train.lr": 1, "hardware.gpu": "h1000"}, ["E0203", "E0302"]),

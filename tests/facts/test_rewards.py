@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
-from compiling import BASES, compiled, with_key
+from compiling import BASES, compiled, good, texts, with_key
 
 from recipec.compiler import Compilation
+from recipec.facts import acting, rewards
 
 GRPO = BASES["grpo"]
 
@@ -143,3 +145,24 @@ def test_a_file_with_a_byte_order_mark_is_read_and_copied_without_it(tmp_path: P
     done = found(tmp_path, f"\ufeff{text}")
     assert done.plan, [str(finding) for finding in done.diagnostics]
     assert done.facts.rewards.files == {"judge": text}
+
+
+def test_a_file_may_be_called_as_what_rewards_py_has(tmp_path: Path) -> None:
+    """Its copy in the bundle is then called otherwise: a loop over `reward` would hide the file reward.py."""
+    own: dict[str, set[str]] = {"rewards.py": set(), "tools.py": set()}
+    for recipe in ("grpo", "tools", "ppo"):
+        for path, text in texts(good(tmp_path, BASES[recipe])).items():
+            if "functions/" not in path and (name := path.rpartition("/")[2]) in own:
+                own[name] |= _named(ast.parse(text))
+    assert {"reward", "held"} <= own["rewards.py"] - {"judge"} <= rewards._TAKEN
+    assert own["tools.py"] - {"Shop", "shop", "add"} <= acting._TAKEN
+
+
+def _named(tree: ast.Module) -> set[str]:
+    """What a program names at its top, and in its loops."""
+    loops = [node.target for node in ast.walk(tree) if isinstance(node, ast.For)]
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    found = {name.id for each in (*loops, *targets) for name in ast.walk(each) if isinstance(name, ast.Name)}
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    brought = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return found | defined | {name.asname or name.name for node in brought for name in node.names}

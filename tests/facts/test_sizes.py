@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,15 @@ def chat(turns: int, words: int = 1) -> dict[str, Any]:
     return {"messages": [{"role": role, "content": text} for _ in range(turns) for role, text in said]}
 
 
+def written(rows: Iterable[dict[str, Any]], first: int = 0) -> str:
+    """The rows as lines, each with a number in place of the first word that is asked: none repeats another."""
+    lines = (json.dumps(row) + "\n" for row in rows)
+    return "".join(re.sub(r'"(Why\?|Say |\?)', f'"{n:04x}', line, count=1) for n, line in enumerate(lines, first))
+
+
 def decided(folder: Path, files: dict[str, list[dict[str, Any]]], sources: list[Any], **keys: Any) -> dict[str, Any]:
-    for name, rows in files.items():
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for place, (name, rows) in enumerate(files.items()):
+        (folder / name).write_text(written(rows, 30_000 * place))
     recipe: Tables = {**BASES["lora-single"], "data": {"train": sources}}
     for key, value in keys.items():
         recipe = with_key(recipe, key.replace("__", "."), value)
@@ -119,6 +127,16 @@ def test_rows_that_are_not_taken_do_not_count(tmp_path: Path) -> None:
     assert first["tokens_p99"] < 30
 
 
+def test_incomplete_rows_are_left_out_of_those_that_are_taken(tmp_path: Path) -> None:
+    """Preparation takes rows first, and reads no further row for an incomplete one."""
+    pairs = [{"prompt": "Why?", "completion": "So." if n % 10 else None} for n in range(300)]
+    keys = {"data__incomplete": "skip"}
+    taken = decided(tmp_path, {"a.jsonl": pairs}, [{"path": "a.jsonl", "take": 30}], **keys)
+    assert taken["examples"] == 27
+    assert decided(tmp_path, {}, [{"path": "a.jsonl"}], **keys)["examples"] == 270
+    assert decided(tmp_path, {}, [{"path": "a.jsonl", "take": 999}], **keys)["examples"] == 270
+
+
 def test_what_is_taken_of_the_hub_is_known(tmp_path: Path) -> None:
     found = decided(tmp_path, {}, [{"hub": "org/rows", "take": 3_000}], data__format="chat")
     assert found["examples"] == 3_000
@@ -146,7 +164,7 @@ def test_tokens_of_a_script_follow_its_bytes(tmp_path: Path, script: str) -> Non
 
 def test_answers_of_long_conversations_are_told_as_a_multiple(tmp_path: Path) -> None:
     """Long conversations have more answers: what ends with a mean answer is longer than the mean conversation."""
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(chat(1 + 40 * (n > 90))) + "\n" for n in range(100)))
+    (tmp_path / "a.jsonl").write_text(written(chat(1 + 40 * (n > 90)) for n in range(100)))
     recipe = with_key(
         {**BASES["lora-single"], "data": {"train": "a.jsonl"}}, "model.name", "tiiuae/Falcon3-1B-Instruct"
     )
@@ -189,3 +207,14 @@ def test_what_a_template_writes_first_is_counted(tmp_path: Path) -> None:
         for name in ("Qwen/Qwen3-0.6B", "meta-llama/Llama-3.2-1B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct")
     )
     assert abs(llama - plain - 25) <= 5 and abs(qwen - plain - 21) <= 5, "sizes are rounded to two digits"
+
+
+@pytest.mark.parametrize("keys", [{}, {"data__max_length": 256}])
+def test_a_row_far_longer_than_the_others_does_not_lengthen_the_mean(tmp_path: Path, keys: dict[str, Any]) -> None:
+    """What is over max_length is dropped or cut off; of raw text all of it is learned, in pieces."""
+    files = {"rows.jsonl": [chat(1)] * 199 + [chat(1, 60_000)]}
+    found = decided(tmp_path, files, ["rows.jsonl"], **keys)
+    assert found["tokens_per_example"] < 30 and found["tokens_p99"] < 30
+    text = {"rows.jsonl": [{"text": "Why? " * 10}] * 199 + [{"text": "Why? " * 60_000}]}
+    raw = decided(tmp_path, text, ["rows.jsonl"], goal__task="continue-pretrain", model__name="Qwen/Qwen2.5-7B")
+    assert raw["tokens_per_example"] > 300

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from compiling import BASES, compiled, with_key
 
+from recipec.facts.splitting import as_text
+
 
 def chats(count: int, **column: Any) -> list[dict[str, Any]]:
     said = [("user", "Why {}?"), ("assistant", "Because.")]
@@ -44,3 +46,11 @@ def test_classes_of_one_row_each_are_refused(tmp_path: Path, values: int, refuse
     rows = [row | {"topic": min(n, values - 1)} for n, row in enumerate(chats(40))]
     found = told(tmp_path, {"stratify": "topic"}, chat=rows)
     assert [said for *_, said in found] == [f"{values} values in 40 sampled rows"] * refused
+
+
+def test_numbers_and_their_texts_are_one_class(tmp_path: Path) -> None:
+    rows = [row | {"topic": n // 2 if n % 2 else str(n // 2)} for n, row in enumerate(chats(40))]
+    assert told(tmp_path, {"stratify": "topic"}, chat=rows) == []
+    assert [as_text(value) for value in (3, 3.0, "3.0", True, 2**70, [3], "03")] == [
+        "3", "3", "3", "true", str(2**70), "[3]", "03",
+    ]  # fmt: skip

@@ -85,3 +85,13 @@ def test_the_column_without_a_name_can_be_ignored(tmp_path: Path) -> None:
     (found,) = findings(tmp_path, recipe, calls=rows)
     assert '`ignore = [""]`' in found.help[0]
     assert not findings(tmp_path, with_key(recipe, "data.ignore", [""]), calls=rows)
+
+
+def test_a_column_without_a_name_is_described_and_can_be_ignored(tmp_path: Path) -> None:
+    lines = [",prompt,completion", *(f"{n},Why {n}?,So {n}." for n in range(40))]
+    (tmp_path / "index.csv").write_text("\n".join(lines) + "\n")
+    recipe = with_key(LORA, "data.train", "index.csv")
+    (found,) = findings(tmp_path, recipe)
+    assert found.code == "W0516" and "nothing reads a column without a name" in found.labels[0].message
+    assert "to_csv(index=False)" in found.labels[0].message and 'ignore = [""]' in found.help[-1]
+    assert not findings(tmp_path, with_key(recipe, "data.ignore", [""]))

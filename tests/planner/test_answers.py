@@ -69,13 +69,24 @@ def test_memory_does_not_make_a_plan_slower_nor_leave_gpus_idle(tmp_path: Path) 
     assert all(larger.seconds <= 1.3 * smaller.seconds for smaller, larger in pairwise(found))
 
 
-def test_what_the_rules_prefer_is_taken_where_it_is_also_faster(tmp_path: Path) -> None:
-    """QLoRA with activations in host memory fits one of three cards; LoRA over all of them is 3.4 times as fast."""
+def test_a_base_that_all_cards_share_in_4_bits_is_taken_where_it_is_faster(tmp_path: Path) -> None:
+    """LoRA fits three cards with states in host memory alone; a 4-bit base that they share leaves those on them."""
     keys = {"model.name": "Qwen/Qwen3-32B", "data.max_length": 2048, "data.tokens_per_example": 1024}
     hardware = {"vram_gib": 24, "gpus_per_node": 3, "gpu_link": "nvlink", "host_memory_gib": 2000}
     recipe = with_key(changed("lora-single", keys), "hardware", hardware)
     layout = good(tmp_path, with_key(recipe, "train", {"global_batch_size": 64})).plan.stages[0].layout
-    assert (layout.adapts.family, layout.quantization, layout.mesh.world_size) == ("lora", "none", 3)
+    assert (layout.adapts.family, layout.quantization, layout.mesh.world_size) == ("lora", "nf4", 3)
+    assert layout.strategy == "fsdp" and layout.on_device
+
+
+def test_what_the_rules_prefer_is_taken_where_it_is_also_faster(tmp_path: Path) -> None:
+    """Of a reward model no 4-bit base is shared: each card would dequantize all of it for a few short rows."""
+    keys = {"model.name": "Qwen/Qwen3-14B", "data.max_length": 512, "data.tokens_per_example": 128}
+    hardware = {"gpu": "rtx-3060-12gb", "gpus_per_node": 4, "host_memory_gib": 256}
+    recipe = with_key(with_key(changed("reward", keys), "hardware", hardware), "train", {"global_batch_size": 64})
+    taken, qlora = (stage_of(tmp_path, each) for each in (recipe, with_key(recipe, "train.adaptation", "qlora")))
+    assert (taken.layout.adaptation, taken.layout.strategy, taken.layout.offload) == ("lora", "zero3", "cpu")
+    assert qlora.layout.strategy == "zero1" and (1 + TIE) * taken.seconds < qlora.seconds
 
 
 def test_what_the_rules_prefer_is_not_taken_where_it_is_hardly_faster(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from math import ceil
 from pathlib import Path
 
 import pytest
-from compiling import BASES, compiled, with_key, without
+from compiling import BASES, compiled, good, with_key, without
 from msgspec.structs import replace
 
-from recipec.estimate.whole_run import Rates, Rows, checkpoints, rates_of, tokenization
+from recipec.estimate.whole_run import Rates, Rows, checkpoints, forward_share, rates_of, tokenization
 from recipec.planner.plan import StagePlan
 
 NODES = {"gpu": "h100", "gpus_per_node": 8, "nodes": 64, "host_memory_gib": 4_000}
@@ -91,7 +91,9 @@ def test_answers_are_written_once_to_each_prompt_that_is_looked_at(tmp_path: Pat
     times = 1 + ceil(1 / value["eval_every"])
     assert seconds(plan)["evaluations"] == pytest.approx(times * 4 / gpus * plan.time.terms["generation"], rel=0.01)
     (scored,) = (part for part in plan.parts if part.name == "scoring")
-    assert scored.seconds > 2 * 4 / gpus * plan.time.terms["generation"]
+    assert scored.seconds > 2 * plan.time.terms["generation"]
+    batches = 4 / gpus  # of 32; evaluate.py writes more than them at once
+    assert gpus == 4 or scored.seconds < 2 * batches * plan.time.terms["generation"]
 
 
 def test_longer_answers_of_evaluate_take_it_longer(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_what_several_stages_share_is_counted_once(tmp_path: Path) -> None:
 def test_the_bill_says_which_rates_are_assumed_and_which_were_measured(tmp_path: Path) -> None:
     parts = {part.name: part.because for part in stage(tmp_path, BASES["full-fsdp"]).parts}
     assert parts["download"].endswith(" from the Hub at an assumed 0.3 GB/s, once")
-    assert parts["checkpoints"].endswith(" each at an assumed 1 GB/s")
+    assert parts["checkpoints"].partition(", at the last")[0].endswith(" each at an assumed 1 GB/s")
     rates = replace(Rates(), written_bytes_per_second=2.5e9, measured=frozenset({"written_bytes_per_second"}))
     assert checkpoints(3, 10**9, rates).because.endswith(" each at a measured 2.5 GB/s")
 
@@ -173,3 +175,42 @@ def test_many_processes_wait_for_the_disk_that_they_write_to() -> None:
     one, many = (tokenization(rows, processes, rates, 45) for processes in (1, 64))
     assert one.seconds == pytest.approx(1e9 * rates.seconds_per_token) and "writes" not in one.because
     assert many.seconds == pytest.approx(45.0) and "writes 41.9 GiB at an assumed 1 GB/s" in many.because
+
+
+def test_every_rank_evaluates_one_full_batch_at_least(tmp_path: Path) -> None:
+    """Rows are repeated until each rank has full batches: 100 rows are one batch of 16 on 8 ranks, and on 32."""
+    recipe = with_key(with_key(BASES["lora-single"], "data.examples", 1_000), "train.adaptation", "lora")
+    recipe = with_key(with_key(recipe, "train.global_batch_size", 32), "train.strategy", "zero1")
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "network_gbps": 3200}
+    plans = [good(tmp_path, with_key(recipe, "hardware", {**hardware, "nodes": nodes})) for nodes in (1, 4)]
+    few, many = (each.plan.stages[0] for each in plans)
+    assert [each.layout.mesh.data_parallel for each in (few, many)] == [8, 32]
+    assert [each.value("eval_batch_size") for each in (few, many)] == [16, 16]
+    assert seconds(many)["evaluations"] == pytest.approx(seconds(few)["evaluations"], rel=0.05)
+    forward = (
+        forward_share(plans[0].facts.model.architecture, few.layout, few.work)
+        * few.time.seconds_per_step
+        / few.layout.micro_batch
+    )
+    assert seconds(few)["evaluations"] / 6 == pytest.approx(16 * forward, rel=0.2)
+
+
+def test_an_evaluation_on_several_ranks_asks_the_teacher_too(tmp_path: Path) -> None:
+    """Two ranks halve it, as they halve a step: a teacher of 14B takes most of either."""
+    recipe = with_key(BASES["distill"], "alignment.teacher", "Qwen/Qwen2.5-14B-Instruct")
+    one, two = (
+        stage(tmp_path, with_key(recipe, "hardware", {"gpu": "h200", "gpus_per_node": gpus})) for gpus in (1, 2)
+    )
+    assert two.layout.mesh.data_parallel == 2
+    assert seconds(two)["evaluations"] > 0.4 * seconds(one)["evaluations"]
+
+
+def test_rows_that_fill_a_batch_of_each_rank_are_one_batch(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "data.examples", 960), "data.eval_fraction", 0.1)
+    recipe = with_key(with_key(recipe, "train.strategy", "zero1"), "data.test_fraction", 0.12)
+    recipe = with_key(with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 8}), "train.global_batch_size", 48)
+    found = stage(tmp_path, recipe)
+    ranks, size = found.layout.mesh.data_parallel, found.value("eval_batch_size")
+    assert ranks * size == 96 and found.steps * 48 > 960 - 96 - 115, "the case shows nothing"
+    fewer = stage(tmp_path, with_key(recipe, "data.examples", 900))
+    assert seconds(found)["evaluations"] == pytest.approx(seconds(fewer)["evaluations"], rel=0.05)

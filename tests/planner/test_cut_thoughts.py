@@ -42,7 +42,7 @@ def test_a_student_without_thoughts_learns_those_of_its_teacher(tmp_path: Path) 
 
 def test_answers_long_enough_for_a_thought_are_not_warned_about(tmp_path: Path) -> None:
     assert warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 2047})
-    assert not warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 2048})
+    assert not warned(tmp_path, "grpo", "Qwen/Qwen3-4B", alignment__generation={"max_new_tokens": 4096})
 
 
 def test_a_variant_that_masks_nothing_is_not_said_to(tmp_path: Path) -> None:

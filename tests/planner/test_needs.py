@@ -138,7 +138,7 @@ def test_assumed_host_memory_decides_like_a_stated_one(tmp_path: Path) -> None:
     assumed = compiled(tmp_path, recipe)
     assert assumed.plan is not None and assumed.plan.stages[0].layout.strategy == "zero3"
     assert "W0505" not in codes(assumed)
-    (other,) = [other for other in assumed.plan.stages[0].rejected if other.family.endswith("fsdp")]
+    (other,) = [other for other in assumed.plan.stages[0].rejected if other.family == "full fine-tuning, fsdp"]
     assert other.lacks_host_bytes > 972 * GIB and "more than is assumed to be usable" in other.reason
     stated = compiled(tmp_path, with_key(recipe, "hardware", hardware | {"host_memory_gib": 2048}))
     assert stated.plan.stages[0].layout.strategy == "fsdp"
@@ -167,3 +167,47 @@ def test_figures_without_a_band_and_runs_on_the_first_fsdp_are_told(tmp_path: Pa
     plan = plan_text(json.loads(good(tmp_path, recipe).plan_json))
     assert "(63 published runs on FSDP1, which stand for FSDP2; none with HSDP)" in plan
     assert "with what the driver takes; the accuracy of these two figures is not known\n" in plan
+
+
+@pytest.mark.parametrize(("memory", "length", "over"), [(8, 1024, True), (8, 512, False), (24, 1024, False)])
+def test_an_evaluation_leaves_as_much_free_as_training_or_says_what_it_takes(
+    tmp_path: Path, memory: float, length: int, over: bool
+) -> None:
+    """A long row is a batch of its own, so that 8 GiB hold it beside the model only without what training leaves."""
+    recipe = with_key(with_key(BASES["qlora"], "model.name", "meta-llama/Llama-3.1-8B"), "data.max_length", length)
+    recipe = with_key(with_key(recipe, "hardware", {"vram_gib": memory}), "train.adaptation", "qlora")
+    found = good(tmp_path, recipe)
+    (stage,) = found.plan.stages
+    held = stage.needs.evaluation
+    taken = held.trained.bytes + held.batch_bytes
+    assert held.trained.whole and (taken > stage.usable_bytes) is over
+    assert held.of_reserve_bytes == max(0, taken - stage.usable_bytes)
+    assert taken <= stage.usable_bytes / 0.95
+    told = next(line for line in plan_text(json.loads(found.plan_json)).splitlines() if line.startswith("  evaluate"))
+    assert (" of it from what training leaves free" in told) is over
+
+
+@pytest.mark.parametrize(("gpus", "tokens"), [(1, 512), (4, 512), (4, 4096)])
+def test_as_many_answers_are_written_at_once_as_find_room_beside_the_weights(
+    tmp_path: Path, gpus: int, tokens: int
+) -> None:
+    """At most all that a GPU answers: a token of each reads the weights that a token of one reads."""
+    recipe = with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": gpus})
+    recipe = with_key(with_key(recipe, "model.name", "Qwen/Qwen3-4B"), "alignment.generation.max_new_tokens", tokens)
+    stage = good(tmp_path, recipe).plan.stages[0]
+    held = stage.needs.evaluation
+    assert held.answers_at_once == 128 / gpus
+    cached = 36 * 2 * 8 * 128 * 2 * (tokens + stage.value("max_length"))  # of an answer: Qwen3-4B has 8 KV heads of 128
+    assert held.batch_bytes > held.answers_at_once * cached
+    assert held.trained.bytes + held.batch_bytes < stage.usable_bytes
+
+
+def test_fewer_answers_are_written_at_once_where_longer_ones_leave_no_room(tmp_path: Path) -> None:
+    """By evaluate.py, whose answers a recipe may let be longer than those of training."""
+    recipe = with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": 1})
+    plans = [
+        good(tmp_path, with_key(recipe, "evaluate.max_new_tokens", tokens)).plan.stages[0] for tokens in (512, 32_768)
+    ]
+    few, many = (plan.needs.evaluation for plan in reversed(plans))
+    assert few.answers_at_once < many.answers_at_once == 128
+    assert all(plan.needs.evaluation.batch_bytes < plan.usable_bytes for plan in plans)

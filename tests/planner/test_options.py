@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from compiling import BASES, Tables, codes, compiled, good, with_key
 
 from recipec.axes import ADAPTATIONS
+from recipec.catalog.gpus import gpu
 from recipec.cli.plan import plan_text
+from recipec.layout import Mesh
 from recipec.planner.advice.change import asking_for
+from recipec.planner.advice.smaller_states import little_left
+from recipec.planner.plan import Plan
+from recipec.planner.search.candidates import usable_bytes
 from recipec.units import duration, usd
 
 SHORT = with_key(BASES["lora-single"], "data.max_length", 2048)
@@ -47,6 +53,19 @@ def test_packing_is_named_with_batches_of_as_many_examples(tmp_path: Path) -> No
     for key, value in sets.items():
         recipe = with_key(recipe, key, json.loads(value))
     assert not {"W0501", "W0504"} & set(codes(good(tmp_path, recipe)))
+
+
+@pytest.mark.parametrize(("micro_batch", "padded"), [(1, False), (4, True)])
+def test_packing_says_why_it_is_faster(tmp_path: Path, micro_batch: int, padded: bool) -> None:
+    """A micro batch of one row has no padding; packed, its step is fuller."""
+    rows = [{"prompt": f"Question {n}?", "completion": "word " * (400 if n % 10 == 0 else 10)} for n in range(400)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recipe = with_key(SHORT, "data", {"train": "rows.jsonl", "examples": 5_000, "max_length": 1024})
+    recipe = with_key(with_key(recipe, "train.sampling", "random"), "train.micro_batch_size", micro_batch)
+    (line,) = [line for line in options(tmp_path, recipe) if "torch_varlen" in line]
+    assert bool(re.search(r"\b\d+% of the tokens of a batch are padding now", line)) is padded
+    assert re.search(r"a micro step has [\d,]+ tokens instead of about \d+[,;]?", line)
+    assert "no padding" not in line
 
 
 @pytest.mark.parametrize(
@@ -154,3 +173,120 @@ def test_an_adaptation_is_asked_for_by_lines_that_give_it(tmp_path: Path, priori
             recipe = with_key(recipe, key, value)
         assert compiled(tmp_path, recipe, only_plan=True).plan.stages[0].layout.adapts is row
         recipe = {**recipe, "train": {}}
+
+
+ON_8_GIB = {
+    "recipe": {"name": "case"},
+    "goal": {"task": "instruct"},
+    "model": {"name": "meta-llama/Llama-3.1-8B"},
+    "data": {"train": "chat.jsonl", "examples": 5_000, "tokens_per_example": 400, "max_length": 1024},
+    "hardware": {"vram_gib": 8},
+    "train": {"adaptation": "qlora"},
+}
+IN_8_BITS = 'set `train.optimizer = "adamw-8bit"`: '
+
+
+def test_8_bit_states_of_an_adapter_are_named_where_they_leave_memory_free(tmp_path: Path) -> None:
+    (line,) = [line for line in options(tmp_path, ON_8_GIB) if line.startswith(IN_8_BITS)]
+    asked = with_key(ON_8_GIB, "train.optimizer", "adamw-8bit")
+    before, after = (
+        f"{good(tmp_path, each).plan.stages[0].memory.peak_allocated_bytes / 2**30:.1f}" for each in (ON_8_GIB, asked)
+    )
+    assert f"training then allocates {after} GiB instead of {before} GiB, and takes the same time" in line
+    assert float(after) < float(before)
+    because = good(tmp_path, ON_8_GIB).plan.stages[0].decisions["optimizer"].because
+    assert "8-bit moments would make room" in because and "little" not in because
+    assert not [line for line in options(tmp_path, asked) if "adamw-8bit" in line]
+    assert not [line for line in options(tmp_path, with_key(ON_8_GIB, "hardware.vram_gib", 24)) if IN_8_BITS in line]
+
+
+def test_8_bit_states_of_an_adapter_are_named_where_they_make_it_faster(tmp_path: Path) -> None:
+    """A micro batch of 2 then fits."""
+    large = with_key(with_key(ON_8_GIB, "model.name", "meta-llama/Llama-3.3-70B-Instruct"), "data.max_length", 2048)
+    large = with_key(large, "hardware", {"gpu": "rtx-a6000"})
+    (line,) = [line for line in options(tmp_path, large) if line.startswith(IN_8_BITS)]
+    before, now, _ = figures(tmp_path, large)
+    after, then, _ = figures(tmp_path, with_key(large, "train.optimizer", "adamw-8bit"))
+    assert f"and training takes {after / before:.2f}x the time; the whole run takes {then} instead of {now}" in line
+    assert after < 0.95 * before
+
+
+def test_8_bit_states_that_save_less_than_a_fiftieth_are_not_named(tmp_path: Path) -> None:
+    """Of a small adapter, on a GPU whose memory it fills."""
+    small = with_key(with_key(ON_8_GIB, "train.lora", {"rank": 4}), "hardware.vram_gib", 7.6)
+    now, then = (
+        compiled(tmp_path, each, only_plan=True).plan.stages[0]
+        for each in (small, with_key(small, "train.optimizer", "adamw-8bit"))
+    )
+    before, after = (each.memory.peak_allocated_bytes for each in (now, then))
+    assert 0.98 * before < after < before, "the case shows nothing"
+    assert not [line for line in now.options if line.startswith(IN_8_BITS)]
+
+
+@pytest.mark.parametrize(
+    ("card", "gib", "little"),
+    [("h100", 1.4, True), ("h100", 1.6, False), ("rtx-3060-12gb", 0.24, True), ("rtx-3060-12gb", 0.26, False)],
+)
+def test_little_memory_is_a_fiftieth_of_the_usable_or_a_quarter_of_a_gib(card: str, gib: float, little: bool) -> None:
+    room = usable_bytes(gpu(card), 1)
+    filled = SimpleNamespace(peak_allocated_bytes=room - gib * 2**30)
+    candidate = SimpleNamespace(layout=SimpleNamespace(mesh=Mesh(1)), memory=filled)
+    assert little_left(gpu(card), candidate) is little  # type: ignore[arg-type]
+
+
+def test_a_plan_that_fills_a_gpu_with_a_screen_says_so(tmp_path: Path) -> None:
+    told = plan_text(json.loads(good(tmp_path, ON_8_GIB).plan_json))
+    (line,) = [line for line in told.splitlines() if "of the usable memory is left" in line]
+    assert re.match(r"    only \d+ MiB of the usable memory is left: a screen ", line)
+    roomy = plan_text(json.loads(good(tmp_path, with_key(ON_8_GIB, "hardware.vram_gib", 24)).plan_json))
+    assert "usable memory is left" not in roomy
+
+
+def test_a_faster_engine_is_named_with_its_whole_run(tmp_path: Path) -> None:
+    recipe = with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": 2})
+    recipe = with_key(with_key(recipe, "alignment.generation", {"max_new_tokens": 1024}), "data.examples", 8_000)
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith("set `alignment.generation.engine = ")]
+    engine = line.split('"')[1]
+    (_, *now), (_, *then) = (
+        figures(tmp_path, each) for each in (recipe, with_key(recipe, "alignment.generation.engine", engine))
+    )
+    assert f"the whole run takes {then[0]} instead of {now[0]} and {then[1]} instead of {now[1]}" in line
+    assert "needs the package vllm" in line and "does not take it by itself" in line
+    for asked in ("transformers", engine):
+        stated = with_key(recipe, "alignment.generation.engine", asked)
+        assert not [line for line in options(tmp_path, stated) if "generation.engine" in line]
+
+
+def test_of_two_engines_the_one_with_the_cheaper_run_is_named(tmp_path: Path) -> None:
+    recipe = with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": 2})
+    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 128})
+    taken, beside = (run_with(tmp_path, recipe, engine) for engine in ("vllm", "vllm-server"))
+    assert taken.cost_usd < beside.cost_usd < 0.9 * run_with(tmp_path, recipe, "transformers").cost_usd
+    (line,) = [line for line in options(tmp_path, recipe) if "generation.engine" in line]
+    assert line.startswith('set `alignment.generation.engine = "vllm"`: ')
+
+
+def test_an_engine_whose_run_is_hardly_shorter_is_not_named(tmp_path: Path) -> None:
+    """Long prompts and answers of a few tokens: the difference is within what the estimates can tell."""
+    recipe = with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": 2})
+    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 8})
+    recipe = with_key(with_key(recipe, "data.max_length", 2048), "data.tokens_per_example", 1_900)
+    now, then = (run_with(tmp_path, recipe, engine).seconds for engine in ("transformers", "vllm"))
+    assert 0.9 * now < then < now, "the case shows nothing"
+    assert not [line for line in options(tmp_path, recipe) if "generation.engine" in line]
+
+
+def run_with(folder: Path, recipe: Tables, engine: str) -> Plan:
+    return compiled(folder, with_key(recipe, "alignment.generation.engine", engine), only_plan=True).plan
+
+
+def test_a_larger_batch_of_answers_that_hardly_saves_time_is_not_named(tmp_path: Path) -> None:
+    """vLLM writes so fast that the time is that of learning, which no batch makes less."""
+    recipe = with_key(with_key(BASES["grpo"], "model.name", "Qwen/Qwen2.5-7B-Instruct"), "data.examples", 20_000)
+    recipe = with_key(with_key(recipe, "data.max_length", 2048), "data.tokens_per_example", 1_500)
+    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 512, "engine": "vllm"})
+    now = compiled(tmp_path, recipe, only_plan=True).plan.stages[0]
+    doubled = with_key(recipe, "train.global_batch_size", 2 * now.layout.global_batch)
+    then = compiled(tmp_path, doubled, only_plan=True).plan.stages[0]
+    assert 0.9 * now.seconds < then.seconds < now.seconds, "the case shows nothing"
+    assert not [line for line in now.options if line.startswith("set `train.global_batch_size = ")]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compiling import BASES, Tables, compiled, good, texts, with_key
 
+from recipec.catalog.models import model, models
 from recipec.cli.plan import plan_text
 from recipec.rules.words import waiting
+from recipec.units import duration, usd
 
 
 def shown(folder: Path, recipe: Tables) -> str:
@@ -113,3 +117,68 @@ def test_tokens_of_pretraining_are_those_of_the_rows(tmp_path: Path) -> None:
     capped = with_key(recipe, "train.max_steps", 10)
     (found,) = [d for d in compiled(tmp_path, capped, only_plan=True).diagnostics if d.code == "W0506"]
     assert found.title.startswith("pretraining on 5.24M tokens")  # 10 batches of 512 rows of 1,024 tokens
+
+
+def test_the_base_model_that_is_named_has_the_context_and_a_license(tmp_path: Path) -> None:
+    """SmolLM2-360M has the size and half the context; Llama 3.2 a license of its maker's."""
+    config = {"model_type": "llama", "hidden_size": 960, "intermediate_size": 2560, "num_hidden_layers": 32}
+    config |= {"num_attention_heads": 15, "num_key_value_heads": 5, "vocab_size": 49152, "tie_word_embeddings": True}
+    config |= {"max_position_embeddings": 16_384, "architectures": ["LlamaForCausalLM"]}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.json").write_text(json.dumps(config))
+    recipe = with_key(with_key(BASES["pretrain"], "model.name", "./own"), "data.max_length", 16_384)
+    recipe = with_key(recipe, "data.examples", 1_000_000)
+    (found,) = [d for d in compiled(tmp_path, recipe, only_plan=True).diagnostics if d.code == "W0506"]
+    name, context, license = re.search(
+        r'`model.name = "([^"]+)"` \([^,]+ parameters, a context of ([\d,]+) tokens, license (.+)\)$', found.help[0]
+    ).groups()
+    assert int(context.replace(",", "")) >= 16_384 and license in ("Apache-2.0", "MIT")
+    own = with_key(recipe, "recipe.extends", "team.toml")
+    (tmp_path / "team.toml").write_text('[policy]\nlicenses = ["Llama 3.2 Community License"]\n')
+    (found,) = [d for d in compiled(tmp_path, own, only_plan=True).diagnostics if d.code == "W0506"]
+    assert "license Llama 3.2 Community License" in found.help[0] and name not in found.help[0]
+
+
+def test_the_base_model_that_is_named_has_no_special_purpose(tmp_path: Path) -> None:
+    """The catalog has this very shape as an intermediate checkpoint of TinyLlama alone."""
+    config = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32_000, "tie_word_embeddings": False}
+    config |= {"max_position_embeddings": 2048, "architectures": ["LlamaForCausalLM"]}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.json").write_text(json.dumps(config))
+    recipe = with_key(BASES["pretrain"], "model.name", "./own")
+    (found,) = [d for d in compiled(tmp_path, recipe, only_plan=True).diagnostics if d.code == "W0506"]
+    named = model(re.search(r'`model.name = "([^"]+)"`', found.help[0])[1])
+    alike = next(each for each in models() if each.name.startswith("TinyLlama/") and each.kind == "base")
+    assert alike.purpose and f"{alike.architecture.params:,}" == "1,100,048,384", "the case shows nothing"
+    assert not named.purpose
+
+
+def test_random_weights_are_made_and_not_read(tmp_path: Path) -> None:
+    parts = {part.name: part.because for part in compiled(tmp_path, BASES["pretrain"]).plan.stages[0].parts}
+    assert "GiB of random weights and tries a save" in parts["loading"] and "reads" not in parts["loading"]
+    parts = {part.name: part.because for part in compiled(tmp_path, BASES["lora-single"]).plan.stages[0].parts}
+    assert "of weights and tries a save" in parts["loading"] and "random" not in parts["loading"]
+
+
+def test_gpus_that_wait_for_the_rows_are_named_with_what_they_cost(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["pretrain"], "data.examples", 20_000_000), "hardware.gpu", "h100")
+    plan = compiled(tmp_path, recipe, only_plan=True).plan
+    (stage,) = plan.stages
+    (line,) = [line for line in stage.options if line.startswith("prepare the rows on a machine without GPUs")]
+    waited = stage.preparation_seconds / 3600 * stage.value("gpus") * stage.value("gpu_price")
+    assert line.endswith(f"{duration(stage.preparation_seconds)} and {usd(waited)}")
+    few = compiled(tmp_path, with_key(recipe, "data.examples", 20_000), only_plan=True).plan
+    assert not [line for line in few.stages[0].options if line.startswith("prepare")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("launch.with", "none"), ("data.train", [{"hub": "org/texts", "format": "text"}])],
+)
+def test_what_no_launch_would_find_prepared_is_not_proposed(tmp_path: Path, key: str, value: Any) -> None:
+    """README.md of such a bundle has no way to prepare the rows before the GPUs are rented."""
+    recipe = with_key(with_key(BASES["pretrain"], "data.examples", 20_000_000), "hardware.gpu", "h100")
+    recipe = with_key(with_key(recipe, "data.tokens_per_example", 400), key, value)
+    (stage,) = compiled(tmp_path, recipe, only_plan=True).plan.stages
+    assert not [line for line in stage.options if line.startswith("prepare")]

@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "too expensive": (LORA, {"budget": {"max_cost_usd": 0.01}}, "E0403"),
     "no price": (BASES["cpu"], {"budget": {"max_cost_usd": 1}}, "E0403"),
     "4-bit ZeRO-3": (GPUS4, {"train": {"adaptation": "qlora", "strategy": "zero3"}}, "E0405"),
-    "4-bit FSDP": (GPUS4, {"train": {"adaptation": "qlora", "strategy": "fsdp"}}, "E0405"),
+    "8-bit base under FSDP": (GPUS4, {"train": {"adaptation": "lora-int8", "strategy": "fsdp"}}, "E0405"),
     "8-bit FSDP": (FSDP, {"train": {"optimizer": "adamw-8bit", "strategy": "fsdp"}}, "E0405"),
     "compiled ZeRO-3": (GPUS4, {"train": {"compile": True, "strategy": "zero3"}}, "E0405"),
     "flash attention": (LORA, {"train.attention": "flash_attention_2"}, "E0405"),

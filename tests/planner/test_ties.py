@@ -70,6 +70,19 @@ def test_a_faster_layout_that_counts_as_equal_is_named_where_it_saves_money(tmp_
     assert not [line for line in stage(tmp_path, short).options if line.startswith("set `train.strategy")]
 
 
+def test_a_saving_of_a_sixth_is_told_where_it_is_a_few_dollars(tmp_path: Path) -> None:
+    recipe = with_key(with_key(FULL, "data.examples", 200_000), "model.name", "Qwen/Qwen3-8B")
+    (line,) = [line for line in stage(tmp_path, recipe).options if line.startswith("set `train.strategy = ")]
+    then, now = (float(money) for money in re.findall(r"\$([\d.]+)", line))
+    assert 5 <= now - then < 20
+
+
+def test_the_reason_of_a_strategy_names_the_fastest(tmp_path: Path) -> None:
+    recipe = with_key(with_key(FULL, "data.examples", 200_000), "model.name", "Qwen/Qwen3-8B")
+    because = stage(tmp_path, recipe).decisions["strategy"].because
+    assert "zero2 takes 0.8x the time, which counts as equal (within 25%), and fsdp is simpler" in because
+
+
 @pytest.mark.parametrize("base", ["full-fsdp", "pretrain", "lora-single"])
 def test_the_smallest_micro_batch_that_is_about_as_fast_is_taken(tmp_path: Path, base: str) -> None:
     recipe = with_key(BASES[base], "train.global_batch_size", 256)
@@ -141,3 +154,15 @@ def test_a_key_of_memory_that_decides_the_adaptation_is_named(tmp_path: Path) ->
     assert then.plan.stages[0].layout.adapts.name == "full"
     for asked in (without(recipe, "train"), with_key(recipe, "train.adaptation", "lora")):
         assert "W0545" not in codes(compiled(tmp_path, asked, only_plan=True))
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_whose_choice_an_adaptation_is_is_said(tmp_path: Path, asked: bool) -> None:
+    recipe = ON_L40S if asked else without(ON_L40S, "train.adaptation")
+    found = stage(tmp_path, recipe)
+    (row,) = [row for row in found.rejected if row.family.startswith("QLoRA, ddp")]
+    assert found.layout.adapts.name == "lora"
+    assert (
+        "recipe.toml" in row.reason and " sets LoRA, and recipec stores its base in fewer bits" in row.reason
+    ) is asked
+    assert ("recipec prefers LoRA" in row.reason) is not asked

@@ -102,3 +102,8 @@ def test_a_secret_is_refused_by_its_form(tmp_path: Path) -> None:
 def test_only_stages_that_can_train_adapters_have_a_table_for_them(tmp_path: Path, stage: str, expected: str) -> None:
     recipe = BASE.replace("instruct", "pretrain") + f"[train.{stage}]\nlora.rank = 8\n"
     assert codes(tmp_path, recipe=recipe) == [expected]
+
+
+@pytest.mark.parametrize("value", ['["high"]', "[]", "{ a = 1 }"])
+def test_a_level_that_is_no_text_is_refused(tmp_path: Path, value: str) -> None:
+    assert "E0202" in codes(tmp_path, recipe=ALIGN + f"[alignment]\nkl_control = {value}\n")

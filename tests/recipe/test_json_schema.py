@@ -20,7 +20,7 @@ BAD = {
     "unknown key of a source": (BASE.replace('"train.jsonl"', '{pth = "a"}'), "pth"),
     "wrong type": (BASE + "[train]\nepochs = 'three'\n", "found String"),
     "not one of the values": (BASE.replace("instruct", "instrct"), "instrct"),
-    "out of range": (BASE + "[train]\nlearning_rate = 10\n", "10"),
+    "out of range": (BASE + "[train]\nlearning_rate = 1\n", "1"),
     "no task": (BASE.replace('task = "instruct"', ""), "task"),
 }
 

@@ -13,7 +13,13 @@ from recipec.recipe.launch_script import owner
 from recipes import BASE, codes, findings, load
 
 TEMPLATES = Path(__file__).parents[2] / "templates" / "launch"
-TAKEN_FROM_THE_ENVIRONMENT = {"WAIT", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF"}  # NAME="${NAME:-…}"
+TAKEN_FROM_THE_ENVIRONMENT = {
+    "WAIT",
+    "MASTER_ADDR",
+    "NODE_RANK",
+    "CUDA_VISIBLE_DEVICES",
+    "PYTORCH_ALLOC_CONF",
+}  # NAME="${NAME:-…}"
 SET_BEFORE = {"HF_HUB_DISABLE_TELEMETRY", "TOKENIZERS_PARALLELISM"}  # the recipe's value then counts
 
 
@@ -34,7 +40,7 @@ def test_every_variable_of_the_scripts_is_refused() -> None:
     assert {name for name in names if not owner(name)} <= TAKEN_FROM_THE_ENVIRONMENT | SET_BEFORE
 
 
-@pytest.mark.parametrize("name", ["UID", "BASH_ENV", "BUNDLE", "DPO_THREADS", "IFS"])
+@pytest.mark.parametrize("name", ["UID", "BASH_ENV", "BUNDLE", "DPO_THREADS", "IFS", "ANSWERS_PORT"])
 def test_a_variable_of_bash_or_of_the_script_is_refused(tmp_path: Path, name: str) -> None:
     assert codes(tmp_path, recipe=BASE + f'[launch.env]\n{name} = "5"\n') == ["E0407"]
 

@@ -16,7 +16,7 @@ from recipec.axes import METHODS
 PROGRAM = Path(__file__).with_name("with_bco.py")
 MARKED = {"prompt": "Why?", "completion": "So.", "vote": True}
 PAIR = {"prompt": "Why?", "chosen": "So.", "rejected": "No."}
-ROWS = {"marked": MARKED, "pairs": PAIR, "worded": MARKED | {"vote": "good"}, "answers": {**MARKED, "vote": 1}}
+ROWS = {"marked": MARKED, "pairs": PAIR, "worded": MARKED | {"vote": "warm"}, "answers": {**MARKED, "vote": 1}}
 
 
 def recipe(data: str, more: str = "", task: str = "align") -> str:
@@ -72,7 +72,7 @@ REFUSED = {
     "no mark": (
         recipe('preferences = "worded.jsonl"', NAMED),
         "E0304 4 of 4 sampled rows of data.preferences cannot be used (worded.jsonl:1 and 3 other rows: `vote` holds "
-        '"good", where voted-answer rows hold true or false, or 1 or 0)',
+        '"warm", where voted-answer rows hold true or false, or 1 or 0)',
     ),
     "a loss of another method": (
         recipe(MARKS, f'{NAMED}loss = "ipo"\n'),
@@ -112,7 +112,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the compiler says with the new rows; they are added in a process of their own, before it is imported."""
     folder = tmp_path_factory.mktemp("rows")
     for name, row in ROWS.items():
-        other = row | {"vote": False} if row.get("vote") is True else row
+        other = row | {"vote": False, "completion": "No."} if row.get("vote") is True else row
         (folder / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(other)}\n" * 2)
     recipes = {name: text for name, (text, _) in (FINE | REFUSED).items()}
     done = subprocess.run(

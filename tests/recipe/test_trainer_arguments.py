@@ -12,11 +12,12 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from compiling import BASES, compiled, good, texts, with_key
 from transformers import TrainingArguments
 
 from recipec.axes import METHODS
 from recipec.backends.methods import BACKENDS
-from recipec.recipe.kept_arguments import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
+from recipec.recipe.kept_arguments import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, OF_VARIANTS, UNFIT_ARGUMENTS
 from recipec.recipe.schema_keys import keys_of
 from recipec.recipe.trainer_arguments import arguments_of, kind_of
 from recipes import BASE, codes, load
@@ -41,7 +42,66 @@ def test_every_key_that_decides_an_argument_exists() -> None:
 
 @pytest.mark.parametrize("name", DECIDED_ARGUMENTS | BROUGHT_ARGUMENTS)
 def test_a_decided_argument_is_refused(tmp_path: Path, name: str) -> None:
-    assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
+    assert refused(tmp_path, name) == ["E0407"]
+
+
+def refused(folder: Path, name: str) -> list[str]:
+    """The errors of a keyword, for a method that takes it where one does; not that the recipe has no such stage."""
+    taker = next((row.name for row in METHODS.values() if name in arguments_of(row.config)), "sft")
+    found = codes(folder, recipe=f"{BASE}[train.{taker}.arguments]\n{name} = 1\n")
+    return [code for code in found if code != "E0401"]
+
+
+@pytest.mark.parametrize("name", sorted(arguments_of("GRPOConfig") - arguments_of("RLOOConfig")))
+def test_what_grpo_takes_and_rloo_does_not_is_said_so(tmp_path: Path, name: str) -> None:
+    """Neither a key of GRPO's variants nor a keyword of the like is proposed."""
+    found = compiled(tmp_path, with_key(BASES["rloo"], "train.arguments", {name: 1})).diagnostics
+    (told,) = (each for each in found if each.code.startswith("E"))
+    assert told.code == "E0206" and told.title == f"`{name}` is not an argument of RLOOConfig"
+    assert "GRPOConfig" in told.labels[0].message
+    assert told.help == ("remove it: RLOOConfig does not have it",)
+
+
+@pytest.mark.parametrize(("name", "key"), [("max_length", "data.max_length"), ("packing", "train.packing")])
+def test_a_key_of_every_method_is_named_where_the_trainer_lacks_the_keyword(
+    tmp_path: Path, name: str, key: str
+) -> None:
+    found = compiled(tmp_path, with_key(BASES["rloo"], "train.arguments", {name: 1})).diagnostics
+    assert [each.help for each in found if each.code == "E0407"] == [(f"set `{key}` instead",)]
+
+
+OF_ANSWERS = {  # what a bundle sets in some cases alone, and no example has
+    "vllm": ("grpo", {"alignment.generation.engine": "vllm"}),
+    "served": ("served", {}),
+    "gspo": ("grpo", {"alignment.variant": "gspo"}),
+    "sapo": ("grpo", {"alignment.variant": "sapo", "alignment.beta": 0.1}),
+    "cispo": ("grpo", {"alignment.variant": "cispo"}),
+}
+
+
+@pytest.mark.parametrize("case", OF_ANSWERS)
+def test_every_argument_of_these_is_decided(tmp_path: Path, case: str) -> None:
+    """One that a recipe could hand on, too, would stand in train.py twice, which Python does not read."""
+    base, keys = OF_ANSWERS[case]
+    recipe = BASES[base]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, value)
+    (tmp_path / "train.py").write_text(texts(good(tmp_path, recipe))["train.py"])
+    assert {*_keywords(tmp_path / "train.py")} <= DECIDED_ARGUMENTS.keys() | UNFIT_ARGUMENTS.keys()
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize(("name", "value"), [("epsilon", 0.1), ("mask_truncated_completions", True)])
+def test_rloo_takes_what_variants_of_grpo_decide(tmp_path: Path, updates: int, name: str, value: float) -> None:
+    """It has no variants, so that nothing of the bundle sets it, or the recipe's value stands in its place."""
+    recipe = with_key(BASES["rloo"], "train.arguments", {name: value})
+    emitted = texts(good(tmp_path, with_key(recipe, "alignment.generation.updates", updates)))["train.py"]
+    assert emitted.count(f" {name}=") == 1 and f" {name}={value}," in emitted
+
+
+def test_grpo_keeps_what_its_variants_decide(tmp_path: Path) -> None:
+    found = compiled(tmp_path, with_key(BASES["grpo"], "train.arguments", {"epsilon": 0.1}))
+    assert [each.code for each in found.diagnostics if each.code.startswith("E")] == ["E0407"]
 
 
 @pytest.mark.parametrize("name", ["class", "None", "self", "__debug__", "a-b", "1a", "", "a b", "\u00e9", "\uff4cr"])
@@ -66,7 +126,9 @@ def test_the_names_are_those_of_the_installed_trainers(config: str) -> None:
 def test_the_kinds_of_values_are_those_of_the_installed_trainers(config: str) -> None:
     module = importlib.import_module(next(row.module for row in METHODS.values() if row.config == config))
     hints = get_type_hints(getattr(module, config))
-    given = arguments_of(config) - {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS}
+    varies = any(own.key == "variant" for row in METHODS.values() if row.config == config for own in row.keys)
+    set_here = {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS} - {*(() if varies else OF_VARIANTS)}
+    given = arguments_of(config) - set_here
     assert given
     assert {name: set(kind_of(name)[1]) for name in given} == {name: _in_toml(hints[name]) for name in given}
 
@@ -99,7 +161,14 @@ def test_what_is_refused_is_an_argument() -> None:
 
 CHANGE_THE_RUN = (
     *("use_liger_kernel", "liger_kernel_config", "padding_free", "eval_packing", "auto_find_batch_size", "hub_token"),
-    *("dataloader_drop_last", "ignore_data_skip", "resume_from_checkpoint", "save_only_model", "truncation_mode"),
+    *(
+        "dataloader_drop_last",
+        "ignore_data_skip",
+        "resume_from_checkpoint",
+        "save_only_model",
+        "truncation_mode",
+        "enable_jit_checkpoint",
+    ),
     *("deepspeed", "fsdp", "bf16", "max_length", "packing", "per_device_train_batch_size", "num_train_epochs", "optim"),
     *("gradient_accumulation_steps", "output_dir", "seed", "label_names", "local_rank", "push_to_hub", "hub_model_id"),
 )
@@ -107,7 +176,7 @@ CHANGE_THE_RUN = (
 
 @pytest.mark.parametrize("name", dict.fromkeys([*CHANGE_THE_RUN, *UNFIT_ARGUMENTS]))
 def test_what_changes_the_run_unseen_is_refused(tmp_path: Path, name: str) -> None:
-    assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
+    assert refused(tmp_path, name) == ["E0407"]
 
 
 @pytest.mark.parametrize(

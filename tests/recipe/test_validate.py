@@ -154,7 +154,19 @@ def test_a_refused_value_is_not_called_missing_as_well(tmp_path: Path) -> None:
     assert codes(tmp_path, recipe=recipe) == ["E0202", "E0202"]
 
 
-def test_a_missing_table_is_asked_for_on_a_line_below_the_last_one(tmp_path: Path) -> None:
+def test_a_missing_table_is_asked_for_at_the_first_one(tmp_path: Path) -> None:
     text = BASE.replace('[goal]\ntask = "instruct"\n', "")
     (diagnostic,) = findings(tmp_path, recipe=text).diagnostics
-    assert diagnostic.labels[0].place.span[:2] == (len(text.splitlines()) + 1, 1)
+    assert diagnostic.labels[0].place.span[:2] == (1, 1)
+    assert diagnostic.help[0] == "write `[goal]`, and `task` below it"
+
+
+def test_what_stands_in_a_misspelled_table_is_told_in_the_same_round(tmp_path: Path) -> None:
+    text = BASE.replace("[goal]\ntask", "[gaol]\ntsak").replace('"instruct"', '"instrct"')
+    found = findings(tmp_path, recipe=text).diagnostics
+    assert [(one.code, one.labels[0].place.span.line) for one in found] == [("E0203", 3), ("E0203", 4), ("E0204", 4)]
+
+
+def test_a_key_that_would_have_a_value_of_another_type_is_not_taken_for_meant(tmp_path: Path) -> None:
+    found = findings(tmp_path, recipe=BASE + "[train]\nlearning_rte = 'fast'\n").diagnostics
+    assert [one.code for one in found] == ["E0203"]

@@ -139,7 +139,72 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         ),
         ("train", "lora = true", 'set `train.adaptation = "lora"`'),
         ("train", "lora = false", "remove it"),
-        ("data", 'template = "llama3"', 'set `data.template = "model"`'),
+        ("data", 'template = "llama3"', 'set `data.template = "auto"`'),
+        ("data", 'chat_template = "llama3"', 'set `data.template = "auto"`'),
+        ("data", "eval = 0.1", "set `data.eval_fraction = 0.1`"),
+        ("data", "test = 0.1", "set `data.test_fraction = 0.1`"),
+        ("data", "val_set_size = 0.05", "set `data.eval_fraction = 0.05`"),
+        ("data", "test_size = 0.1", "set `data.test_fraction = 0.1`"),
+        (
+            "data",
+            "val_set_size = 200",
+            "set `data.eval_fraction` to a share of the rows: 200 rows of all are 200 divided by their number",
+        ),
+        (
+            "data",
+            "val_set_size = 0.0",
+            "every run is judged by rows that it does not learn: leave the key out, or set a small share such as 0.01",
+        ),
+        ("data", 'max_length = "auto"', "remove it: recipec decides what a recipe does not set"),
+        ("train", 'micro_batch_size = "auto"', "remove it: recipec decides what a recipe does not set"),
+        ("train", 'batch_size = "auto"', "remove it: recipec decides what a recipe does not set"),
+        ("train", 'train_batch_size = "auto"', "remove it: recipec decides what a recipe does not set"),
+        ("data", 'overflow = "auto"', "remove it: recipec decides what a recipe does not set"),
+        ("train", 'strategy = "deepspeed-zero3"', 'set `train.strategy = "zero3"`'),
+        ("train", 'strategy = "deepspeed_zero_stage_3"', 'set `train.strategy = "zero3"`'),
+        ("train", 'strategy = "ZeRO Stage 2"', 'set `train.strategy = "zero2"`'),
+        ("train", 'adapter = "qlora"', 'set `train.adaptation = "qlora"`'),
+        ("model", 'attn_implementation = "flash_attention_2"', 'set `train.attention = "sdpa"`'),
+        ("model", 'torch_dtype = "bfloat16"', 'set `train.precision = "bf16"`'),
+        (
+            "train",
+            'deepspeed = "examples/deepspeed/ds_z3_config.json"',
+            'set `train.strategy = "zero3"`; recipec writes the configuration',
+        ),
+        ("train", 'lora_target = "all"', 'set `train.lora.targets = "all-linear"`'),
+        ("train", "lora_target_linear = true", 'set `train.lora.targets = "all-linear"`'),
+        ("train", 'lora = { targets = "all" }', 'set `train.lora.targets = "all-linear"`'),
+        ("train", 'use_gradient_checkpointing = "unsloth"', "set `train.activation_checkpointing = true`"),
+        ("train", 'activation_checkpointing = "unsloth"', "set `train.activation_checkpointing = true`"),
+        ("train", "group_by_length = true", KEYS["group_by_length"]),
+        (
+            "data",
+            'dataset_name = "trl-lib/ultrafeedback_binarized"',
+            'set `data.train = { hub = "trl-lib/ultrafeedback_binarized", split = "train", format = "…" }`, '
+            "with the format of its rows: `recipec list formats`",
+        ),
+        (
+            "data",
+            'dataset_name = "data/rows.jsonl"',
+            "set `data.train`, the files of the rows or a data set of the Hub",
+        ),
+        ("train", 'precision = "bf16-mixed"', 'set `train.precision = "bf16"`'),
+        (
+            "train",
+            'eval_every = "steps"',
+            "write a share of the steps, such as 0.1, or remove it: recipec then decides",
+        ),
+        (
+            "data",
+            'columns = ["question"]',
+            'write a table of roles and columns, `columns = { prompt = "question" }`, or remove it',
+        ),
+        ("data", 'type = "json"', "remove it: recipec reads a file by its ending"),
+        ("track", 'entity = "me"', 'write `env = { WANDB_ENTITY = "NAME" }` under [launch]'),
+        ("train", "alpha = 16", "`alpha` is a key of [train.lora]"),
+        ("train", 'format = "chat"', "`format` is a key of [data]"),
+        ("train", 'model = "Qwen/Qwen3-8B"', 'write `name = "Qwen/Qwen3-8B"` under [model]'),
+        ("train", 'strategy = "FULL_SHARD"', 'set `train.strategy = "fsdp"`'),
         ("data", 'loss_on = "assistant"', 'set `data.loss_on = "answers"`'),
         ("train", 'strategy = "ds_z3"', 'set `train.strategy = "zero3"`'),
         ("train", 'quantization = "4bit"', 'set `train.quantization = "nf4"`'),
@@ -222,3 +287,29 @@ def test_a_name_of_a_shipped_recipe_and_of_a_file_is_refused(tmp_path: Path) -> 
     (tmp_path / "team.toml").write_text("[goal]\npriority = 'speed'\n")
     (found,) = findings(tmp_path, RECIPE.replace('name = "case"', 'name = "case"\nextends = "team"'))
     assert found.code == "E0007" and found.help[0] == 'write `extends = "team.toml"` for the file'
+
+
+def test_a_misspelled_table_is_not_missing_as_well(tmp_path: Path) -> None:
+    """Nor are the keys that it must have, which are written in it."""
+    for table, near in (("hardwre", "hardware"), ("modle", "model"), ("goals", "goal")):
+        found = findings(tmp_path, RECIPE.replace(f"[{near}]", f"[{table}]"))
+        assert [(each.code, each.help) for each in found] == [("E0203", (f"did you mean `{near}`?",))]
+
+
+def test_sections_may_be_written_as_texts_by_mistake(tmp_path: Path) -> None:
+    """Each is told where to write it, and what it stands for is not missing as well."""
+    text = (
+        'model = "Qwen/Qwen3-8B"\ndata = "rows.jsonl"\nhardware = "h100"\n[recipe]\nname = "case"\ntask = "instruct"\n'
+    )
+    found = findings(tmp_path, text)
+    assert [each.help[0] for each in found] == [
+        'write `name = "Qwen/Qwen3-8B"` under [model]',
+        'write `train = "rows.jsonl"` under [data]',
+        'write `gpu = "h100"` under [hardware]',
+        "`task` is a key of [goal]",
+    ]
+
+
+def test_a_list_of_gpus_is_one_name_and_a_number(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, RECIPE.replace('gpu = "h100"', 'gpu = ["h100", "h100"]'))
+    assert found.help == ('write one name, `gpu = "h100"`, and their number, `gpus_per_node = 2`',)

@@ -65,7 +65,7 @@ RUNS = [path for path in TEMPLATES if "data" not in path.relative_to(templates_f
 def test_what_ends_a_run_is_said_in_whole_sentences(template: Path) -> None:
     """It begins with a capital letter or a name, and ends with a full stop or what a library said."""
     said = [text for _, text in _SAID.findall(template.read_text(encoding="utf-8"))]
-    assert [text for text in said if text[0].islower() or not text.endswith((".", "{what}", "{error}"))] == []
+    assert [text for text in said if text[0].islower() or not text.endswith((".", "{what}", "{error}", "{last}"))] == []
 
 
 @pytest.mark.parametrize(

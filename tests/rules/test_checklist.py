@@ -37,7 +37,11 @@ def test_a_false_fact_is_unmet():
 
 
 def test_items_about_evaluations_name_what_judges_them():
-    for judged_by, named, other in (("eval_loss", "loss", "reward"), ("eval_reward", "reward", "loss")):
+    for judged_by, named, other in (
+        ("eval_loss", "loss", "reward"),
+        ("eval_reward", "reward", "loss"),
+        ("eval_objective", "reward", "loss"),
+    ):
         text = " ".join(f"{line.text} {line.how}" for line in completion({"best_checkpoint": True}, {judged_by}))
         assert f"Best checkpoint by validation {named} kept" in text and f"read {judged_by}" in text
         assert f"validation {other}" not in text and f"eval_{other}" not in text

@@ -22,7 +22,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"adaptation": "qlora", "strategy": "zero3"},
         [{"strategy": "zero2"}, {"strategy": "ddp"}, {"adaptation": "lora"}],
     ),
-    "BAD-003": ({"adaptation": "qlora", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"adaptation": "lora"}]),
+    "BAD-003": (
+        {"adaptation": "qlora", "strategy": "fsdp", "method": "reward"},
+        [{"strategy": "ddp"}, {"adaptation": "lora"}, {"method": "sft"}],
+    ),
     "BAD-035": ({"adaptation": "lora-int8", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"adaptation": "lora"}]),
     "BAD-046": (
         {"adaptation": "lora-int8", "strategy": "zero1"},
@@ -120,6 +123,9 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-162": (VLLM | {"variant": "dora"}, [{"variant": "rslora"}, {"method": "grpo"}]),
     "BAD-163": (VLLM | {"gpu_cuda": False}, [{"gpu_cuda": True}, {"method": "grpo"}]),
     "BAD-164": (VLLM | {"acts": True}, [{"acts": False}, {"method": "grpo"}]),
+    "BAD-165": (VLLM | {"served_whole": False}, [{"served_whole": True}]),
+    "BAD-166": (VLLM | {"served_fits": False}, [{"served_fits": True}]),
+    "BAD-167": (VLLM | {"moe": True}, [{"moe": False}, {"method": "grpo"}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],
@@ -308,6 +314,20 @@ CASES |= {
         {**FULL_FSDP, "moe": True, "experts": 4, "expert": 2, "spread": False},
         [{"expert": 1}, {"spread": True}],
     ),
+    "BAD-145": ({"borrows": True, "compile": True, "attention": "eager"}, [{"compile": False}, {"borrows": False}]),
+    "BAD-146": ({**FULL_FSDP, "borrows": True, "context": 2}, [{"context": 1}, {"borrows": False}]),
+    "BAD-147": ({**EIGHT, "slices": True}, [{"fp8": False}, {"slices": False}]),
+    "BAD-150": (
+        {"borrows": True, "recomputes": True, "strategy": "zero3", "adaptation": "lora"},
+        [{"strategy": "zero2"}, {"recomputes": False}, {"adaptation": "full"}, {"borrows": False}],
+    ),
+    "BAD-151": ({"slices": True, "adaptation": "prompt-tuning"}, [{"adaptation": "lora"}, {"slices": False}]),
+    "BAD-152": ({"slices": True, "new_tokens": True}, [{"new_tokens": False}, {"slices": False}]),
+    "BAD-153": (
+        {"adaptation": "full", "strategy": "zero3", "slices": True},
+        [{"strategy": "fsdp"}, {"strategy": "zero2"}, {"slices": False}],
+    ),
+    "BAD-154": ({"borrows": True, "method": "grpo"}, [{"method": "dpo"}, {"borrows": False}]),
     "BAD-140": (
         {"packing": True, "scales_late": True},
         [{"packing": False}, {"scales_late": False}, {"method": "continue-pretrain"}],

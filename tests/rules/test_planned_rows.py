@@ -9,6 +9,7 @@ from compiling import BASES, OF_METHOD, compiled, good, with_key
 from test_seed_rows import PLANNER
 
 from recipec.axes import METHODS
+from recipec.rules.evaluation import rows_left
 
 LONG = {"data.max_length": 32_768, "data.tokens_per_example": 30_000}
 FOUR_SMALL = {"hardware": {"gpu": "rtx-4090", "gpus_per_node": 4, "host_memory_gib": 256}}
@@ -71,6 +72,18 @@ def test_gradient_accumulation_makes_the_global_batch_of_what_fits(tmp_path):
 def test_gpus_without_a_share_of_a_small_batch_stay_idle(tmp_path):
     found = layout(tmp_path, "lora-single", {"hardware.gpus_per_node": 8, "train.global_batch_size": 4})
     assert found.mesh.world_size == 4
+
+
+@pytest.mark.parametrize(("written", "decided"), [("eval", "test"), ("test", "eval")])
+def test_a_large_written_share_leaves_rows_to_train_on(tmp_path: Path, written: str, decided: str) -> None:
+    """prepare_data.py would stop at 100 rows of which 95 and 10 were held out."""
+    recipe = with_key(with_key(BASES["lora-single"], "data.examples", 100), f"data.{written}_fraction", 0.95)
+    found = good(tmp_path, recipe)
+    decisions = found.plan.stages[0].decisions
+    assert decisions[f"{decided}_fraction"].value == 0.025
+    assert rows_left({name: decision.value for name, decision in decisions.items()}) == 3
+    readme = next(file.text for file in found.files if file.path == "README.md")
+    assert "95% of the rows for" in readme and "2.5% of the rows for" in readme
 
 
 @pytest.mark.parametrize("name", sorted({*OF_METHOD.values()}))

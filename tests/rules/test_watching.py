@@ -90,6 +90,16 @@ def test_a_method_that_rewards_judge_is_nowhere_judged_by_a_loss(tmp_path: Path)
     assert "of your reward functions is not known and not counted" in " ".join(part.because for part in plan.parts)
 
 
+def test_a_method_with_an_objective_of_more_parts_is_judged_by_it(tmp_path: Path) -> None:
+    """The gap alone compares rewards: those of the training prompts have no penalty in them."""
+    readme = next(file.text for file in compiled(tmp_path, BASES["ppo"]).files if file.path == "README.md")
+    decisions = planned(tmp_path, "ppo", {}).decisions
+    assert decisions["best_metric"].value == "eval_objective"
+    assert decisions["save_every"].watch.startswith("eval_objective: the checkpoint with the highest value")
+    assert "the highest eval_objective is loaded at the end" in readme and "read eval_objective" in readme
+    assert "above eval_reward" in decisions["epochs"].watch and "above eval_objective" not in readme
+
+
 def test_a_decision_of_a_variant_cites_that_variant_alone(tmp_path: Path) -> None:
     stage = planned(tmp_path, "grpo", {"alignment.variant": "cispo"})
     assert all("MiniMax-M1" in stage.decisions[id].source for id in ("kl_beta", "per_prompt", "updates"))

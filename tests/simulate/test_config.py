@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from recipec.backends.preflight import shape_told
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import model, model_names
@@ -12,7 +14,7 @@ from recipec.simulate.config import config_fields
 
 @pytest.mark.parametrize("name", model_names())
 def test_the_way_there_and_back_is_the_same_model(name):
-    architecture = model(name).architecture
+    architecture = replace(model(name).architecture, attention_dropout=0.0)
     assert architecture_from_config(config_fields(architecture)) == architecture
 
 
@@ -29,3 +31,13 @@ def test_the_classes_default_says_which_layers_have_a_window(kind):
 def test_the_classes_default_is_the_window_of_a_configuration_without_one(kind):
     transformers = pytest.importorskip("transformers")
     assert transformers.AutoConfig.for_model(kind).sliding_window == MODEL_TYPES[kind].window
+
+
+@pytest.mark.parametrize("name", {model(name).architecture.model_type: name for name in model_names()}.values())
+def test_every_configuration_tells_the_sizes_that_a_run_compares(name):
+    """preflight.py compares them with the planned ones, under these names, whatever the checkpoint calls them."""
+    transformers = pytest.importorskip("transformers")
+    architecture = model(name).architecture
+    config = transformers.AutoConfig.for_model(**config_fields(architecture)).get_text_config()
+    sizes = ("num_hidden_layers", "hidden_size", "num_attention_heads")
+    assert shape_told(architecture) == ", ".join(f"{size} {getattr(config, size)}" for size in sizes)

@@ -14,35 +14,39 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
-from benchmarks.grid_cases import Case, cases
+from benchmarks.grid_cases import cases
 from benchmarks.memory_grid import error, read
 
-FEW = {  # one of each kind, the quick ones
+QUICK = {
     ("Qwen/Qwen2.5-0.5B", "full", "single", "sft"),
-    ("meta-llama/Llama-3.1-8B", "lora", "single", "sft"),
     ("mistralai/Mistral-7B-v0.3", "qlora", "ddp", "dpo"),
+    ("Qwen/Qwen3-30B-A3B", "lora", "single", "dpo"),
+    ("Qwen/Qwen2.5-0.5B", "lora", "fsdp", "rloo"),  # a loss that begins with the reference, whose adapters are off
+}
+FEW = QUICK | {  # one of each kind
+    ("meta-llama/Llama-3.1-8B", "lora", "single", "sft"),
     ("meta-llama/Llama-3.1-8B", "lora-int8", "single", "kto"),
     ("Qwen/Qwen3-8B", "full", "fsdp", "dpo"),
-    ("Qwen/Qwen3-30B-A3B", "lora", "single", "dpo"),
     ("meta-llama/Llama-3.1-8B", "lora", "single", "kto"),
     ("Qwen/Qwen2.5-0.5B", "full", "fsdp", "reward"),
     ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "distill"),
     ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "on-policy-distill"),
-    ("Qwen/Qwen2.5-0.5B", "lora", "fsdp", "rloo"),  # a loss that begins with the reference, whose adapters are off
 }
 
 
-def chosen() -> list[Case]:
+def chosen():
     part = os.environ.get("RECIPEC_GRID_PART")
     if part is None:
         key = {(c.model, c.method, c.strategy, c.trainer): c for c in cases() if c.ranks < 64}
-        return [case for name, case in key.items() if name in FEW]
+        few = {case: name in QUICK for name, case in key.items() if name in FEW}
+        return [pytest.param(case, id=case.id, marks=[pytest.mark.matrix] * (not quick)) for case, quick in few.items()]
     number, parts = (int(text) for text in part.split("/"))
-    return [case for case in cases() if int(sha256(case.id.encode()).hexdigest(), 16) % parts == number]
+    wanted = [case for case in cases() if int(sha256(case.id.encode()).hexdigest(), 16) % parts == number]
+    return [pytest.param(case, id=case.id) for case in wanted]
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("case", chosen(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", chosen())
 def test_a_case_is_what_the_grid_says(case):
     from recipec.simulate.simulate import simulate
 

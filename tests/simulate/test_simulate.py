@@ -40,7 +40,9 @@ RUNS = {
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.matrix] * ("sharded" in name)) for name in RUNS]
+)
 def test_two_depths_continued_equal_all_layers(name):
     from recipec.simulate.simulate import simulate
 

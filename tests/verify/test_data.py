@@ -253,3 +253,23 @@ def test_text_files_are_documents(tmp_path: Path) -> None:
 def test_an_array_of_rows_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"text": "one"}, {"text": "two"}]')
     assert read_rows([tmp_path / "a.json"], 9) == [{"text": "one"}, {"text": "two"}]
+
+
+@pytest.mark.parametrize(("rows", "fewest", "own"), [(160, 40, True), (40, 40, True), (49, 49, False)])
+def test_own_rows_are_used_where_they_are_as_many_as_are_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, fewest: int, own: bool
+) -> None:
+    """A level that counts rows needs as many as it counts."""
+    done = good(tmp_path, BASES["lora-single"])
+    write_bundle(tmp_path / "out", done.files, done.plan_json, done.lock)
+    file = tmp_path / BASES["lora-single"]["data"]["train"]
+    theirs = [
+        {**row, "messages": [{**turn, "content": f"{turn['content']} {n}"} for turn in row["messages"]]}
+        for n, row in enumerate(CHAT[:1] * 48)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in theirs))
+    monkeypatch.setenv("DATA_ROOT", str(tmp_path))
+    placed = place_data(read_bundle(tmp_path / "out"), tmp_path / "root", tmp_path / "hub", rows, fewest)
+    found = read_rows([tmp_path / "root" / file.name], 999)
+    assert (found == theirs[:rows]) is own
+    assert ("to be used" in placed.description) is not own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,7 @@ def test_a_result_that_scores_like_the_start_is_found() -> None:
     assert "loads no trained weights" in unchanged_problems({"before": start, "after": start})[0]
     assert not lost_in_rounding(6, 1e-4)
     assert "--level learn" in lost_in_rounding(6, 2.5e-6)
+    assert "--level learn" in lost_in_rounding(6, 1e-4, scales=True) and not lost_in_rounding(6, 1e-3, scales=True)
 
 
 GUESS = {"eval_loss": math.log(500), "step": 0}
@@ -245,6 +247,15 @@ def test_an_evaluation_must_agree_with_the_rows_one_by_one(loss: float, rows: in
 def test_an_epoch_must_have_every_row(second: list[str], words: str) -> None:
     problems, seen = epoch_problems({1: ["a", "b"], 2: second}, expected=4, steps=2)
     assert "; ".join(problems) == words and seen.startswith("1 epochs of 2 steps")
+
+
+def test_an_epoch_must_have_the_rows_of_the_other_epochs() -> None:
+    """Both answers of a pair are rows: two of three pairs would be more than the three that are expected."""
+    rows = {1: ["a", "A", "b", "B"], 2: ["c", "C", "a", "A"]}
+    assert epoch_problems(rows, expected=3, steps=1)[0] == [
+        "epoch 1 has 4 different rows of 6",
+        "epoch 2 has 4 different rows of 6",
+    ]
 
 
 @pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])
@@ -378,6 +389,7 @@ def test_rounded_weights_may_differ_in_their_last_digit(apart: float, fine: bool
 def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
     bundle = copy_of("sft-dpo", tmp_path)
     write_training_only(bundle, bundle.last)
+    subprocess.run(["bash", "-n", bundle.root / "launch/training-only.sh"], check=True)
     text = (bundle.root / "launch/training-only.sh").read_text()
     commands = [line for line in text.splitlines() if 'python "$BUNDLE' in line]
     assert commands == ['python "$BUNDLE/stages/2-dpo/train.py" "$@"']

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from compiling import BASES, good, texts
 from emitted import built
 from msgspec.structs import replace
 
@@ -35,7 +38,7 @@ from recipec.verify.planted_rows import (
     with_columns,
     with_fields,
 )
-from recipec.verify.rows import SourceData
+from recipec.verify.rows import SourceData, bundle_data, sample_rows
 
 CHAT = SourceData("sft", {}, "chat", {"messages": "messages"}, "messages", 512)
 SPOKEN = replace(CHAT, content="from-value")
@@ -215,17 +218,21 @@ def test_conversations_begin_alike_and_one_of_each_family_ends_there() -> None:
     assert len({row.group for row in rows}) == 8
 
 
-@pytest.mark.parametrize("held", [0, 1])
-def test_conversations_that_answer_what_is_held_out_are_told(held: int) -> None:
+@pytest.mark.parametrize(("held", "trained"), [(0, [1, 2, 3]), (1, [0])])
+def test_conversations_that_answer_what_is_held_out_are_told(held: int, trained: list[int]) -> None:
+    """All go on from the short one, which is the beginning of each."""
     rows = families(2, 4)
-    others = [row for place, row in enumerate(rows) if place != held]
-    leaking = others if held == 0 else others[:1]  # all go on from the short one, which only it is the beginning of
-    (problem,) = begun_problems([rows], {"train": told(others), "test": told([rows[held]])})
+    leaking = [rows[place] for place in trained]
+    (problem,) = begun_problems([rows], {"train": told(leaking), "test": told([rows[held]])})
     assert problem.startswith(f"{len(leaking)} conversations of train.jsonl answer what one asks that is held out")
-    kept = [row for row in others if row not in leaking]
-    splits = {"train": told(kept), "test": told([rows[held]])}
+    splits = {"train": told([]), "test": told([rows[held]])}
     assert begun_problems([rows], splits) == []
-    assert leaks_of([rows], splits, False, set()) == {row.group for row in leaking}
+    assert leaks_of([rows], splits, False, set()) == {rows[place].group for place in ([1, 2, 3] if held == 0 else [0])}
+
+
+def test_a_beginning_that_others_teach_as_well_is_no_leak() -> None:
+    rows = families(2, 4)
+    assert begun_problems([rows], {"train": told([rows[0], rows[2], rows[3]]), "test": told([rows[1]])}) == []
 
 
 def test_questions_that_a_later_stage_holds_out_are_told() -> None:
@@ -256,3 +263,35 @@ def test_every_thing_that_rows_may_carry_is_planted() -> None:
     chat, plain = (words(Planted(CHAT, 3, carries).row()) for carries in (ALL, PLAIN))
     assert set(CARRIED) == {"tools", "reasoning", "weight", "parts", "system"} == set(ROW_FORMATS["chat"].carries)
     assert {"call-0003", "thought-0003", "system-0003"} <= {word for word in chat.split() if word not in plain}
+
+
+def test_conversations_begin_with_an_answer_where_the_plan_leaves_it_out() -> None:
+    skipping = replace(PLAIN, skips=True)
+    plain, greeting = (Planted(CHAT, number, skipping) for number in (2, 3))
+    assert [turn["role"] for turn in greeting.row()["messages"]][:2] == ["assistant", "user"]
+    assert plain.row()["messages"][0]["role"] == "user"
+    assert "given-0003" in greeting.wanted().absent and "given-0002" not in plain.wanted().absent
+    learned = {"whole": words(greeting.row()), "learned": words(greeting.row()), "sides": [], "label": None}
+    assert any("given-0003" in said for said in lost_problems([greeting.wanted()], [learned]))
+
+
+@pytest.mark.parametrize("content", ["messages", "from-value"])
+def test_prompts_that_are_conversations_end_with_an_answer(content: str) -> None:
+    asked = replace(CHAT, format="prompts", columns={"prompt": "talk"}, content=content, handed=("talk",))
+    planted = Planted(asked, 5, PLAIN)
+    assert [*planted.row()["talk"][-1].values()] == ["gpt" if content == "from-value" else "assistant", "given-0005"]
+    assert planted.wanted().absent == {
+        "given-0005": "an answer that is left out, before the first question or behind the last"
+    }
+
+
+@pytest.mark.parametrize(("pair", "written"), [((True, False), (True, False)), (("up", "down"), ("up", "down"))])
+def test_labels_are_written_as_the_converter_reads_them(
+    tmp_path: Path, pair: tuple[Any, Any], written: tuple[Any, Any]
+) -> None:
+    rows = [{"prompt": f"{n}?", "completion": "So.", "label": pair[n % 2]} for n in range(8)]
+    (tmp_path / "chat.jsonl").touch()
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "prepare_data.py").write_text(texts(good(tmp_path, BASES["kto"]))["prepare_data.py"])
+    source = bundle_data(tmp_path / "prepare_data.py").stages[0].sources[0]
+    assert {row["label"] for row in sample_rows(source, 8, None)} == {*written}

@@ -137,9 +137,9 @@ def test_data_that_are_elsewhere_or_too_large_are_not_counted(tmp_path: Path, mo
 TRAIN = {"counted": 100, "rows": 90, "tokens": 10_000}
 
 
-def stage(packing: bool, max_steps: int = -1) -> BundleStage:
+def stage(packing: bool, max_steps: int = -1, overflow: str = "drop") -> BundleStage:
     last = read_bundle(built("sft-lora")).last
-    facts = {**last.decisions, "max_length": 100, "epochs": 3, "max_steps": max_steps}
+    facts = {**last.decisions, "max_length": 100, "epochs": 3, "max_steps": max_steps, "overflow": overflow}
     return replace(last, decisions=facts, choice={**last.choice, "packing": packing, "global_batch_size": 10})
 
 
@@ -150,6 +150,8 @@ def stage(packing: bool, max_steps: int = -1) -> BundleStage:
         (stage(packing=False), False, 30),  # rows that are too long are not known
         (stage(packing=True), True, 30),
         (stage(packing=True), False, None),
+        (stage(packing=False, overflow="split"), False, None),  # pieces of texts are counted in its own tokens
+        (stage(packing=False, overflow="split"), True, 27),
         (stage(packing=False, max_steps=5), True, None),
     ],
 )

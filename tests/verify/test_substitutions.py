@@ -62,6 +62,7 @@ CASES = {
     "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
     "answers and rewards": (situation("grpo", learns=True), GRPO),
     "answers by vLLM": (situation("grpo-vllm", learns=True), GRPO | {"generation"}),
+    "answers by a server": (situation("grpo-vllm-server", learns=True), GRPO | {"generation"}),
     "spread experts": (
         situation("grpo", learns=False, bundle=read_bundle(EXAMPLES / "pretrain-mixture")),
         {

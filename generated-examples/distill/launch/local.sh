@@ -2,8 +2,12 @@
 # distill (distill): data, baseline, training and evaluation on this node. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
-QUICK="" # with --max-steps, which Python also takes cut short (--max, --m), a few rows are evaluated
-[[ " $*" != *" --m"* ]] || QUICK=--quick
+QUICK="" # with --max-steps a few rows are evaluated
+for argument in "$@"; do
+  case "$argument" in
+    --max-steps | --max-steps=*) QUICK=--quick ;;
+  esac
+done
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 CONFLICTS="$(grep -slE '^(<<<<<<<|>>>>>>>) ' "$BUNDLE"/*.py "$BUNDLE"/*/*.py "$BUNDLE"/*/*/*.py || true)"

@@ -2,10 +2,17 @@
 # new-domain (continue-pretrain, sft): data, baseline, training and evaluation on this node. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
-# Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
-[[ " $*" != *" --"[or]* ]] || { echo "The bundle has several stages. Give --output-dir and --resume to one stage's train.py." >&2; exit 2; }
-QUICK="" # with --max-steps, which Python also takes cut short (--max, --m), a few rows are evaluated
-[[ " $*" != *" --m"* ]] || QUICK=--quick
+QUICK="" # with --max-steps a few rows are evaluated
+for argument in "$@"; do
+  case "$argument" in
+    --max-steps | --max-steps=*) QUICK=--quick ;;
+    # every stage would get the same folder and the same checkpoint
+    --output-dir | --output-dir=* | --resume | --resume=*)
+      echo "The bundle has several stages. Give --output-dir and --resume to one stage's train.py." >&2
+      exit 2
+      ;;
+  esac
+done
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 CONFLICTS="$(grep -slE '^(<<<<<<<|>>>>>>>) ' "$BUNDLE"/*.py "$BUNDLE"/*/*.py "$BUNDLE"/*/*/*.py || true)"

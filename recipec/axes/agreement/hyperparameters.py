@@ -8,7 +8,7 @@ from math import inf
 
 from recipec.axes.adaptations import ADAPTATIONS, MATRICES
 from recipec.axes.agreement.names import unknown
-from recipec.axes.hyperparameters import READ_BY_FORMULAS, SIZES, TOOLS, Default, Own
+from recipec.axes.hyperparameters import FACTS_OF_FORMULAS, READ_BY_FORMULAS, SIZES, TOOLS, Default, Own
 from recipec.axes.method import CHANGEABLE, LOSSES, Method
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, POLICY, REFERENCE
@@ -137,7 +137,7 @@ def _of_formula(row: str, method: Method, own: Own) -> Iterator[str]:
         yield from unknown(row, f"{own.id} formula", [own.formula], READ_BY_FORMULAS, "the formulas")
     before = [other.name for other in method.keys[: method.keys.index(own)]]
     for name in READ_BY_FORMULAS.get(own.formula, ()):
-        if name not in before:
+        if name not in before and name not in FACTS_OF_FORMULAS:
             yield f"{row}: the formula `{own.formula}` of {own.id} reads `{name}`, which own does not have before it"
 
 

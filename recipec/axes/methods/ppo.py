@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from recipec.axes.answering import MAX_NEW_TOKENS, TEMPERATURE
 from recipec.axes.hyperparameters import Default, Own
-from recipec.axes.method import Method, Pass
+from recipec.axes.method import OBJECTIVE, Method, Pass
 
 _PPO = "PPO (arXiv 1707.06347, 2017)"
 _GAE = "GAE (arXiv 1506.02438, 2016)"
@@ -50,7 +50,10 @@ BETA = _number(
     page="KL of PPO: what each nat that an answer is away from the reference costs of its reward.\n\n"
     "It is 0.05. The KL is part of the reward, token by token: log p of the policy that wrote the answer minus log p "
     "of the reference, with its sign. Its absolute value, or the k3 estimate, has another gradient there. The weight "
-    "has a meaning only beside the scale of the rewards: 0.05 suits rewards that spread by about 1. "
+    "has a meaning only beside the scale of the rewards: 0.05 suits rewards that spread by about 1.\n\n"
+    "Evaluations report `eval_objective`: `eval_reward` minus this weight times `eval_kl`, minus "
+    "`alignment.missing_eos_penalty` times `eval_clipped_ratio`. The checkpoint with the highest one is kept: the "
+    "reward alone would prefer the one that has left the reference furthest behind. "
     "`alignment.target_kl` adapts it while training.",
 )
 TARGET_KL = _number(
@@ -63,14 +66,16 @@ TARGET_KL = _number(
     description="Target for the KL divergence of an answer from the reference model, in nats. The weight of the KL is "
     "adapted "
     "to it; 0 keeps the weight fixed.",
-    because="the weight of the KL stays as it is",
+    because="no target suits every reward and answer length, so the weight of the KL stays as it is",
     source=f"{_ZIEGLER}, section 2.2",
     accepts=(0.0, 20.0),
     most=1000,
     watch="kl, kl_weight: with a target, kl_weight changes by up to 2% in a generation until kl is near it; if it "
     "keeps rising, lower `train.learning_rate`",
     page="Target of the KL: how far answers may be from the reference, in nats of a whole answer.\n\n"
-    "It is 0: `alignment.beta` stays. Above 0 the weight grows where answers are further away than the target and "
+    'It is 0: the weight stays at `alignment.beta`, also with `alignment.kl_control = "high"`. For an adaptive weight '
+    "set a target; recipec knows none that suits every reward and every length of answers.\n\n"
+    "Above 0 the weight grows where answers are further away than the target and "
     "shrinks where they are nearer, once in each generation: by a tenth of the relative distance of the KL from its "
     "target, of which at most 0.2 counts. So it changes by at most 2% in a generation, and doubles in 35 (the "
     "controller of the paper, with its gain of 0.1). A run of few generations needs a fitting `alignment.beta` to "
@@ -225,6 +230,29 @@ DRAWN_AT = replace(
     "temperature, and top-p, top-k and penalties are off, so that the ratio of probabilities begins at 1.",
 )
 
+_OTHERWISE = (
+    "The policy and its value head share one model. The N+ details and TRL up to 1.12 train a second model as "
+    "large as the policy, begun from the reward model. One head needs no second model, its gradients and its "
+    "optimizer states; the value loss then also moves the weights of the policy, so that its weight is 0.1.",
+    "The value head begins with zeros, not with small random numbers: its first estimates are then 0 for every "
+    "token, not noise.",
+    "Only advantages are whitened. Rewards are not: their scale is yours, and the weight of the KL has its meaning "
+    "beside it. Let rewards spread by about 1, because an estimate of the value head may move by 0.2 in a "
+    "generation, and would follow rewards of 50 for hundreds of generations.",
+    "The variance that whitens advantages divides by the number of tokens, not by one less. A generation has "
+    "thousands of tokens, so that both are equal to the fourth digit.",
+    "An answer that is cut counts as ended: no estimate of what would follow is added to its reward. A function "
+    "has judged the answer as it is, and the value head knows no state behind its last token; "
+    "`alignment.missing_eos_penalty` is what a cut answer costs.",
+    "Adam's epsilon is 1e-8, not the 1e-5 of the N+ details. A gradient of norm 1 over 1.7 billion weights is "
+    "2e-5 for each of them, so that 1e-5 would shrink the steps of most weights, and more of them the larger the "
+    "model is.",
+    "The learning rate falls along a cosine, as in recipec's other methods, not along a line. Both end at 0, and "
+    "we know of no comparison of the two for PPO; set `train.schedule` to change it.",
+    "The loss has no entropy bonus, which the paper of PPO has for games and the N+ details leave out: the KL to "
+    "the reference keeps answers diverse.",
+)
+
 PPO = Method(
     name="ppo",
     title="proximal policy optimization",
@@ -260,7 +288,11 @@ PPO = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="the prompts of a generation are taken in a random order, once for all passes over its answers",
-    unread_arguments=("train_sampling_strategy",),
+    unread_arguments=(
+        "train_sampling_strategy",
+        *("dataloader_num_workers", "dataloader_pin_memory"),
+        *("dataloader_prefetch_factor", "dataloader_persistent_workers"),
+    ),
     precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
@@ -314,7 +346,9 @@ PPO = Method(
     acts_metrics=(),
     metrics=(
         *("reward", "reward_std", "kl", "kl_weight", "entropy", "clip_fraction", "approx_kl", "policy_loss"),
-        *("value_loss", "distinct_2", "completions/clipped_ratio", "completions/mean_length", "eval_reward"),
+        *("value_loss", "distinct_2", "completions/clipped_ratio", "completions/mean_length"),
+        *(OBJECTIVE, "eval_reward", "eval_kl", "eval_clipped_ratio"),
     ),
     proof=("reward_rises",),
+    otherwise=_OTHERWISE,
 )

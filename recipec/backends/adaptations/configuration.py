@@ -30,7 +30,7 @@ def configured(stage: StageJob, *shape: Arg) -> Part:
 
 def _config(stage: StageJob, shape: tuple[Arg, ...]) -> Call:
     revision = pinned_revision(stage)
-    pinned = [Arg("revision", revision, stage.ids("model"), "of the base: evaluate.py and merge_adapter.py load it")]
+    pinned = [Arg("revision", revision, stage.ids("model"), "of the base, for who loads it by this file")]
     head = [
         Arg("modules_to_save", [stage.method.new_head], stage.ids("stage"), "the new head, trained and saved whole")
     ]

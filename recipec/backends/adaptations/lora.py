@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.backends.adaptations import continued
@@ -10,6 +10,7 @@ from recipec.backends.adaptations.configuration import configured
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Part
 from recipec.backends.vocabulary import trained_rows
+from recipec.catalog.architecture import PAST_ADAPTERS
 from recipec.render.call import Arg
 
 
@@ -33,9 +34,8 @@ def _targets(stage: StageJob) -> Iterator[Arg]:
     """The linear modules, and the experts, which are fused parameters: names leave their router alone."""
     lora, rank = stage.plan.work.lora, stage.value("lora_rank")
     assert lora is not None
-    left = stage.job.facts.model.architecture.unadapted if not isinstance(lora.targets, str) else ()
-    why = f"without {', '.join(left)}: kernels of Mamba take its weight past an adapter" if left else ""
-    yield Arg("target_modules", _listed(lora.targets), stage.ids("lora_targets"), why)
+    left = stage.job.facts.model.architecture.unadapted if not isinstance(lora.targets, str) else {}
+    yield Arg("target_modules", _listed(lora.targets), stage.ids("lora_targets", "model"), _why_without(left))
     if not lora.experts:
         return
     ids, moe = stage.ids("lora_targets", "lora_experts", "model"), stage.job.facts.model.architecture.moe
@@ -48,6 +48,14 @@ def _targets(stage: StageJob) -> Iterator[Arg]:
         yield Arg(
             "alpha_pattern", dict.fromkeys(lora.experts, _whole(alpha)), ids, "the same alpha / rank as elsewhere"
         )
+
+
+def _why_without(left: Mapping[str, str]) -> str:
+    """Which linear modules have no adapter."""
+    past = [name for name, why in left.items() if why == PAST_ADAPTERS]
+    if past:
+        return f"without {', '.join(past)}: kernels of Mamba take its weight past an adapter"
+    return "attention and the feed-forward block; what takes the second embedding is frozen" if left else ""
 
 
 _WARNED = "PEFT warns that no module has these names, and applies them to the parameters"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from recipec.backends.adaptations.quantized import CONFIG, base_part, loading_function
+from recipec.backends.adaptations.packed import packed_part
+from recipec.backends.adaptations.quantized import CONFIG, IN_TRAINING, base_part, loading_function
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Import, Part
@@ -14,7 +15,9 @@ LOADING = "nf4_config"  # the function of train.py and evaluate.py that says how
 
 def part(stage: StageJob) -> Part:
     """The base that the trainer loads in 4 bits."""
-    return base_part(stage, loading(stage), LOADING, Import("torch", "", stage.ids("quantization")))
+    if stage.plan.layout.shares_packed:
+        return packed_part(stage)
+    return base_part(stage, loading(stage, *IN_TRAINING), LOADING, Import("torch", "", stage.ids(*IN_TRAINING)))
 
 
 def imports(stage: StageJob) -> tuple[Import, ...]:
@@ -22,8 +25,8 @@ def imports(stage: StageJob) -> tuple[Import, ...]:
     return (Import("transformers", CONFIG, stage.ids("quantization")),)
 
 
-def loading(stage: StageJob) -> Raw:
-    """The function that says how transformers loads the base."""
+def loading(stage: StageJob, *also: str) -> Raw:
+    """The function that says how transformers loads the base; `also`: decisions that bring it."""
     compute = Raw(f"torch.{torch_dtype(stage.value('precision'))}")
     return loading_function(
         stage,
@@ -32,4 +35,5 @@ def loading(stage: StageJob) -> Raw:
         stage.arg("bnb_4bit_quant_type", "quantization", stage.adapts.base),
         stage.arg("bnb_4bit_use_double_quant", "double_quantization"),
         Arg("bnb_4bit_compute_dtype", compute, stage.ids("precision")),
+        also=also,
     )

@@ -8,8 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from recipec.backends.adaptations.packed import quantizing
 from recipec.backends.configs import config_path
 from recipec.backends.evaluation import shares_rows
+from recipec.backends.generators import SERVER
 from recipec.backends.job import Job, StageJob
 from recipec.backends.machine import gpu_names
 from recipec.backends.models import gated
@@ -29,6 +31,7 @@ class Launcher(Struct, frozen=True, kw_only=True):
     template: str
     usage: str  # the template of the commands in README.md
     names: Callable[[Job], Mapping[str, Any]]  # what its templates read beside the stages
+    told: Callable[[Job], Mapping[str, Any]] = lambda job: {}  # what the template of its usage reads beside those
 
 
 def script_artifact(launcher: Launcher, job: Job) -> Artifact:
@@ -40,7 +43,7 @@ def script_artifact(launcher: Launcher, job: Job) -> Artifact:
 
 def usage(launcher: Launcher, job: Job) -> Raw:
     """The commands that start it, for README.md."""
-    names = {**_start(launcher, job), **launcher.names(job), "blank": Raw(" " * len(_short(job)))}
+    names = {**_start(launcher, job), **launcher.names(job), **launcher.told(job), "blank": Raw(" " * len(_short(job)))}
     return snippet(launcher.usage, names, job.ids("world_size", "total_steps"))
 
 
@@ -50,8 +53,8 @@ LOOK_STEPS = 20  # of a first look, at most: our decision
 def first_look(job: Job) -> int:
     """Optimizer steps of a first look: no more than half of the shortest stage's, but a whole generation at least."""
     most = min(LOOK_STEPS, *(stage.value("total_steps") // 2 for stage in job.stages))
-    shared = max(stage.plan.work.updates for stage in job.stages)
-    return max(1, most // shared) * shared
+    taught = max(stage.plan.work.steps_taught for stage in job.stages)
+    return max(1, most // taught) * taught
 
 
 def _start(launcher: Launcher, job: Job) -> dict[str, Any]:
@@ -68,19 +71,20 @@ def _names(job: Job) -> dict[str, Any]:
     launch, first = job.loaded.recipe.launch, job.stages[0]
     gate = " ".join(f"{name} is gated. Accept its license on the Hub, and set HF_TOKEN." for name in gated(job))
     alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
+    all_alone = all(alone) and not any(stage.served_by for stage in job.stages)
     return {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
         "gated": first.because(bool(gate), "model"),
         "gated_message": gate,
         **gpu_names(job),
         "expandable": job.because(_expandable(job), "gpu", "generator"),
-        "one_device": job.because(all(alone), "world_size"),
+        "one_device": job.because(all_alone, "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
         "text_part": first.because(job.facts.model.stored is not None, "model"),
         "new_tokens": first.traced("new_tokens") if job.facts.new_tokens else 0,
         "several_stages": first.because(len(job.stages) > 1, "stage"),
-        "stages": [_stage(stage, one and not all(alone)) for stage, one in zip(job.stages, alone, strict=True)],
+        "stages": [_stage(stage, one and not all_alone) for stage, one in zip(job.stages, alone, strict=True)],
     }
 
 
@@ -98,7 +102,9 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
         shards=stage.because(stage.plan.layout.mesh.shard if stage.strategy.groups else 0, "shards", "strategy"),
         port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),
+        serves=Raw(f"{stage.folder}{SERVER}.py" if stage.served_by else ""),
         before=_evaluation(stage, "before"),
+        quantize=quantizing(stage),
         after=_evaluation(stage, "after"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
         merged=_evaluation(stage, "merged") if evaluates_merged(stage) else Raw(""),
@@ -132,5 +138,6 @@ def _expandable(job: Job) -> bool:
     A generator that sleeps keeps its memory in a pool of its own, which refuses such segments (vLLM 0.30
     device_allocator/cumem.py: AssertionError; pytorch issue 147851).
     """
-    sleeping = any(stage.method.generates and stage.method.written_by.own_copy for stage in job.stages)
+    copied = [stage for stage in job.stages if stage.method.generates and stage.method.written_by.own_copy]
+    sleeping = any(not stage.served_by for stage in copied)
     return job.facts.gpu.vendor == "nvidia" and not sleeping

@@ -1,7 +1,23 @@
 """The same on several nodes that share the bundle's folder: the script is started on each of them."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.backends.job import Job
 from recipec.backends.launchers.launcher import Launcher
 from recipec.recipe.schema import LOCAL
+
+
+def _asked_of_slurm(job: Job) -> dict[str, Any]:
+    """What a job asks of each node: the GPUs, and cores for their processes and data loaders."""
+    gpus = job.facts.machines.gpus_per_node
+    cores = gpus * max(1 + stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
+    return {
+        "gpus": job.because(0 if job.last.on_cpu else gpus, "gpu", "gpus_per_node"),
+        "cores": job.because(cores, "dataloader_workers", "gpus_per_node"),
+    }
+
 
 LAUNCHER = Launcher(
     asked_by=LOCAL,
@@ -12,4 +28,5 @@ LAUNCHER = Launcher(
     template="launch/nodes.sh.j2",
     usage="launch/nodes.md.j2",
     names=lambda job: {"nodes": job.because(job.nodes, "world_size", "gpus_per_node")},
+    told=_asked_of_slurm,
 )

@@ -17,7 +17,9 @@ class Measure(Struct, frozen=True, kw_only=True):
     """How evaluate.py judges a model by the held-out rows."""
 
     template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
+    answers_all: bool = False  # measure() also returns the answers that it writes, and show(tokenizer, rows, answers)
     names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
+    errors: bool = False  # measure() also returns standard errors, as the name of a metric with _error behind it
     by_row: bool  # defines judge(model, tokenizer, rows) and measure(answers, start), which also knows the start's
     metrics: tuple[str, ...]  # the names of what measure() returns
     loss: str  # of them the one, in nats, that a merge must not raise

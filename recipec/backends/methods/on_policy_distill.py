@@ -51,6 +51,7 @@ BACKEND = MethodBackend(
     taught="rows/taught/asked_of_teacher.py.j2",
     measure=Measure(
         template="measures/on_policy.py.j2",
+        answers_all=True,
         names=_names,
         by_row=False,
         metrics=("divergence", "prompt_loss", "mean_length", "cut_share"),

@@ -142,12 +142,17 @@ def _names(stage: StageJob) -> dict[str, Any]:
 
 MEASURE = Measure(
     template="measures/rewards.py.j2",
+    answers_all=True,
+    errors=True,
     names=lambda stage: {"merges": stage.because(stage.adapts.merges, "adaptation")},
     by_row=False,
     metrics=("mean_reward", "prompt_loss", "mean_length", "cut_share", "distinct_2"),
     loss="prompt_loss",
-    imports=(Import("statistics", "fmean"), Import("transformers", "TrainerState")),
+    imports=(
+        *(Import("statistics", name) for name in ("fmean", "stdev")),
+        Import("transformers", "TrainerState"),
+    ),
     reads=("encode", "opening"),
     same="the rewards of answers to the same prompts",
-    unit="Rewards are means over the prompts, of one greedy answer to each.",
+    unit="Rewards are means over the prompts, of one greedy answer to each; +- is the standard error of a mean.",
 )

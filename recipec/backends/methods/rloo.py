@@ -9,9 +9,16 @@ from recipec.backends.methods.backend import MethodBackend
 from recipec.backends.methods.online import MEASURE, generation_arguments, reward_artifacts, rewards_part
 from recipec.render.call import Arg
 
+_CLIPS = "epsilon"  # which a recipe may hand on
+CLIP_RANGE = 0.2  # default of TRL 1.16 trainer/rloo_config.py (epsilon)
+
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("beta", "kl_weight", note=True)
+    if stage.value("updates") > 1 and _CLIPS not in stage.plan.verbatim:
+        most = 1 + stage.plan.verbatim.get("epsilon_high", CLIP_RANGE)
+        note = f"the ratio of a whole answer, new to old, counts from {1 - CLIP_RANGE:g} to {most:g}"
+        yield Arg(_CLIPS, CLIP_RANGE, stage.ids("updates"), note)
     yield from generation_arguments(stage)
 
 

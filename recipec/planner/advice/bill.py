@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.axes import METHODS
-from recipec.axes.generators import GENERATORS
+from recipec.axes.generators import GENERATORS, TRANSFORMERS
 from recipec.estimate import whole_run
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
@@ -17,8 +17,9 @@ from recipec.planner.search.candidates import Bounds, Candidate
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, training_tokens
 from recipec.rules.failures import expected_failures
-from recipec.rules.intervals import saves_in, times_in
+from recipec.rules.intervals import saves_in, steps_taught, times_in
 from recipec.rules.loader import tokenizing_processes
+from recipec.units import counted
 
 WORTH_TELLING = 0.001  # of the training: what failures repeat is told from there on; our decision
 ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
@@ -32,12 +33,15 @@ def bill(
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
     weights, merged = needs.read_bytes, _merged_bytes(facts, chosen, value)
-    step_seconds = steps * chosen.time.seconds_per_step
+    step_seconds, taught = steps * chosen.time.seconds_per_step, steps_taught(value)
     look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
     first = fetches_model(facts, value)
     yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
     yield from _models(facts, needs, rates, first)
-    yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)
+    if packed := needs.storage.packed_bytes:
+        yield whole_run.packed(2 * facts.model.architecture.params, packed, rates)
+    made = first and METHODS[value["stage"]].random_weights
+    yield whole_run.loading(packed or weights, needs.storage.export_bytes - merged, rates, made)
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates, METHODS[value["stage"]].cached_bytes)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
@@ -46,13 +50,14 @@ def bill(
         yield whole_run.fisher(rows_measured, chosen.time.seconds_per_step / value["global_batch_size"])
     written = chosen.time.terms.get("generation", 0.0)
     if written:
-        answers = value["global_batch_size"] // value.get("answer_passes", 1)
+        answers = value["global_batch_size"] * value.get("updates", 1)
         unknown = ["reward functions"] * bool(facts.rewards.functions or facts.acting.judges)
         unknown += ["tools"] * ("tools" in value)
-        yield whole_run.generation(steps * written, answers, value["max_new_tokens"], unknown, _writer(chosen, value))
+        longest, writer = value["max_new_tokens"], _writer(chosen, value)
+        yield whole_run.generation(steps * written, answers, taught, longest, unknown, writer)
     yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
-    yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, look.in_training.seconds)
-    saves = saves_in(value["eval_every"], value["save_every"], steps)
+    yield whole_run.evaluations(1 + times_in(value["eval_every"], steps, taught), rows, look.in_training.seconds)
+    saves = saves_in(value["eval_every"], value["save_every"], steps, taught)
     yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
     gpus = chosen.layout.mesh.world_size
     expected = expected_failures(step_seconds, gpus)
@@ -66,9 +71,13 @@ def bill(
 
 def _writer(chosen: Candidate, value: Mapping[str, Any]) -> str:
     """What writes answers with a copy of the weights, and where; "" where the very weights do."""
-    share = value.get("generator_share")
-    title = GENERATORS[value["generator"]].title if share else ""
-    return f"{title} writes them on {share:.0%} of each GPU, as estimated and never measured" if share else ""
+    row = GENERATORS[value["generator"]] if "generator" in value else TRANSFORMERS
+    if not row.own_copy:
+        return ""
+    served_by = value.get("server_gpus", 0)
+    shared = f"{counted(served_by, 'GPU')} of its own" + ", which share each product" * (served_by > 1)
+    place = shared if served_by else f"{value['generator_share']:.0%} of each GPU, each of which reads all weights"
+    return f"{row.title} writes them on {place}, as estimated and never measured"
 
 
 def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> Iterator[RunPart]:

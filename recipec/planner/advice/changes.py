@@ -10,7 +10,11 @@ from msgspec.structs import asdict, replace
 
 from recipec.axes import METHODS, meant_by
 from recipec.catalog.gpus import gpu, gpu_names
-from recipec.catalog.models import models
+from recipec.catalog.machines import machine
+from recipec.catalog.models import Model, models
+from recipec.catalog.prices import price
+from recipec.facts.model import facts_of
+from recipec.facts.price import price_of
 from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
@@ -19,6 +23,7 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
+from recipec.rules.model import OPEN_LICENCES
 
 Changes = Iterator[tuple[Change, Context]]  # what a user would write, and the context it gives
 
@@ -116,16 +121,21 @@ def on_machines(context: Context, machines: Machines) -> Context:
 
 
 def larger_gpu(context: Context) -> Changes:
-    """GPUs of the same maker with more memory, one of each size; beside a CPU of every size and maker."""
+    """GPUs of the same maker with more memory, one of each size; beside a CPU of every size and maker.
+
+    Only those that the surveys found on offer, as machines or at a price.
+    """
     facts = context.facts
     on_cpu = facts.gpu.kind == "cpu"
     least = 0.0 if on_cpu else facts.gpu.memory_gib
-    known = [card for card in map(gpu, gpu_names()) if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
+    offered = (gpu(name) for name in gpu_names() if price(name) or machine(name, 1).host_memory_gib_per_gpu)
+    known = [card for card in offered if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         total = card.memory_gb * facts.machines.gpus
         named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16, "gpu_fp8": card.fp8}
         given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gb=total, **named)
+        given["gpu_price"] = facts.prices.get(card.name) or price_of(card)
         yield setting(hardware__gpu=card.name), replace(context, facts=replace(facts, gpu=card, decisions=given))
 
 
@@ -159,12 +169,41 @@ def shorter(context: Context) -> Changes:
 
 def smaller_model(context: Context) -> Changes:
     """The next smaller models of the same family."""
-    facts = context.facts
-    family = [other for other in models() if other.family == facts.model.family and other.kind == facts.model.kind]
+    model = context.facts.model
+    family = [other for other in models() if other.family == model.family and other.kind == model.kind]
     for other in sorted(family, key=lambda other: -other.architecture.params):
-        if other.architecture.params < facts.model.architecture.params:
-            given = _given(facts.decisions, params=other.architecture.params)
-            yield setting(model__name=other.name), replace(context, facts=replace(facts, model=other, decisions=given))
+        if other.architecture.params < model.architecture.params:
+            yield _with_model(context, other)
+
+
+def halved_models(context: Context) -> Changes:
+    """Of any family, each with at most half the parameters of the one before, down to the smallest.
+
+    Those that read as long rows, for every purpose, with an open license.
+    """
+    model, length = context.facts.model, context.wishes.get("data.max_length")
+    known = [other for other in models() if other.kind == model.kind and _usual(other)]
+    known = [other for other in known if length is None or other.architecture.max_position >= length.value]
+    least = model.architecture.params
+    for other in sorted(known, key=lambda other: -other.architecture.params):
+        if 2 * other.architecture.params <= least:
+            least = other.architecture.params
+            yield _with_model(context, other)
+
+
+def _usual(other: Model) -> bool:
+    """Whether a model may be named without a word on its license or what it is made for."""
+    return not other.purpose and (other.licence or "").casefold() in _OPEN
+
+
+_OPEN = {licence.casefold() for licence in OPEN_LICENCES}
+
+
+def _with_model(context: Context, other: Model) -> tuple[Change, Context]:
+    facts = context.facts
+    before, fresh = ({fact.id: fact for fact in facts_of(model)} for model in (facts.model, other))
+    given = {id: fact for id, fact in facts.decisions.items() if id not in before} | fresh
+    return setting(model__name=other.name), replace(context, facts=replace(facts, model=other, decisions=given))
 
 
 def within(context: Context, policy: Policy) -> bool:

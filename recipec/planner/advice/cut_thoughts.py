@@ -12,8 +12,8 @@ from recipec.facts.converting import OFF
 from recipec.planner.plan import StagePlan
 from recipec.recipe import LoadedRecipe
 
-LEAST_TOKENS = 2048  # recipec's choice: thoughts of published models take thousands of tokens
-_ENOUGH = 4096
+LEAST_TOKENS = 4096  # recipec's choice: thoughts of published models take thousands of tokens
+_ENOUGH = f"`alignment.generation.max_new_tokens = {LEAST_TOKENS}` or more; longer answers need more memory and time"
 _REASONING = "reasoning"  # the purpose of models that have no other mode
 
 
@@ -35,7 +35,7 @@ def cut_thoughts(
 def _cut(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagnostic:
     most = stage.decisions["max_new_tokens"].value
     label = Label(_place(loaded, stage), f"an answer has at most {most:,} tokens")
-    help = [f"set `alignment.generation.max_new_tokens = {_ENOUGH}` or more; longer answers need more memory and time"]
+    help = [f"set {_ENOUGH}"]
     if model.purpose != _REASONING:
         help.append('or set `reasoning = "off"` under [data]: prompts then end with an empty thought')
     title = f"{model.name} thinks before it answers, and its answers may be cut inside the thought"
@@ -48,7 +48,7 @@ def _taught(loaded: LoadedRecipe, teacher: Model, stage: StagePlan) -> Diagnosti
     label = Label(_place(loaded, stage), f"an answer has at most {most:,} tokens")
     help = (
         "take a teacher that answers without a thought",
-        f"or set `alignment.generation.max_new_tokens = {_ENOUGH}` or more; longer answers need more memory and time",
+        f"or set {_ENOUGH}",
     )
     title = (
         f"the teacher {teacher.name} thinks before it answers, and the student's answers may be cut inside a thought"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from recipec.axes.answering import ENGINE
 from recipec.estimate import whole_run
-from recipec.estimate.evaluation import Evaluation
+from recipec.estimate.evaluation import Evaluation, answering
 from recipec.estimate.generation import writing_seconds
 from recipec.estimate.links import Link
 from recipec.estimate.step import step_of
@@ -19,6 +19,8 @@ from recipec.facts import Facts
 from recipec.layout import Layout
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
+from recipec.planner.search.evaluating import batch_seconds
+from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import training_rows
@@ -61,8 +63,7 @@ def looks(
 def in_training(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, rows: int) -> Look:
     """One evaluation of so many rows during training."""
     if not bounds.typical.written_tokens:
-        assert chosen.time is not None
-        return Look(rows * _step_share(facts, ledger, chosen) * chosen.time.seconds_per_step, 1.0)
+        return Look(_scored_in_training(facts, ledger, chosen, bounds, rows), 1.0)
     layout, at_once = chosen.layout, ledger.decisions["eval_batch_size"].value
     return _written(facts, bounds.link, _Writer(layout, bounds.typical, at_once, layout.mesh.data_parallel), rows)
 
@@ -72,10 +73,32 @@ def scoring_gpus(held: Evaluation) -> int:
     return held.gpus if held.trained.whole else 1
 
 
+def _scored_in_training(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, rows: int) -> float:
+    """Forward passes of one rank as fast as it learns; of several each has equally many full batches, one at least, for
+    which rows are repeated (accelerate 1.15 data_loader.py, even_batches).
+    """
+    assert chosen.time is not None
+    ranks, size = chosen.layout.mesh.data_parallel, ledger.decisions["eval_batch_size"].value
+    if ranks == 1:
+        return rows * _step_share(facts, ledger, chosen) * chosen.time.seconds_per_step
+    batches = ceil(rows * _sequences_per_row(ledger) / (ranks * size))
+    return batches * _forward_share(facts, ledger, chosen) * batch_seconds(facts, chosen, bounds, size)
+
+
+def _sequences_per_row(ledger: Ledger) -> float:
+    """Below 1 where rows are packed."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    return training_sequences(value) / training_rows(value)
+
+
+def _forward_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
+    return whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+
+
 def _step_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
     """What the forward pass of a row takes of a step: the ranks of the training score rows as fast as they learn."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    share = whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+    share = _forward_share(facts, ledger, chosen)
     return share * value["total_steps"] / (training_rows(value) * value["passes"])
 
 
@@ -98,10 +121,9 @@ class _Writer(Struct, frozen=True):
 
 def _plain(work: Workload, tokens: int) -> Workload:
     """Rows with answers of so many tokens, by transformers and weights in the type that is computed in."""
-    length = work.seq_len_tokens - work.written_tokens + tokens
     own = tuple((name, value) for name, value in work.own if name != ENGINE.name)  # evaluate.py has no other engine
     weights = {"full_weights": "bf16", "autocast": False}
-    return replace(work, own=own, seq_len_tokens=length, written_tokens=tokens, **weights)
+    return replace(answering(work, tokens), own=own, **weights)
 
 
 def _written(facts: Facts, link: Link, writer: _Writer, rows: int) -> Look:

@@ -15,7 +15,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.units import GIB
 
-WORTH_USD, WORTH_SHARE = 20.0, 0.05  # that a whole run saves at least; our decision
+WORTH_USD, WORTH_SHARE = 5.0, 0.05  # that a whole run saves at least; our decision
 
 
 def faster_layout(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:

@@ -26,9 +26,10 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
     """The fastest of what costs clearly less, and the fewest GPUs beside which all of them gain little."""
     assert found.chosen is not None
     machines = context.facts.machines
-    if found.chosen.layout.mesh.world_size < machines.gpus:
+    if found.chosen.layout.gpus < machines.gpus:
         return  # that some are idle is told with its way out
-    promising = _promising(machines, found)
+    served_by = found.chosen.layout.served_by
+    promising = [fewer for fewer in _promising(machines, found) if fewer.gpus_per_node > served_by]
     named = next(filter(None, (_cheaper(context, found, loaded, fewer) for fewer in promising[:_PLANNED])), None)
     if named is None:
         return

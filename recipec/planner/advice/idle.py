@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.estimate.cost import Cost
-from recipec.planner.advice.change import Proposal, setting
+from recipec.axes.answering import SERVER_GPUS
+from recipec.planner.advice.change import Change, Proposal, setting
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.ways_out import as_written
-from recipec.planner.advice.whole_runs import instead
-from recipec.planner.search.candidates import IDLE_TIE, Candidate, best, host_gib, seconds_per_sequence
+from recipec.planner.advice.whole_runs import WholeRuns, instead
+from recipec.planner.search.candidates import (
+    IDLE_TIE,
+    OFFLOAD_AT_WORST,
+    OFFLOAD_TIE,
+    Candidate,
+    best,
+    host_gib,
+    seconds_per_sequence,
+)
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.planner.search.sequences import settled_method, training_sequences
@@ -20,23 +28,28 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.units import counted, times
 
+_SERVER_GPUS = f"alignment.{SERVER_GPUS.key}"
 _BATCHES = 4  # that are tried, each twice the one before
 
 
-def work_for_idle(
-    context: Context, found: Fit, loaded: LoadedRecipe, now: Cost, whole: Callable[[Context, Fit], Cost]
-) -> tuple[str, ...]:
-    """What a recipe may set so that more of its GPUs train the same, and faster; empty where none is idle.
-
-    `now` is the whole run of the plan, `whole` tells that of another one.
-    """
-    if found.chosen is None or found.chosen.layout.mesh.world_size == context.facts.machines.gpus:
+def work_for_idle(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
+    """What a recipe may set so that more of its GPUs train the same, and faster; empty where none is idle."""
+    if found.chosen is None or found.chosen.layout.gpus == context.facts.machines.gpus:
         return ()
     return (
         *_more_host_memory(found.chosen, found),
-        *_larger_batch(context, found, loaded, now, whole),
-        *_another_strategy(context, found, loaded, now, whole),
+        *_more_writers(context, found, loaded, runs),
+        *_larger_batch(context, found, loaded, runs),
+        *_another_strategy(context, found, loaded, runs),
+        *_states_on_host(context, found, loaded, runs),
     )
+
+
+def idle_because(found: Fit, noun: str) -> str:
+    """Why nothing that fits on more GPUs was taken; a batch without an example for each has its own reason."""
+    if found.chosen is not None and _faster_on_host(found, found.chosen):
+        return f"what is clearly faster on more {noun}s keeps optimizer states in host memory"
+    return f"no layout that fits on more {noun}s is clearly faster"
 
 
 def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
@@ -53,9 +66,25 @@ def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
         yield Proposal(setting(hardware__host_memory_gib=wanted), _outcome(then, chosen), " if a node has it").told
 
 
-def _larger_batch(
-    context: Context, found: Fit, loaded: LoadedRecipe, now: Cost, whole: Callable[[Context, Fit], Cost]
-) -> Iterator[str]:
+def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+    """The fewest GPUs of a server beside which no other GPU is idle, where the whole run is then shorter."""
+    assert found.chosen is not None and found.ledger is not None
+    serve, gpus = found.chosen.layout.served_by, context.facts.machines.gpus
+    batch = found.ledger.decisions["global_batch_size"].value
+    for more in range(serve + 1, gpus if serve else 0):
+        if batch % (gpus - more):
+            continue
+        changed = replace(context, wishes={**context.wishes, _SERVER_GPUS: Wish(more, "GPUs that would be idle")})
+        then = fit(changed, loaded)
+        if then.chosen is None or then.chosen.layout.gpus < gpus:
+            continue
+        if (run := runs.of(changed, then)).seconds < runs.now.seconds:
+            effect = f"{counted(gpus - more, 'GPU')} then learn from what {more} write"
+            yield Proposal(Change(((_SERVER_GPUS, more),)), effect, but=(instead(run, runs.now),)).told
+            return
+
+
+def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """The smallest accepted global batch with which more GPUs have work, and steps enough are left."""
     assert found.chosen is not None and found.ledger is not None
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
@@ -71,14 +100,12 @@ def _larger_batch(
         then = fit(changed, loaded)
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
-            run = instead(whole(changed, then), now)
+            run = runs.instead(changed, then)
             yield Proposal(setting(train__global_batch_size=size), effect, but=(run,)).told
             return
 
 
-def _another_strategy(
-    context: Context, found: Fit, loaded: LoadedRecipe, now: Cost, whole: Callable[[Context, Fit], Cost]
-) -> Iterator[str]:
+def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """A strategy that uses more GPUs and is faster in the whole run, though the simpler one counted as equal."""
     assert found.chosen is not None
     if "train.strategy" in context.wishes:
@@ -90,18 +117,49 @@ def _another_strategy(
         changed = replace(context, wishes=wishes)
         then = fit(changed, loaded)
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
-            if (run := whole(changed, then)).seconds * (1 + IDLE_TIE) < now.seconds:
+            if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
                 effect = f"{_outcome(then.chosen, found.chosen)}, which counts as equal"
-                yield Proposal(setting(train__strategy=name), effect, but=(instead(run, now),)).told
+                yield Proposal(setting(train__strategy=name), effect, but=(instead(run, runs.now),)).told
             return
 
 
+def _states_on_host(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+    """The fastest that keeps states in host memory, which recipec takes by itself only for much of the time."""
+    assert found.chosen is not None
+    wider = _faster_on_host(found, found.chosen)
+    if not wider or {"train.strategy", "train.offload"} & context.wishes.keys():
+        return
+    layout = min(wider, key=seconds_per_sequence).layout
+    change = setting(train__strategy=layout.strategy, train__offload=layout.offload)
+    changed = replace(context, wishes={**context.wishes, **{key: Wish(value, "") for key, value in change.sets}})
+    then = fit(changed, loaded)
+    if then.chosen is not None and _wider(then.chosen, found.chosen):
+        run = runs.instead(changed, then)
+        yield Proposal(change, _outcome(then.chosen, found.chosen), but=(run, MEASURED_ON_HOST)).told
+
+
+MEASURED_ON_HOST = (
+    f"recipec takes it by itself from {1 + OFFLOAD_TIE:g} times the speed on, as runs with optimizer states in host "
+    f"memory were up to {OFFLOAD_AT_WORST:g} times slower than without (DeepSpeed#3901)"
+)
+
+
+def _faster_on_host(found: Fit, chosen: Candidate) -> list[Candidate]:
+    """What would be faster by the usual limit, were its states not in host memory."""
+    hosted = [other for other in found.tried if other.fits and other.layout.offloads and not other.crowds_host]
+    return [other for other in hosted if _wider(other, chosen) and _ratio(other, chosen) * (1 + other.tie) < 1]
+
+
 def _uses_more(other: Candidate, chosen: Candidate) -> bool:
+    """Whether it trains the same on more GPUs, in noticeably less time, with nothing in host memory."""
+    return other.layout.on_device and _wider(other, chosen)
+
+
+def _wider(other: Candidate, chosen: Candidate) -> bool:
     """Whether it trains the same on more GPUs, in noticeably less time, as a bundle can."""
     layout, same = other.layout, other.layout.adapts is chosen.layout.adapts
     more = layout.mesh.world_size > chosen.layout.mesh.world_size
-    faster = _ratio(other, chosen) * (1 + IDLE_TIE) < 1
-    return same and more and layout.on_device and layout.can_be_built and faster
+    return same and more and layout.can_be_built and _ratio(other, chosen) * (1 + IDLE_TIE) < 1
 
 
 def _outcome(then: Candidate, chosen: Candidate) -> str:

@@ -13,6 +13,7 @@ from recipec.facts.data import DataFacts
 from recipec.facts.model import has_template
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, either, own_keys
@@ -39,8 +40,10 @@ def check_limits(
 
 
 def check_stages(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report stages that would learn nothing (E0411)."""
+    """Report stages that would learn nothing: without a row (E0205), without a learning rate (E0411)."""
     for stage in plan.stages:
+        for finding in nothing_left(loaded, stage, section_of(loaded, stage)):
+            report.add(finding)
         check_learning(loaded, stage.stage.name, stage.steps, stage.decisions, report)
 
 
@@ -129,10 +132,8 @@ def _without_end(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagno
     own = 'its own chat template, `template = "model"`' if has_template(model) else '`template = "plain"`'
     title = f"the chat template `{template}` ends turns with {end}, and {model.name} has no such token"
     label = Label(loaded.place("data", "template"), has.because)
-    help = (
-        f"use {own} under [data]",
-        f'or add it to the vocabulary: `new_tokens = ["{end}"]` under [model]',
-    )
+    adding = f'or add it to the vocabulary: `new_tokens = ["{end}"]` under [model]'
+    help = (f"use {own} under [data]", *[adding] * METHODS[stage.stage.name].learns_tokens)
     note = f"the tokenizer would cut {end} into several tokens, and the model would not learn to stop"
     return Diagnostic("E0401", title, (label,), help, (note, *[f"source: {has.source}"] * bool(has.source)))
 

@@ -10,32 +10,37 @@ from msgspec.structs import replace
 from recipec.axes import Method
 from recipec.catalog.models import Model
 from recipec.estimate.basis import basis_of
-from recipec.estimate.evaluation import Evaluation, evaluation_needs
+from recipec.estimate.device import allocatable_bytes, context_bytes
+from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluation_needs
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
 from recipec.planner.advice.waiting import waiting_share
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.candidates import Candidate, usable_bytes
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
-from recipec.rules.evaluation import prepared_rows, training_tokens
-from recipec.rules.intervals import saves_in
+from recipec.rules.evaluation import looked_at, prepared_rows, training_tokens
+from recipec.rules.intervals import saves_in, steps_taught
 from recipec.units import GIB
 
 
-def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
-    """The needs of the chosen layout; the ledger is settled, checkpoints included."""
+def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int | None) -> Needs:
+    """The needs of the chosen layout; the ledger is settled, checkpoints included.
+
+    `asked_tokens` are those of an answer that the recipe wants of evaluate.py; None: as many as in training.
+    """
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     shape, work = facts.model.architecture, work_of(ledger, facts)
     tokens = round(prepared_rows(value) * training_tokens(value) * work.method.sequences_per_example)
     first = fetches_model(facts, value)
     downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
     downloaded += shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
-    before_last = saves_in(value["eval_every"], value["save_every"], value["total_steps"]) - 1
-    storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], before_last), tokens, downloaded)
+    saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
+    storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], saves - 1), tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
+    rows = looked_at(value, "test") or looked_at(value, "eval")  # evaluate.py reads those where there are no test rows
     per_node = facts.machines.gpus_per_node
     on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
@@ -43,19 +48,19 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
         read_bytes=2 * (shape.params + sum(other.params for other in beside)),
         storage=_with_merged(storage, 2 * shape.params) if merged else storage,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
-        evaluation=_evaluation(facts, chosen, work),
+        evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=waiting_share(chosen),
         basis=basis_of(facts.gpu, chosen.layout, facts.machines) if facts.gpu.measured else None,
     )
 
 
-def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
+def _evaluation(facts: Facts, chosen: Candidate, work: Workload, answered: Answered) -> Evaluation:
     """On as many GPUs of one node as the stage has ranks there, which is how many the launch script starts it on."""
     gpu, ranks = facts.gpu, min(chosen.layout.mesh.world_size, facts.machines.gpus_per_node)
-    return evaluation_needs(
-        facts.model.architecture, chosen.layout, work, gpu.memory_gib, ranks, on_cpu=gpu.kind == "cpu"
-    )
+    room = GpuRoom(usable_bytes(gpu, 1), allocatable_bytes(gpu.memory_gib, 1, context_bytes(gpu)))
+    shape, on_cpu = facts.model.architecture, gpu.kind == "cpu"
+    return evaluation_needs(shape, chosen.layout, work, room, ranks, on_cpu, answered)
 
 
 def fetches_model(facts: Facts, value: Mapping[str, Any]) -> bool:

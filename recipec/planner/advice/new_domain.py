@@ -47,4 +47,5 @@ _INSTEAD = (
 def _ways(text: Method) -> Iterator[str]:
     example = SECTIONS[text.section].examples[0]
     yield f'add `{text.section} = "{example}"` under [data]: {text.title} then runs first'
-    yield "if there is no such text, allow this warning; if the model knows the domain, remove `goal.new_domain`"
+    yield 'if there is no such text, write allow = ["W0540"] under [recipe]'
+    yield "if the model knows the domain, remove `goal.new_domain`"

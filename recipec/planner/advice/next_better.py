@@ -16,9 +16,7 @@ from recipec.planner.advice.ways_out import buildable, fits_in
 from recipec.planner.plan import NextBetter
 from recipec.planner.search.candidates import (
     Candidate,
-    adaptation_name,
     by_preference,
-    family_of,
     gpu_gib,
     seconds_per_sequence,
     usable_bytes,
@@ -27,6 +25,7 @@ from recipec.planner.search.candidates import (
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.planner.search.known_bad import judged
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.names import adaptation_name, family_of
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import Policy

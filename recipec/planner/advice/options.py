@@ -1,5 +1,5 @@
-"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, packed rows, more answers
-written together, fewer GPUs, a larger micro batch."""
+"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, 8-bit states, packed
+rows, another engine of generation, more answers written together, fewer GPUs, a larger micro batch."""
 
 from __future__ import annotations
 
@@ -9,39 +9,46 @@ from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
+from recipec.estimate.padding import padded_tokens
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.next_better import on_present_gpus
+from recipec.planner.advice.other_engines import other_engine
+from recipec.planner.advice.prepared_ahead import prepared_ahead
+from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
-from recipec.planner.search.candidates import Candidate
+from recipec.planner.plan import StagePlan
+from recipec.planner.search.candidates import Candidate, bounds_of
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 
 WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
+LITTLE_PADDING = 0.01  # of the tokens of a batch: less is no reason; our decision
 _UNPROVEN = "recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
 _WITH_MASK = "recipec does not take it by itself, as no run with such a mask on a GPU is recorded (DATA-002)"
 _OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed sequence is many of them
 
 
-def options(
-    context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, next_micro_batch: str
-) -> tuple[str, ...]:
-    """Changes that fit as well, with what they give; `next_micro_batch` says what a larger one would take."""
+def options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
+    """Changes of a plan that fit as well, with what they give."""
     assert found.chosen is not None
-    larger = (f"a micro batch of {next_micro_batch}",) if next_micro_batch else ()
+    larger = (f"a micro batch of {plan.next_micro_batch}",) if plan.next_micro_batch else ()
     more = on_present_gpus(context, found.chosen, found.tried, loaded)
     return (
         *([more.told] if more else []),
+        *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded),
         *faster_layout(context, found, loaded, runs),
+        *other_engine(context, found, loaded, runs),
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),
+        *prepared_ahead(plan, loaded),
         *larger,
     )
 
@@ -70,8 +77,23 @@ def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str
     if ratio <= WORTH_NAMING:
         stated = tuple(_of_sequences(context, then.chosen.layout))
         alike = ", with about as many examples in a step" * bool(stated)
-        effect = f"packed rows have no padding and take {ratio:.2f}x the time{alike}"
+        why = " and ".join(_gains(context, found, then, loaded))
+        effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}"
         yield Proposal(Change((change, *stated)), effect, but=(but,)).told
+
+
+def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Iterator[str]:
+    """What packing changes of a micro step: its padding, which a single row has not got, and how full it is."""
+    assert found.chosen is not None and found.ledger is not None and then.chosen is not None and then.ledger is not None
+    rows, bounds = found.chosen.layout.micro_batch, bounds_of(context, found.ledger, loaded)
+    usual = bounds.typical.seq_len_tokens
+    padded = round(padded_tokens(usual, bounds.tokens_p99, rows))
+    share = 1 - usual / padded
+    tokens, packed = rows * padded, then.chosen.layout.micro_batch * then.ledger.decisions["max_length"].value
+    if share >= LITTLE_PADDING:
+        yield f"{share:.0%} of the tokens of a batch are padding now"
+    if packed >= tokens / WORTH_NAMING:
+        yield f"a micro step has {packed:,} tokens instead of about {tokens:,}"
 
 
 def _of_sequences(context: Context, packed: Layout) -> Iterator[tuple[str, int]]:

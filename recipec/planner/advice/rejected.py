@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
-from recipec.planner.advice.change import Proposal, asking_for, setting
-from recipec.planner.advice.ways_out import ways_out
+from recipec.planner.advice.change import asking_for, setting
+from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
+    OFFLOAD_TIE,
     Bounds,
     Candidate,
-    adaptation_name,
     by_preference,
     candidates,
     gpu_gib,
@@ -30,25 +30,32 @@ from recipec.planner.search.candidates import (
 from recipec.planner.search.context import EIGHT_BIT, Context
 from recipec.planner.search.fit import Fit, sequences_for_all
 from recipec.planner.search.known_bad import Refusal
+from recipec.planner.search.names import adaptation_name
 from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
-from recipec.rules.core import Ledger
+from recipec.rules.core import Ledger, Wish
 from recipec.units import counted, gib, times
 
 CLOSEST = 3  # layouts that an error names
 
 
-def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> list[Rejected]:
-    """The best candidate of every other family of the chosen adaptation, and of every other adaptation."""
+def rejected(
+    chosen: Candidate, tried: Sequence[Candidate], seconds: float, asked: Wish | None = None
+) -> list[Rejected]:
+    """The best candidate of every other family of the chosen adaptation, and of every other adaptation.
+
+    `asked`: the adaptation that the recipe asks for, where it does.
+    """
     groups: dict[str, list[Candidate]] = {}
     for candidate in tried:
         groups.setdefault(_group(candidate, chosen), []).append(candidate)
     groups.pop(_group(chosen, chosen))
     order = by_preference(tried)
     before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
-    return [_reason(nearest_of(group), chosen, seconds, before) for group in groups.values()]
+    where = asked.where if asked else ""
+    return [_reason(nearest_of(group), chosen, seconds, before, where) for group in groups.values()]
 
 
 def idle(
@@ -56,13 +63,14 @@ def idle(
 ) -> list[Rejected]:
     """What stands against training on all GPUs: the nearest layout that would, or a batch with too few examples."""
     gpus = context.facts.machines.gpus
-    if chosen.layout.mesh.world_size == gpus:
+    if chosen.layout.gpus == gpus:
         return []
     alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
-    found = [other for other in alike if other.layout.mesh.world_size == gpus]
+    found = [other for other in alike if other.layout.gpus == gpus]
     if found:
-        on_gpus = [other for other in found if not other.layout.offloads]
-        row = _reason(nearest_of(on_gpus or found), chosen, seconds)
+        fitting = [other for other in found if other.fits]
+        on_gpus = [other for other in fitting or found if not other.layout.offloads]
+        row = _reason(nearest_of(on_gpus or fitting or found), chosen, seconds)
         return [replace(row, family=f"{row.family} on {gpus} GPUs", can_be_asked=False)]
     batch = ledger.decisions["global_batch_size"]
     if batch.value >= sequences_for_all(context):
@@ -80,12 +88,14 @@ def _group(candidate: Candidate, chosen: Candidate) -> str:
     return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family + states
 
 
-def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
+def _reason(
+    candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = (), asked: str = ""
+) -> Rejected:
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
     title = candidate.title
     if chosen.layout.optimizer == EIGHT_BIT and candidate.layout.optimizer == "adamw":
         title += " with adamw" * (candidate.adaptation == chosen.adaptation)
-    pair = _Pair(candidate, chosen, before)
+    pair = _Pair(candidate, chosen, before, asked)
     reason = next(said(pair) for applies, said in _REASONS if applies(pair))
     time = seconds * pair.ratio if candidate.fits else None
     lacks = candidate.host_bytes * candidate.crowds_host
@@ -98,6 +108,7 @@ class _Pair(Struct, frozen=True):
     other: Candidate
     chosen: Candidate
     before: Sequence[str]
+    asked: str  # where the recipe asks for the chosen one's family; "" where it leaves that open
 
     @property
     def ratio(self) -> float:
@@ -117,7 +128,8 @@ class _Pair(Struct, frozen=True):
 
     @property
     def time(self) -> str:
-        return f"{self.fits}, {times(self.ratio)}"
+        near = self.ratio < 1 + 2 * self.chosen.tie  # one digit could be what counts as equal
+        return f"{self.fits}, {f'{self.ratio:.2f}x the time' if near else times(self.ratio)}"
 
 
 _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (  # the first that applies is said
@@ -130,7 +142,7 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
     ),
     (
         lambda it: it.other.adaptation != it.chosen.adaptation,
-        lambda it: f"{it.time} per example; recipec prefers {it.chosen.adaptation}",
+        lambda it: f"{it.time} per example; {_preferred(it)}",
     ),
     (
         lambda it: it.other.crowds_host and not it.chosen.crowds_host,
@@ -156,7 +168,16 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
 def _asked(pair: _Pair) -> str:
     """Why a faster adaptation is not taken, and how it is."""
     first = f"{adaptation_preferences.id} puts {pair.chosen.adaptation} first for what is learned, not for speed"
+    first = _preferred(pair) if pair.asked else first
     return f"{first}: {asking_for(pair.other.layout.adapts, pair.chosen.layout.adapts).told}"
+
+
+def _preferred(pair: _Pair) -> str:
+    """Whose choice the present adaptation is: the recipe's, or recipec's."""
+    name = pair.chosen.adaptation
+    if not pair.asked:
+        return f"recipec prefers {name}"
+    return f"{pair.asked} sets {name}, and recipec stores its base in fewer bits only where it does not fit otherwise"
 
 
 def _otherwise(other: Layout, chosen: Layout) -> str:
@@ -189,7 +210,10 @@ def _crowding(candidate: Candidate) -> str:
 
 def _price(candidate: Candidate) -> str:
     """What a faster layout has against it."""
-    return "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
+    if not candidate.layout.can_be_built:
+        return "and cannot be built yet"
+    times = f"; recipec takes it from {1 + OFFLOAD_TIE:g} times the speed on" * candidate.layout.offloads
+    return f"with more data in host memory{times}"
 
 
 def _simpler(pair: _Pair) -> str:
@@ -271,6 +295,7 @@ def does_not_fit(
     loaded: LoadedRecipe,
     found: Fit,
     over: Callable[[Sequence[Context]], str],
+    whole: Whole,
 ) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.label
@@ -282,13 +307,15 @@ def does_not_fit(
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(nearest_of, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = (*_with_host_memory(found.tried), *ways_out(context, others, loaded, over)) or (
-        "no single change is enough; use a smaller model and more GPUs",
-    )
+    given = (context, others, loaded)
+    ways = [*_with_host_memory(*given, found.tried, whole), *ways_out(*given, over, whole)]
+    help = tuple(by_cost(ways)) or ("no change that was tried is enough; use a smaller model, or more or larger GPUs",)
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
 
 
-def _with_host_memory(tried: Sequence[Candidate]) -> Iterator[str]:
+def _with_host_memory(
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], whole: Whole
+) -> Iterator[WayOut]:
     """What fits where a node has more host memory than is assumed; what is stated or measured is believed."""
     assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
     waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
@@ -296,7 +323,15 @@ def _with_host_memory(tried: Sequence[Candidate]) -> Iterator[str]:
         return
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes))
     wanted = ceil(host_gib(found.host_bytes))
-    yield Proposal(setting(hardware__host_memory_gib=wanted), f"{found.title} then fits", " if a node has it").told
+    stated = _stating_host_memory(loaded, wanted)
+    pairs = all_fitting([context, *others], stated)
+    if pairs:
+        yield way(setting(hardware__host_memory_gib=wanted), pairs, stated, (), whole, context, " if a node has it")
+
+
+def _stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:
+    hardware = loaded.recipe.hardware.model_copy(update={"host_memory_gib": memory_gib})
+    return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:

@@ -15,8 +15,8 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 _OF_ANSWERS = ("assistant", "completion")  # values of loss_on
-_ALLOW = "if the model is never to think again, allow this warning"
-_SOME_ALLOW = "if the model is to decide by the question whether it thinks, allow this warning"
+_ALLOW = 'if the model is never to think again, write allow = ["W0522"] under [recipe]'
+_SOME_ALLOW = 'if the model is to decide by the question whether it thinks, write allow = ["W0522"] under [recipe]'
 _EARLIER = (
     "TRL's training version writes it before earlier answers of a conversation too, where the model does not see it "
     "in use"
@@ -31,6 +31,8 @@ def empty_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report:
         return
     decided, silent = stage.decisions, stage.decisions["without_thoughts"]
     none_thinks = decided["reasoning"].value in ("", STRIP)
+    if (none_thinks or silent.value == 1) and model.kind == "base":
+        return  # it has no mode of thinking to lose
     if none_thinks or silent.value == 1:
         because = decided["reasoning"].because if none_thinks else silent.because
         title = f"{model.name} learns not to think"

@@ -11,6 +11,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
+from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
@@ -22,6 +23,7 @@ from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.evaluation import training_rows, training_tokens
+from recipec.rules.model import OPEN_LICENCES
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -60,6 +62,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         stage.steps >= FEW_STEPS
         or stage.decisions["max_steps"].origin == "recipe"
         or learns_nothing(stage.stage.name, stage.steps, stage.decisions)
+        or any(nothing_left(loaded, stage, section_of(loaded, stage)))
     ):
         return
     section = section_of(loaded, stage)
@@ -107,8 +110,9 @@ def _trained(stage: StagePlan) -> str:
     """What the steps go through: rows without those held out, or the blocks that packing makes of them."""
     value = {id: decision.value for id, decision in stage.decisions.items()}
     if METHODS[stage.stage.name].generates:
-        answers = counted(value.get("per_prompt", 1), "answer")
-        return f"{counted(training_rows(value), 'prompt')} with {answers} each"
+        answers, passes = counted(value.get("per_prompt", 1), "answer"), value.get("answer_passes", 1)
+        again = f", learned from {passes} times," * (passes > 1)
+        return f"{counted(training_rows(value), 'prompt')} with {answers} each{again}"
     if not value["packing"]:
         return counted(training_rows(value), "training row")
     blocks, tokens = ceil(training_sequences(value)), training_rows(value) * training_tokens(value)
@@ -157,7 +161,7 @@ def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         if decision.dissent and not (decision.id == "warmup" and stage.steps == 1):  # 0 is what E0411 advises then
             path = loaded.written_for(stage.stage.name, decision.key)
             place = loaded.place(*path)
-            title = f"`{'.'.join(path)}` is outside the accepted range"
+            title = f"`{'.'.join(path)}` is outside the usual range"
             notes = (f"`recipec explain {decision.rule}` gives the reasons",)
             report.add(Diagnostic("W0501", title, (Label(place, decision.dissent),), notes=notes))
 
@@ -194,7 +198,7 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
 
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    gpus, used = stage.decisions["gpus"].value, stage.layout.mesh.world_size
+    gpus, used = stage.decisions["gpus"].value, stage.layout.gpus
     if used < gpus:
         noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
         per_node, nodes = stage.decisions["gpus_per_node"].value, stage.decisions["nodes"].value
@@ -208,7 +212,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         if starved and fixed and least > 1:
             fewer = f"lower `train.micro_batch_size`, or {fewer}"
         elif not starved:
-            fewer = f"{fewer}: as the recipe is, no layout that fits on more {noun}s is clearly faster"
+            fewer = f"{fewer}: as the recipe is, {stage.idle_because}"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
         ways = (*stage.work_for_idle, fewer)
         report.add(Diagnostic("W0503", title, (label,), tuple(_for_stage(way, stage) for way in ways)))
@@ -296,8 +300,13 @@ def _few_tokens(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         Label(loaded.place("goal", "task"), "training starts from random weights"),
         Label(loaded.place("data", "train"), f"{_count(tokens)} tokens, {tokens / params:.2g} per parameter"),
     )
-    base = _base_model(stage.decisions["model"].value, params)
-    help = (f'train a pretrained model further: set `goal.task = "continue-pretrain"` and `model.name = "{base}"`',)
+    base = _base_model(loaded, stage, params)
+    size, context = _count(base.architecture.params), base.architecture.max_position
+    told = (
+        f"{size} parameters{f', a context of {context:,} tokens' * bool(context)}, license {base.licence or 'unknown'}"
+    )
+    setting = f'`goal.task = "continue-pretrain"` and `model.name = "{base.name}"`'
+    help = (f"train a pretrained model further: set {setting} ({told})",)
     optimal = (
         f"{TOKENS_PER_PARAMETER} tokens per parameter, {_count(TOKENS_PER_PARAMETER * params)} for the model, make the "
         "best use of computation (Hoffmann et al., arXiv 2203.15556, 2022)"
@@ -326,7 +335,17 @@ def _count(tokens: float) -> str:
     return f"{tokens:,}"
 
 
-def _base_model(name: str, params: int) -> str:
-    """The base model of the catalog with this name, else the one nearest in size."""
-    known = [model for model in models() if model.kind == "base"]
-    return min(known, key=lambda other: (other.name != name, abs(log(other.architecture.params / params)))).name
+def _base_model(loaded: LoadedRecipe, stage: StagePlan, params: int) -> Model:
+    """The base model of the catalog with the recipe's name; else the one nearest in size of those with the context that
+    it asks for, an accepted license and no special purpose; where none has all of that, of those with the first of it.
+    """
+    name, length = stage.decisions["model"].value, stage.decisions["max_length"].value
+    allowed = loaded.recipe.policy.licenses or OPEN_LICENCES
+    accepted = {licence.casefold() for licence in allowed}
+
+    def unfit(other: Model) -> tuple[bool, bool, bool, bool, float]:
+        short = other.architecture.max_position < length
+        size = abs(log(other.architecture.params / params))
+        return other.name != name, short, (other.licence or "").casefold() not in accepted, bool(other.purpose), size
+
+    return min((model for model in models() if model.kind == "base"), key=unfit)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.estimate.cost import Cost
 from recipec.facts.node import node_of
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import (
     Changes,
     batch_for_all,
+    halved_models,
     larger_gpu,
     more_gpus,
     more_nodes,
@@ -24,9 +28,21 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
-from recipec.units import GIB
+from recipec.units import GIB, duration, hourly, usd
 
 SHOWN = 4
+PATIENCE = 4  # changes of a kind that are tried before the largest: where that is not enough, no other is; our decision
+_KINDS = (batch_for_all, unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes)
+
+Pairs = Sequence[tuple[Context, Fit]]  # each stage with its plan
+Whole = Callable[[Pairs, LoadedRecipe], Cost]
+
+
+class WayOut(Struct, frozen=True):
+    """A change with which every stage fits, and its whole run where that is asked for."""
+
+    proposal: Proposal
+    cost: Cost | None
 
 
 def ways_out(
@@ -34,29 +50,105 @@ def ways_out(
     others: Sequence[Context],
     loaded: LoadedRecipe,
     over: Callable[[Sequence[Context]], str] = lambda changed: "",
-) -> list[str]:
-    """The nearest change of each kind with which every stage fits and can be built, at most four, each as a line.
+    whole: Whole | None = None,
+) -> list[WayOut]:
+    """The nearest change of each kind with which every stage fits and can be built, at most four.
 
-    `over` tells what the changed stages break of the budget, which is said with the change.
+    `over` tells what the changed stages break of the budget, which is said with the change, and `whole` what they take.
     """
-    found = []
-    kinds: set[Callable[[Context], Changes]] = set()
-    for kind in (batch_for_all, unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
-        if kind is more_nodes and more_gpus in kinds:
+    found: dict[Callable[[Context], Changes], WayOut] = {}
+    for kind in _KINDS:
+        if kind is more_nodes and more_gpus in found:
             break  # a fuller node is the nearer change
-        for change, changed in kind(context):
-            chosen = buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
-            changed_others = [same(kind, change, other) for other in others]
-            if chosen is not None and all(buildable(other, loaded) for other in changed_others):
-                broken = over([changed, *changed_others])
-                notes = tuple(note for note in (broken, _network(changed, loaded)) if note)
-                written = as_written(change, context.stage.name, loaded)
-                found.append(Proposal(written, fits_in(chosen), but=notes).told)
-                kinds.add(kind)
-                break
+        way = _nearest(kind, context, others, loaded, over, whole)
+        found |= {kind: way} if way is not None else {}
         if len(found) == SHOWN:
             break
-    return found
+    return list(found.values()) or _of_another_family(context, others, loaded, over, whole)
+
+
+def by_cost(ways: Sequence[WayOut]) -> list[str]:
+    """A line for each, the cheapest first, or the quickest where one has no price; another model is behind them."""
+    priced = all(way.cost is not None and way.cost.usd is not None for way in ways)
+
+    def order(way: WayOut) -> tuple[bool, float]:
+        other_model = any(key == "model.name" for key, _ in way.proposal.change.sets)
+        figure = way.cost and (way.cost.usd if priced else way.cost.seconds)
+        return other_model, inf if figure is None else figure
+
+    return [way.proposal.told for way in sorted(ways, key=order)]
+
+
+def _of_another_family(
+    context: Context,
+    others: Sequence[Context],
+    loaded: LoadedRecipe,
+    over: Callable[[Sequence[Context]], str],
+    whole: Whole | None,
+) -> list[WayOut]:
+    """The largest model that fits of those that are each about half as large as the one before."""
+    way = _nearest(halved_models, context, others, loaded, over, whole)
+    return [way] if way is not None else []
+
+
+def _nearest(
+    kind: Callable[[Context], Changes],
+    context: Context,
+    others: Sequence[Context],
+    loaded: LoadedRecipe,
+    over: Callable[[Sequence[Context]], str],
+    whole: Whole | None,
+) -> WayOut | None:
+    """The first change of a kind with which every stage fits."""
+    changes = [each for each in kind(context) if within(each[1], loaded.recipe.policy)]
+    for tried, (change, changed) in enumerate(changes):
+        if tried == PATIENCE and fitting(changes[-1][1], loaded) is None:
+            return None
+        contexts = [changed, *(same(kind, change, other) for other in others)]
+        pairs = all_fitting(contexts, loaded)
+        if pairs:
+            notes = tuple(note for note in (over(contexts), _network(changed, loaded)) if note)
+            return way(as_written(change, context.stage.name, loaded), pairs, loaded, notes, whole, context)
+    return None
+
+
+def way(
+    change: Change,
+    pairs: Pairs,
+    loaded: LoadedRecipe,
+    notes: tuple[str, ...],
+    whole: Whole | None,
+    before: Context,
+    only: str = "",
+) -> WayOut:
+    """A change with what it gives of the first stage, and the whole run of all; `before` is the stage without it."""
+    context, found = pairs[0]
+    assert found.chosen is not None
+    cost = whole(pairs, loaded) if whole else None
+    takes = (_takes(cost, context, before),) if cost else ()
+    return WayOut(Proposal(change, fits_in(found.chosen), only, (*takes, *notes)), cost)
+
+
+def _takes(cost: Cost, context: Context, before: Context) -> str:
+    """Time and money of a whole run; of other GPUs also their price, which is not that of the recipe's."""
+    time = f"the whole run takes {duration(cost.seconds)}"
+    if cost.usd is None:
+        return time
+    price, name = context.facts.decisions["gpu_price"], context.facts.gpu.name
+    basis = price.because.partition(";")[0]
+    other = f" at {hourly(price.value)} an hour for {name} ({basis})" * (name != before.facts.gpu.name)
+    return f"{time} and costs {usd(cost.usd)}{other}"
+
+
+def all_fitting(contexts: Sequence[Context], loaded: LoadedRecipe) -> Pairs:
+    """Every stage with its plan; none where one does not fit."""
+    pairs = []
+    for context in contexts:
+        found = fitting(context, loaded)
+        if found is None:
+            return ()
+        pairs.append((context, found))
+    return pairs
 
 
 def _network(changed: Context, loaded: LoadedRecipe) -> str:

@@ -29,7 +29,9 @@ class WholeRuns(Struct, frozen=True):
 def instead(run: Cost, now: Cost) -> str:
     """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
     money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
-    return f"the whole run takes {duration(run.seconds)} instead of {duration(now.seconds)}{money}"
+    then, before = duration(run.seconds), duration(now.seconds)
+    beside = "as before" if then == before else f"instead of {before}"
+    return f"the whole run takes {then} {beside}{money}"
 
 
 def pass_seconds(found: Fit) -> float:

@@ -8,10 +8,9 @@ from math import ceil, inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import METHODS, STRATEGIES
+from recipec.axes import STRATEGIES
 from recipec.axes.attention import MASK
 from recipec.axes.method import SIMILAR
-from recipec.axes.strategies import EVERYTHING, STATES
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
@@ -25,8 +24,9 @@ from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.node import Node, node_of
-from recipec.layout import Layout, Mesh
+from recipec.layout import Layout
 from recipec.planner.search.context import EIGHT_BIT, Context
+from recipec.planner.search.names import adaptation_name, family_of
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Ledger
@@ -42,8 +42,9 @@ SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is take
 IDLE_TIE = 0.05
 AS_FAST = 0.02  # of a step's time: what a larger micro batch must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
-# slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show.
-OFFLOAD_TIE = 1.0
+# slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little
+# of a step that 4.8 times as much would stay within the usual limit, that limit is enough: those of a few adapters.
+OFFLOAD_TIE, OFFLOAD_AT_WORST = 1.0, 4.8
 
 
 class Bounds(Struct, frozen=True):
@@ -169,25 +170,6 @@ class Candidate(Struct, frozen=True):
         joined = "and" if self.layout.offloads else "with"
         states = f" with {EIGHT_BIT}" * (self.layout.optimizer == EIGHT_BIT)
         return self.family + states + f" {joined} activations in host memory" * self.layout.activation_offload
-
-
-def family_of(stage: str, layout: Layout) -> str:
-    """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    offload = f" with {_OFFLOADS[layout.offload]}" if layout.offloads else ""
-    return f"{adaptation_name(stage, layout)}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
-
-
-_OFFLOADS = {EVERYTHING: "CPU offload", STATES: "CPU offload of the optimizer alone"}
-
-
-def adaptation_name(stage: str, layout: Layout) -> str:
-    """What is trained, for people: "QLoRA"."""
-    return METHODS[stage].called(layout.adapts)
-
-
-def _within_layers(mesh: Mesh) -> str:
-    kinds = (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert))
-    return "".join(f" x {name} parallel" for name, ranks in kinds if ranks > 1)
 
 
 def by_preference(tried: Iterable[Candidate]) -> list[str]:
@@ -364,12 +346,25 @@ def _fills_node(candidate: Candidate, simplest: Candidate) -> bool:
 
 
 def _worth_offloading(found: list[Candidate]) -> list[Candidate]:
-    """Without those whose states leave the device for less than twice the speed."""
-    on_device = [seconds_per_sequence(candidate) for candidate in found if not candidate.layout.offloads]
+    """Without those whose states leave the device for too little speed."""
+    on_device = [candidate for candidate in found if not candidate.layout.offloads]
     if not on_device:
         return found
-    limit = min(on_device) / (1 + OFFLOAD_TIE)
-    return [other for other in found if not other.layout.offloads or seconds_per_sequence(other) < limit]
+    fastest = min(on_device, key=seconds_per_sequence)
+    return [other for other in found if not other.layout.offloads or clearly_faster(other, fastest)]
+
+
+def clearly_faster(other: Candidate, chosen: Candidate) -> bool:
+    """Whether it is faster by more than the estimates may err: by more where its states are in host memory alone."""
+    hosted = other.layout.offloads and not chosen.layout.offloads
+    tie = max(other.tie, _offload_tie(other)) if hosted else other.tie
+    return seconds_per_sequence(other) < seconds_per_sequence(chosen) / (1 + tie)
+
+
+def _offload_tie(candidate: Candidate) -> float:
+    assert candidate.time is not None
+    share = candidate.time.terms["offload"] / candidate.time.seconds_per_step
+    return 0.0 if share * (OFFLOAD_AT_WORST - 1) <= candidate.tie else OFFLOAD_TIE
 
 
 def seconds_per_sequence(candidate: Candidate) -> float:

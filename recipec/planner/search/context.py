@@ -121,6 +121,8 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
         whole_groups(ledger)
+    for rule in preference.serving_rules(settled_method(ledger.decisions)):
+        ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     plain = "balance_loss" not in ledger.decisions
@@ -204,9 +206,18 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.eos_token, stage, template, given["template_end"], given["has_turn_end"], given["stop_tokens"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
+    _held_out(ledger)
+
+
+def _held_out(ledger: Ledger) -> None:
+    """The shares for evaluation and test; one that is decided leaves room for one that the recipe sets."""
+    given = ledger.decisions
     held = given["source_rows"], given["stage"], given["params"]
-    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], *held)
-    ledger.decide(evaluation.test_fraction, given["has_test_file"], *held)
+    parts = [(evaluation.eval_fraction, given["has_eval_file"]), (evaluation.test_fraction, given["has_test_file"])]
+    beside: list[Decision] = []
+    for rule, has_file in sorted(parts, key=lambda part: part[0].key not in ledger.wishes):
+        decided = ledger.decide(rule, has_file, *held, *beside)
+        beside = [decided] * (rule.key in ledger.wishes)
 
 
 def _learning(ledger: Ledger) -> None:
@@ -226,10 +237,11 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(batch.global_batch_size, stage, adaptation, examples, params, *size)
     ledger.decide(tracking.seed)
     ledger.decide(tracking.tracker)
-    ledger.decide(loader.dataloader_workers, given["cores_per_gpu"], given["host_cores"], given["gpus_per_node"])
-    ledger.decide(loader.prefetch_factor)
-    ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
-    ledger.decide(loader.persistent_workers)
+    cores = (given["cores_per_gpu"], given["host_cores"], given["gpus_per_node"])
+    if ledger.decide(loader.dataloader_workers, *cores, given["gpu_is_cpu"], stage).value:
+        ledger.decide(loader.prefetch_factor)
+        ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
+        ledger.decide(loader.persistent_workers)
     _order(ledger)
     hold_weights(ledger)
     replay_rows(ledger)
@@ -355,11 +367,12 @@ def settle_steps(
         _predicted("evaluation_seconds", evaluation_seconds(), (*known, steps.id, read.id), "predicted time of one")
     )
     shared = [given[id] for id in ("updates", "answer_passes") if id in given]
-    every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"], looking, *shared)
-    saved = ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
-    decay = [every, saved, steps, given["decay_share"]] if "decay_share" in given else []
+    weighed = training, saving, given["gpus"]
+    every = ledger.decide(evaluation.eval_every, steps, *weighed, looking, *shared)
+    saved = ledger.decide(checkpoints.save_every, every, steps, *weighed, given["passes"], *shared)
+    decay = [every, saved, steps, given["decay_share"], *shared] if "decay_share" in given else []
     ledger.decide(checkpoints.keep_checkpoints, *decay)
-    ledger.decide(evaluation.best_metric, given["stage"], every, saved, steps)
+    ledger.decide(evaluation.best_metric, given["stage"], every, saved, steps, *shared)
     ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every, saved, steps, *shared)
     ledger.decide(tracking.logging_steps, steps)
 

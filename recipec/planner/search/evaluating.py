@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from recipec.axes.models import TEACHER
 from recipec.estimate.evaluation import TOKENS_AT_ONCE
 from recipec.estimate.memory import step_memory
-from recipec.estimate.throughput import step_time
 from recipec.facts import Facts
-from recipec.planner.search.candidates import Bounds, Candidate, usable_bytes
+from recipec.planner.search.candidates import Bounds, Candidate, usable_bytes, usual_time
 from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
@@ -33,7 +33,7 @@ def evaluation_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bo
         if step_memory(shape, replace(chosen.layout, micro_batch=size), work).moments["evaluation"] <= room
     ]
     most = chosen.layout.micro_batch
-    return min(fitting, key=lambda size: _seconds_per_row(facts, chosen, bounds, size), default=most)
+    return min(fitting, key=lambda size: batch_seconds(facts, chosen, bounds, size) / size, default=most)
 
 
 def _sizes(chosen: Candidate, bounds: Bounds) -> Iterator[int]:
@@ -45,8 +45,8 @@ def _sizes(chosen: Candidate, bounds: Bounds) -> Iterator[int]:
         yield size
 
 
-def _seconds_per_row(facts: Facts, chosen: Candidate, bounds: Bounds, size: int) -> float:
-    """Of forward and backward, which share what a larger batch saves: launches and gathered weights."""
+def batch_seconds(facts: Facts, chosen: Candidate, bounds: Bounds, size: int) -> float:
+    """Forward and backward of so many rows on each rank, which share launches and gathered weights."""
     layout = replace(chosen.layout, micro_batch=size, accumulation=1)
-    terms = step_time(facts.model.architecture, layout, bounds.typical, facts.gpu, bounds.link).terms
-    return (terms["compute"] + terms["communication"]) / size
+    terms = usual_time(facts.model.architecture, layout, bounds, facts.gpu).terms
+    return terms["compute"] + terms.get(TEACHER, 0.0) + terms["communication"]

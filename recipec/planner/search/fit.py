@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.layout import Layout
 from recipec.planner.search.candidates import (
-    OFFLOAD_TIE,
     TIE,
     Candidate,
     best,
     bounds_of,
     candidates,
+    clearly_faster,
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context, settle
@@ -149,13 +149,11 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
 
 def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
     """What the rules would rather have, where it takes more effort but is clearly faster all the same."""
-    seconds = seconds_per_sequence(chosen)
     for ledger, group in before:
         found = best([candidate for candidate in group if candidate.layout.can_be_built])
         if found is None:
             continue
-        hosted = found.layout.offloads and not chosen.layout.offloads
-        if seconds_per_sequence(found) < seconds / (1 + (OFFLOAD_TIE if hosted else TIE)):
+        if clearly_faster(found, chosen):
             return found, ledger
     return None
 
@@ -179,7 +177,7 @@ def _with_small_states(
 
 
 def _idles(chosen: Candidate, context: Context) -> bool:
-    return chosen.layout.mesh.world_size < context.facts.machines.gpus
+    return chosen.layout.gpus < context.facts.machines.gpus
 
 
 def _all(found: list[tuple[Ledger, list[Candidate]]]) -> list[Candidate]:

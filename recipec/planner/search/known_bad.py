@@ -15,11 +15,13 @@ from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
+from recipec.estimate.engine import server_share
 from recipec.layout import Layout
 from recipec.planner.search.sequences import settled_method
 from recipec.rules.combination import PLAIN, BadCombination, Combination
 from recipec.rules.combinations import first_refused, known_bad
 from recipec.rules.core import Decision
+from recipec.units import GIB
 
 
 class Refusal(Struct, frozen=True):
@@ -49,9 +51,14 @@ def judged(
 ) -> Iterator[tuple[Layout, Refusal | None]]:
     """Each layout with the first reason why it must not be proposed, None when there is none."""
     stage = _Stage(decisions, shape)
+    known: dict[tuple[Any, ...], tuple[Combination, BadCombination | None]] = {}  # layouts differ in more
     for layout in layouts:
-        combination = stage.with_layout(layout)
-        row = first_refused(combination)
+        own = stage.of_layout(layout)
+        key = (layout.adapts.name, layout.spreads.name, *own.values())
+        if key not in known:
+            combination = stage.combination(layout, own)
+            known[key] = combination, first_refused(combination)
+        combination, row = known[key]
         yield layout, Refusal(row, combination, layout, shape) if row else None
 
 
@@ -67,7 +74,8 @@ def refusals_of(refusal: Refusal) -> list[Refusal]:
 
 def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[Refusal]:
     """What runs, but is better done otherwise."""
-    combination = _Stage(decisions, shape).with_layout(layout)
+    stage = _Stage(decisions, shape)
+    combination = stage.combination(layout, stage.of_layout(layout))
     return [Refusal(row, combination, layout, shape) for row in known_bad(combination) if not row.refused]
 
 
@@ -81,33 +89,37 @@ class _Stage:
         order = decisions["sampling"]
         self.common["asked_sampling"] = order.value if order.origin == "recipe" else ""
 
-    def with_layout(self, layout: Layout) -> Combination:
+    def combination(self, layout: Layout, own: Mapping[str, Any]) -> Combination:
+        """`own`: what of_layout says of the layout."""
+        return Combination(**self.common, **own, adaptation=layout.adapts, strategy=layout.spreads)
+
+    def of_layout(self, layout: Layout) -> dict[str, Any]:
+        """What a combination says of a layout, beside its adaptation and its strategy."""
         value, shape, method, mesh = self.value, self.shape, self.method, layout.mesh
-        return Combination(
-            **self.common,
-            adaptation=layout.adapts,
-            strategy=layout.spreads,
-            precision=layout.precision,
-            offload=layout.offload,
-            recomputes=layout.checkpointing,
-            recompute_every=layout.recompute_every,
-            activation_offload=layout.activation_offload,
-            precomputes=layout.precomputes,
-            several_nodes=mesh.world_size > value["gpus_per_node"],
-            optimizer=layout.optimizer,
-            attention=layout.attention,
-            packing=layout.packing,
-            micro_batch=layout.micro_batch,
-            modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
-            tensor=mesh.tensor,
-            context=mesh.context,
-            expert=mesh.expert,
-            tensor_divides=_divides(shape, mesh.tensor),
-            context_divides=value["max_length"] % (2 * mesh.context) == 0,
-            more_ranks_than_experts=bool(shape.moe and shape.moe.count < mesh.shard * mesh.context),
-            cuts_groups=method.generates and _cuts_groups(layout, value),
-            scales_late=0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
-        )
+        return {
+            "precision": layout.precision,
+            "offload": layout.offload,
+            "recomputes": layout.checkpointing,
+            "recompute_every": layout.recompute_every,
+            "activation_offload": layout.activation_offload,
+            "precomputes": layout.precomputes,
+            "several_nodes": mesh.world_size > value["gpus_per_node"],
+            "optimizer": layout.optimizer,
+            "attention": layout.attention,
+            "packing": layout.packing,
+            "micro_batch": layout.micro_batch,
+            "modules_to_save": (method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
+            "tensor": mesh.tensor,
+            "context": mesh.context,
+            "expert": mesh.expert,
+            "tensor_divides": _divides(shape, mesh.tensor),
+            "context_divides": value["max_length"] % (2 * mesh.context) == 0,
+            "more_ranks_than_experts": bool(shape.moe and shape.moe.count < mesh.shard * mesh.context),
+            "served_whole": _served_whole(shape, layout.served_by),
+            "served_fits": layout.served_by == 0 or _served_fits(shape, layout, value),
+            "cuts_groups": method.generates and _cuts_groups(layout, value),
+            "scales_late": 0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
+        }
 
 
 def _of_stage(method: Method, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,6 +163,7 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "has_class": method.writes or row.scores,
         "leaks": row.leaks,
         "hybrid": shape.mixer is not None,
+        "renamed": row.renamed_on_save or (row.renamed_experts and shape.moe is not None),
         "lacks_kernels": shape.mixer is not None and not value["gpu_is_cpu"],
         "caps_scores": row.softcap,
         "has_sinks": row.sinks,
@@ -158,6 +171,8 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "chunked": shape.chunked,
         "fp8_sizes": shape.hidden_size % 16 == 0 and shape.intermediate_size % 16 == 0,
         "two_heads": shape.whole is not None,
+        "borrows": shape.borrowing > 0,
+        "slices": shape.layer_inputs is not None,
         "moe": value["moe"],
         "leaf_modules": value["moe"],  # the ZeRO-3 configuration that we emit always names them
         "experts": shape.moe.count if shape.moe else 0,
@@ -190,3 +205,20 @@ def _divides(shape: Architecture, ranks: int) -> bool:
         return True
     kv_heads = [each.num_kv_heads for _, each in shape.attentions]
     return shape.num_heads % ranks == 0 and all(heads % ranks == 0 for heads in kv_heads)
+
+
+def _served_whole(shape: Architecture, gpus: int) -> bool:
+    """Whether every GPU of a server gets whole heads; heads of keys are repeated where there are fewer."""
+    if gpus == 0:
+        return True
+    kv_heads = [each.num_kv_heads for _, each in shape.attentions]
+    return shape.num_heads % gpus == 0 and all(heads % gpus == 0 or gpus % heads == 0 for heads in kv_heads)
+
+
+def _served_fits(shape: Architecture, layout: Layout, value: Mapping[str, Any]) -> bool:
+    """Whether the GPUs of a server hold a copy of the weights, and the keys and values of an answer at least."""
+    each = 4 if layout.precision == "fp32" else 2
+    length = value["max_length"] + value.get("max_new_tokens", 0)
+    needed = each * (shape.params + length * shape.cached_features)
+    card = value["vram_gib"] * GIB
+    return needed <= layout.served_by * server_share(shape, card) * card

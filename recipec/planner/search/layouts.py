@@ -29,8 +29,9 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
     method = settled_method(ledger.decisions)
     sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", method.least_micro_batch)
-    machines = Machines(value["nodes"], value["gpus_per_node"])
-    found = dict.fromkeys(meshes(machines, sequences, wishes))
+    served_by = value.get("server_gpus", 0)
+    machines = Machines(value["nodes"], value["gpus_per_node"] - served_by)
+    found = dict.fromkeys(meshes(machines, sequences, wishes, even=not served_by))
     if shared:
         spread = meshes(machines, sequences, wishes, shared, dispatches="capacity_factor" in value)
         found = dict.fromkeys(place for place in spread if place not in found)
@@ -49,6 +50,7 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
             attention=value["attention"],
             packing=value["packing"],
             optimizer=value["optimizer"],
+            served_by=served_by,
             precomputes=_precomputes(strategy, mesh, method, value, wishes),
         )
         yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
@@ -107,15 +109,20 @@ MOST_CONTEXT_RANKS = 64
 
 
 def meshes(
-    machines: Machines, sequences: int, wishes: Mapping[str, Any], shared: bool = False, dispatches: bool = False
+    machines: Machines,
+    sequences: int,
+    wishes: Mapping[str, Any],
+    shared: bool = False,
+    dispatches: bool = False,
+    even: bool = True,
 ) -> Iterator[tuple[Strategy, Mesh]]:
     """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy.
 
     With `shared`, ranks may also share layers on several nodes, and the experts of layers that dispatch tokens to
-    them; otherwise only as the recipe says.
+    them; otherwise only as the recipe says. Without `even`, any number of the GPUs may train.
     """
     asked = wishes.get("train.strategy")
-    for world_size in _sizes(machines, sequences):
+    for world_size in _sizes(machines, sequences) if even else range(machines.gpus, 0, -1):
         for strategy in STRATEGIES.values():
             fits = strategy.one_rank == (world_size == 1)
             if fits and (asked == strategy.name or (asked is None and machines.nodes >= strategy.searched_from_nodes)):

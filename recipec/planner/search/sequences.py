@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import expm1
 from typing import Any
 
 from recipec.axes import METHODS, Method
@@ -11,7 +12,7 @@ from recipec.rules.core import Decision
 
 STEP_INPUTS = (
     *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
-    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
+    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing", "tokens_p99"),
     *("per_prompt", "updates", "answer_passes", "replay_rows", "training_tokens"),
 )
 
@@ -26,10 +27,21 @@ def training_sequences(value: Mapping[str, Any]) -> float:
     rows = evaluation.training_rows(value)
     if METHODS[value["stage"]].generates:
         return answers_in(rows, value)
-    blocks = rows * evaluation.training_tokens(value) / value["max_length"]
     if value["packing"]:
-        return blocks
-    return max(rows, blocks) if value["overflow"] == "split" else rows
+        return rows * evaluation.training_tokens(value) / value["max_length"]
+    return rows * _pieces(value) if value["overflow"] == "split" else rows
+
+
+def _pieces(value: Mapping[str, Any]) -> float:
+    """Into how many pieces a text is cut on average: every last one is shorter than max_length.
+
+    The mean of ceil(length / max_length) where lengths are spread exponentially; where all texts have one length above
+    max_length, it is 27% too high or 21% too low at most.
+    """
+    longest, most = value.get("tokens_p99"), value["max_length"]
+    if longest is not None and longest <= most:
+        return 1.0
+    return 1 / -expm1(-most / evaluation.training_tokens(value))
 
 
 def answers_in(prompts: int, value: Mapping[str, Any]) -> int:

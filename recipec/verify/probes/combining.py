@@ -131,7 +131,7 @@ def answered_alone(combine: ModuleType, task: str, question: str) -> str:
     evaluation = combine.evaluation_of(task)
     model, tokenizer = evaluation.load("after")
     answer = evaluation.answers(model, tokenizer, [combine.tokens_of(question, tokenizer)])[0]
-    return f"{task}: {tokenizer.decode(answer, skip_special_tokens=True).strip()}"
+    return f"{task}: {tokenizer.decode(answer, skip_special_tokens=True).strip()}".strip()  # an answer may be blank
 
 
 if __name__ == "__main__":

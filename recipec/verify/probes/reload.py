@@ -12,7 +12,7 @@ import peft
 import torch
 import transformers
 
-PROBE_TOKENS, SCORED = 24, 8  # as in the shim's learning.py
+PROBE_TOKENS, SCORED = 32, 8  # as in the shim's learning.py
 
 
 def load(

@@ -6,7 +6,7 @@ from recipec.bundle.state import MOST_BYTES
 from recipec.verify.bundle import MOST_ADDED_BYTES, Bundle
 from recipec.verify.report import VerifyReport
 
-_READ_BY_NO_SCRIPT = ("README.md", ".gitattributes", "ruff.toml", "registry/")  # files, and folders
+_READ_BY_NO_SCRIPT = ("README.md", ".gitattributes", ".gitignore", "ruff.toml", "registry/")  # files, and folders
 _CURE = (
     "not there any more. `recipec build RECIPE -o OUT --restore FILE` writes a file again and keeps your other edits. "
     "If a file that no script reads, such as README.md, is to stay deleted, build once without options"

@@ -7,6 +7,7 @@ of the bundle is started; the recipe's own `launch.setup` lines are evaluated to
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from recipec.verify.static.configurations import UnreadableConfiguration, deepsp
 
 READER = Path(__file__).with_name("reader.sh")
 _LIMIT_SECONDS = 30
+_PROGRAMS = "python", "accelerate"
 
 
 class ProcessStart(Struct, frozen=True):
@@ -107,9 +109,24 @@ def _noted(words: list[str], root: str) -> Iterator[ProcessStart]:
     while words:
         count, devices, *rest = words
         (program, *arguments), words = rest[: int(count)], rest[int(count) :]
+        seen = tuple(filter(None, devices.split(",")))
+        if found := _beside(arguments):
+            (program, *arguments), seen = found
         options, script = _told([word.removeprefix(root) for word in arguments])
         own = f"{root}{script}" in arguments
-        yield ProcessStart(program, tuple(filter(None, devices.split(","))), options, script, own)
+        yield ProcessStart(program, seen, options, script, own)
+
+
+def _beside(arguments: list[str]) -> tuple[list[str], tuple[str, ...]] | None:
+    """The command that a script runs beside a server, and the devices that it lets it see; None for any other."""
+    script, *rest = arguments or [""]
+    command = next((place for place, word in enumerate(rest) if word in _PROGRAMS), None)
+    if not script.endswith(".py") or command is None:
+        return None
+    planned = re.search(r"^TRAINING_GPUS = (\d+)$", Path(script).read_text(encoding="utf-8"), re.MULTILINE)
+    told, _ = _told(rest[:command])
+    count = int(told.get("training-gpus") or (planned[1] if planned else 0))
+    return rest[command:], tuple(map(str, range(count)))
 
 
 def _told(arguments: list[str]) -> tuple[dict[str, str], str]:

@@ -66,12 +66,15 @@ def ruff_problems(bundle: Bundle, command: str, *options: str) -> list[str]:
 
 
 def device_problems(bundle: Bundle) -> list[str]:
-    """Lines that name a device: it comes from the trainer, accelerate or torch.accelerator."""
+    """Lines that name a device: it comes from the trainer, accelerate or torch.accelerator.
+
+    A server of answers gets weights as it knows how to, and is a program of its own.
+    """
     return [
         f"{bundle.name_of(path)}:{number}: {line.strip()}"
         for path in bundle.ending(".py")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if _DEVICE.search(line.partition("#")[0])
+        if _DEVICE.search(line.partition("#")[0]) and "--weight-transfer-config" not in line
     ]
 
 

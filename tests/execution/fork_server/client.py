@@ -1,4 +1,4 @@
-"""Stands before the real Python on PATH: sends scripts to the fork-server, leaves everything else to the real one."""
+"""Stands before the real Python on PATH: sends scripts and `-c` to the fork-server, all else to the real one."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 REAL, SOCKET = "{real}", "{socket}"
 
 arguments = sys.argv[2:] if sys.argv[1:2] == ["-u"] else sys.argv[1:]  # torchrun wants no buffers
-if not arguments or arguments[0].startswith("-"):
+if not arguments or (arguments[0].startswith("-") and arguments[0] != "-c"):
     os.execv(REAL, [REAL, *arguments])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(SOCKET)

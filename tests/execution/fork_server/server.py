@@ -72,6 +72,10 @@ def _run(script: str, *arguments: str) -> int:
     """The exit code of a script, started as Python starts it."""
     try:
         _read_environment()
+        if script == "-c":
+            sys.argv = ["-c", *arguments[1:]]
+            exec(arguments[0], {"__name__": "__main__"})
+            return 0
         sys.argv = [script, *arguments]
         sys.path[0] = str(Path(script).resolve().parent)
         runpy.run_path(script, run_name="__main__")

@@ -24,7 +24,8 @@ def fork_server(folder: Path) -> Iterator[None]:
     """Run the server, with its socket and the `python` that speaks to it in `folder`."""
     socket = folder / "socket"
     _write_client(folder / "python", socket)
-    _write_torchrun(folder / "torchrun", folder / "python")
+    for launcher in ("torchrun", "accelerate"):
+        _write_launcher(folder / launcher, folder / "python")
     environment = sandbox.clean_environment(folder) | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     environment |= {"DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1"}
     installed = [row for row in METHODS.values() if getattr(BACKENDS[row.name].trainer, "config", "") != row.config]
@@ -47,10 +48,10 @@ def _write_client(path: Path, socket: Path) -> None:
     path.chmod(0o755)
 
 
-def _write_torchrun(path: Path, python: Path) -> None:
-    """The real one, which starts its processes with this `python`."""
-    real = Path(sys.executable).with_name("torchrun")
-    path.write_text(f'#!/bin/sh\nPYTHON_EXEC={python} exec {real} "$@"\n', encoding="utf-8")
+def _write_launcher(path: Path, python: Path) -> None:
+    """The real one, a fork itself, which starts its processes with this `python`."""
+    real = Path(sys.executable).with_name(path.name)
+    path.write_text(f'#!/bin/sh\nPYTHON_EXEC={python} exec {python} {real} "$@"\n', encoding="utf-8")
     path.chmod(0o755)
 
 

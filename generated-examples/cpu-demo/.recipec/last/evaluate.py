@@ -91,6 +91,8 @@ def compare(metrics: dict[str, dict[str, float]]) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "chat_template.jinja", *more)
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     found.update(which_model(Path(BASE)))
@@ -98,10 +100,18 @@ def digest(*more: Path) -> str:
 
 
 def which_model(folder: Path) -> bytes:
-    """What tells a folder's model from another: the name of a training's result, else names and times of its files."""
+    """What tells a folder's model from another: the name of a training's result, else parts of its files."""
     if (folder / "finished.json").is_file():
         return (folder / "finished.json").read_bytes()
-    return " ".join(f"{file.name} {file.stat().st_mtime_ns}" for file in sorted(folder.iterdir())).encode()
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+        size = file.stat().st_size
+        found.update(f"{file.name} {size}".encode())
+        with file.open("rb") as stream:
+            for place in range(0, size, max(2**16, size // 64)):  # of large files 4 MiB from everywhere
+                stream.seek(place)
+                found.update(stream.read(2**16))
+    return found.digest()
 
 
 def earlier(file: Path, question: str) -> dict:
@@ -186,11 +196,17 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    found = []
+    for places in groups(len(questions)):
+        found += zip(places, answers(model, tokenizer, [questions[place] for place in places]), strict=True)
+    said = [answer for _, answer in sorted(found)]
+    pairs = zip(questions, said, strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that are answered, as many at once as find room."""
+    return [range(count)[start : start + ANSWERS_AT_ONCE] for start in range(0, count, ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -29,6 +30,15 @@ DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
 MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
+UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
+# Why rows are left out: the name of the count in report.json, and what is said of it.
+LEFT_OUT = {
+    "empty": "rows with nothing to learn",
+    "duplicates": "exact duplicates",
+    "leaks": "rows with a held-out question",
+    "too_long": "rows over max_length",
+}
 
 
 class UnreadableRow(ValueError):
@@ -129,26 +139,37 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
+    tell_left_out(stage, report)
 
 
 def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
     """Stop where fewer rows are left than needed, and say what dropped the others."""
     if len(rows) < needed:
         counts = report.get(name) or report["train"]
-        reasons = ["empty", "duplicates", "leaks", "too_long"]
-        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        why = ", ".join(f"{words} ({counts[reason]})" for reason, words in LEFT_OUT.items() if counts.get(reason))
         raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
 
 
 def check_dropped(stage: Stage, report: dict) -> None:
     """Stop where too many of the rows to train on are lost: the rest would be other data than the recipe names."""
-    if report["dropped_rows"] > MAX_DROPPED:
-        lost = f"{report['dropped_rows']:.1%} of the rows are longer than {stage.max_length} tokens"
+    if report["dropped_share"] > MAX_DROPPED:
+        lost = f"{report['dropped_share']:.1%} of the rows are longer than {stage.max_length} tokens"
         ways = "Raise `max_length` under [data] (the context of the model: 512 tokens) and build again."
         ways += ' Or cut longer rows with `overflow = "truncate"`.'
         ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
         accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
         raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways} {accepted}")
+
+
+def tell_left_out(stage: Stage, report: dict) -> None:
+    """Say which rows are left out, how many for each reason, and how many remain."""
+    parts = {name: part for name, part in report.items() if isinstance(part, dict)}
+    counts = {reason: sum(part.get(reason, 0) for part in parts.values()) for reason in LEFT_OUT}
+    lost = ", ".join(f"{words} ({counts[reason]:,})" for reason, words in LEFT_OUT.items() if counts[reason])
+    if lost:
+        read = sum(part.get("read", 0) for part in parts.values())
+        remaining = ", ".join(f"{name} {part['rows']:,}" for name, part in parts.items() if "sha256" in part)
+        print(f"{stage.name}: left out of {read:,} rows: {lost}. Rows that remain: {remaining}.")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -254,8 +275,9 @@ def unread(lost: list[str], of: str) -> str:
 
 
 def processes(rows: int) -> int:
-    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
-    return min(os.cpu_count() or 1, rows // 5_000)
+    """As many as there are cores for it, where the rows are many; starting them takes longer than 5,000 rows."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, rows // 5_000)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -273,8 +295,16 @@ def read(source: dict, root: Path) -> Dataset:
 
 def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
     """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    for name, shown, _ in files:
-        yield from rows_in(Path(name), shown)
+    yield from any_of(row for name, shown, _ in files for row in rows_in(Path(name), shown))
+
+
+def any_of(rows: Iterator[dict]) -> Iterator[dict]:
+    """The rows, of which there must be some."""
+    first = next(rows, None)
+    if first is None:
+        raise ValueError("it holds no rows")
+    yield first
+    yield from rows
 
 
 def rows_in(file: Path, shown: str) -> Iterator[dict]:
@@ -288,7 +318,7 @@ def json_lines(file: Path, shown: str) -> Iterator[dict]:
     """One JSON object a line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            row = line.strip().removeprefix(b"\xef\xbb\xbf")  # files that were put together have a mark within
+            row = re.sub(rb"^(\xef\xbb\xbf)+", b"", line.strip())  # files that were put together have marks within
             if row.startswith(b"["):
                 raise ValueError(f"a list begins on line {number}: a file that is one JSON list must be named .json")
             if row:
@@ -392,8 +422,8 @@ def marks(row: dict) -> dict:
 
 
 def says(text: str) -> bool:
-    """Whether a text has more than spaces and characters without width."""
-    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
+    """Whether a text has a character that can be seen."""
+    return any(category(letter) not in UNSEEN and letter not in BLANK for letter in text)
 
 
 def taught(row: dict) -> list[str]:
@@ -403,7 +433,7 @@ def taught(row: dict) -> list[str]:
 
 def is_asked(row: dict) -> bool:
     """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
-    return any(message["content"] for message in row["prompt"])
+    return any(says(message["content"]) for message in row["prompt"])
 
 
 def answers(messages: list[dict]) -> str:
@@ -466,7 +496,7 @@ def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     fitting = [index for index, length in enumerate(rows["length"][:]) if length <= stage.max_length]
     report["counted"] = len(rows)
     report["too_long"] = len(rows) - len(fitting)
-    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    report["dropped_share"] = report["too_long"] / max(len(rows), 1)
     longest = sorted(rows["length"][:], reverse=True) or [0]
     report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
     rows = rows.select(fitting)

@@ -26,6 +26,7 @@ PLANNED = {
     "trainable_parameters": 41_943_040,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
+CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
 DISK_GIB = 2.2  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 5.5  # predicted: time and cost of the plan are so many seconds for every step
 
@@ -46,8 +47,16 @@ def check_devices() -> None:
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:
     """What makes two runs the same: the plan, the length, the rows and the number of processes."""
-    rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
+    rows = digest_of_rows(data)
     return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": int(os.environ.get("WORLD_SIZE", "1"))}
+
+
+def digest_of_rows(data: Path) -> str:
+    """The digest of the report on the prepared rows, which has that of every row file."""
+    report = data / "report.json"
+    if not report.is_file():
+        raise SystemExit(f"{report} is missing. Run prepare_data.py first.")
+    return hashlib.sha256(report.read_bytes()).hexdigest()[:16]
 
 
 def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
@@ -56,8 +65,8 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     if resume != "auto" or finished is None or differences(finished, run):
         return False
     print(
-        f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none, "
-        "which deletes its checkpoints."
+        f"NOT TRAINED: {output_dir} holds the finished result of this run. To train it anew, move that folder away, "
+        "or give train.py --resume none, which deletes its checkpoints."
     )
     return True
 
@@ -172,7 +181,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
         raise SystemExit("The first rows have no trained token. Check the loss mask and the data.")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("No trained answer ends with <|eot_id|>, so the model would never learn to stop.")
-    lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
+    lost = json.loads(report_file.read_text())["train"]["dropped_share"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")
     counted["dropped_rows"] = lost
@@ -201,6 +210,7 @@ class RunGuard(TrainerCallback):
 
     def __init__(self, trainer: Trainer, run: dict, anew: bool) -> None:
         self.trainer, self.run, self.anew = trainer, run, anew
+        trainer.create_model_card = lambda **_: None  # TRL's has None for names: CARD takes its place
         self.train_loss = 0.0
         self.counted: dict[str, float] = {}  # of the rows; the first log has it
         self.began, self.tokens = 0.0, 0.0  # when the steps of the next log began, and the tokens of all before
@@ -277,6 +287,7 @@ class RunGuard(TrainerCallback):
         if self.trainer.args.should_save:
             finished = self.run | {"result": secrets.token_hex(8)}  # a name of its own: two trainings may differ
             output_dir = Path(self.trainer.args.output_dir)
+            shutil.copy(CARD, output_dir / "README.md")
             write_whole(output_dir / "finished.json", finished, result_files(output_dir))
 
 

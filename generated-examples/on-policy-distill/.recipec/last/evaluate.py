@@ -40,7 +40,7 @@ MAX_LENGTH = 256
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 256
-ANSWERS_AT_ONCE = 32  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = 128  # questions in a batch: the keys and values of each are in memory
 
 
 def main() -> None:
@@ -62,8 +62,8 @@ def main() -> None:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
         rows = rows.select(range(min(most, len(rows))))
-        metrics = measure(model, tokenizer, rows)
-        samples = show(model, tokenizer, rows)
+        metrics, said = measure(model, tokenizer, rows)
+        samples = show(tokenizer, rows, said)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
         print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
         results.mkdir(parents=True, exist_ok=True)
@@ -89,6 +89,8 @@ def compare(metrics: dict[str, dict[str, float]]) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -120,10 +122,13 @@ AT_ONCE = 512  # tokens whose probabilities are compared: each takes a few MiB
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+def measure(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset
+) -> tuple[dict[str, float], list[list[int]]]:
     """The divergence from the teacher in each token of the model's own greedy answers, and what these answers are.
 
     prompt_loss: nats per token of the prompts, which nothing is learned of. cut_share: answers that do not end.
+    The first answers come second.
     """
     check_tokenizers(tokenizer, AutoTokenizer.from_pretrained(TEACHER))
     teacher = AutoModelForCausalLM.from_pretrained(
@@ -133,8 +138,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         attn_implementation="sdpa",
     ).eval()
     answered: dict[int, tuple[list[int], list[int]]] = {}  # place of a row -> its tokens, and marks of the answer's
-    groups = [range(len(rows))[start : start + ANSWERS_AT_ONCE] for start in range(0, len(rows), ANSWERS_AT_ONCE)]
-    for places in groups:
+    for places in groups(len(rows)):
         asked = [opening(row, tokenizer) for row in rows.select(places)]
         said = answers(model, tokenizer, asked)
         pairs = zip(asked, said, strict=True)
@@ -150,12 +154,15 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     found = sorted(found)  # a sum depends on its order
     divergence, tokens, said, cut = (sum(batch[part] for batch in found) for part in (1, 2, 3, 4))
     loss, asked = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
-    return {
+    metrics = {
         "divergence": divergence / tokens,
         "prompt_loss": loss / asked,
         "mean_length": tokens / said,
         "cut_share": cut / said,
     }
+    first = [(place, *answered[place]) for place in own if place < SAMPLES]
+    first = sorted(first)
+    return metrics, [[token for token, answers in zip(*row, strict=True) if answers] for _, *row in first]
 
 
 def summed_divergence(logits: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -218,15 +225,16 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
     return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
 
 
-@torch.no_grad()
-def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
-    """Greedy answers to the first questions, each up to the token that ends it."""
+def show(tokenizer: PreTrainedTokenizerBase, rows: Dataset, said: list[list[int]]) -> list[dict[str, str]]:
+    """The first questions with their answers, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    pairs = zip(questions, said[: len(questions)], strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that are answered, as many at once as find room."""
+    return [range(count)[start : start + ANSWERS_AT_ONCE] for start in range(0, count, ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

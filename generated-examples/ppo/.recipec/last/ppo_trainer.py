@@ -131,37 +131,45 @@ class PPOTrainer(Trainer):
     def generation(self, rows: list[dict]) -> Answers:
         """Write an answer to each row, judge it, and say of every token how much better than expected it was."""
         self.model.eval()
-        tokens, attended, mask = self.written(rows, sampled=True)
-        parts = (self.args.per_device_train_batch_size, tokens, attended, mask)
-        with self.accelerator.autocast():
-            found = estimated_by_parts(self.model, *parts)
-            with self.model.disable_adapter():
-                expected = estimated_by_parts(self.model, *parts)
+        tokens, attended, mask = self.written(rows)
+        found, divergences = self.compared(tokens, attended, mask)
         scores, ended, distinct = self.judged(rows, tokens[:, -mask.shape[1] :], mask)
         mask = mask * scores.isfinite()[:, None]  # answers that no function judged teach nothing
-        scores, divergences = scores.nan_to_num(), (found["log_probs"] - expected["log_probs"]) * mask
-        earned = scores - self.args.missing_eos_penalty * ~ended
+        divergences = divergences * mask
+        earned = scores.nan_to_num() - self.args.missing_eos_penalty * ~ended
         rewards = token_rewards(earned, divergences, mask, self.beta)
         advantages, returns = advantages_of(rewards, found["estimates"], mask, self.args.gae_lambda)
         self.note(scores, ended, distinct, divergences, found["entropy"], mask)
         self.state.num_input_tokens_seen += int(self.accelerator.reduce(attended.sum(), "sum"))
         if self.args.target_kl:
-            kl = float(self.accelerator.reduce(divergences.sum(1).mean(), "mean"))
-            self.beta = adapted(self.beta, kl, self.args.target_kl)
+            nats, judged = self.accelerator.reduce(torch.stack([divergences.sum(), mask[:, 0].sum()]), "sum")
+            self.beta = adapted(self.beta, float(nats / judged.clamp(min=1)), self.args.target_kl)
         self.model.train()
         advantages = self.whitened(advantages, mask)
         return Answers(tokens, attended, mask, found["log_probs"], found["estimates"], advantages, returns)
 
-    def written(self, rows: list[dict], sampled: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def compared(
+        self, tokens: torch.Tensor, attended: torch.Tensor, mask: torch.Tensor
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """What the policy says of every token of the answers, and its log-probability minus that of the reference."""
+        parts = (self.args.per_device_train_batch_size, tokens, attended, mask)
+        with self.accelerator.autocast():
+            found = estimated_by_parts(self.model, *parts)
+            with self.model.disable_adapter():
+                expected = estimated_by_parts(self.model, *parts)
+        return found, found["log_probs"] - expected["log_probs"]
+
+    def written(self, rows: list[dict]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Prompts with answers, what of both is attended to, and which columns of the answers are theirs."""
         prompts = {"input_ids": [opening(row, self.processing_class) for row in rows]}
         prompts = self.processing_class.pad(prompts, return_tensors="pt").to(self.args.device)
-        how = {"temperature": self.args.temperature, "top_p": 1.0, "top_k": 0} if sampled else {}
         with self.accelerator.autocast():
             tokens = self.model.generate(
                 **prompts,
-                do_sample=sampled,
-                **how,
+                do_sample=True,
+                temperature=self.args.temperature,
+                top_p=1.0,
+                top_k=0,
                 repetition_penalty=1.0,
                 max_new_tokens=self.args.max_completion_length,
                 eos_token_id=self.ends.tolist(),
@@ -228,15 +236,17 @@ class PPOTrainer(Trainer):
         entropy: torch.Tensor,
         mask: torch.Tensor,
     ) -> None:
-        """What the logs say of a generation, as tensors: only a log waits for them."""
+        """What the logs say of the answers that were judged, as tensors: only a log waits for them."""
+        count = mask[:, 0].sum().clamp(min=1)
+        reward = scores.nansum() / count
         found = {
-            "reward": scores.mean(),
-            "reward_std": scores.std(unbiased=False),
-            "kl": divergences.sum(1).mean(),
+            "reward": reward,
+            "reward_std": ((scores - reward) ** 2).nansum().div(count).sqrt(),
+            "kl": divergences.sum() / count,
             "kl_weight": scores.new_tensor(self.beta),
             "distinct_2": scores.new_tensor(distinct),
             "entropy": (entropy * mask).sum() / mask.sum().clamp(min=1),
-            "completions/mean_length": mask.sum(1).mean(),
+            "completions/mean_length": mask.sum() / count,
             "completions/clipped_ratio": 1 - ended.float().mean(),
         }
         for name, value in found.items():
@@ -253,21 +263,37 @@ class PPOTrainer(Trainer):
 
     @torch.no_grad()
     def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **__: Any) -> dict[str, float]:
-        """The mean reward of a greedy answer to each held-out prompt; every rank answers its share of them."""
+        """What training raises, of an answer to each held-out prompt: the reward less the costs of KL and open ends.
+
+        Every rank answers its share of the prompts, as in training, but with the same random numbers each time. The KL
+        has the weight that training began with. So checkpoints differ by their weights alone.
+        """
         self.model.eval()
         args, rows = self.args, self.eval_dataset.shard(self.args.world_size, self.args.process_index)
-        scores: list[float] = []
-        for start in range(0, len(rows), args.per_device_eval_batch_size):
-            some = rows.select(range(start, min(start + args.per_device_eval_batch_size, len(rows)))).to_list()
-            tokens, _, mask = self.written(some, sampled=False)
-            found, _, _ = self.judged(some, tokens[:, -mask.shape[1] :], mask)
-            scores += found[found.isfinite()].tolist()
-        total = self.accelerator.reduce(torch.tensor([sum(scores), len(scores)], device=args.device), "sum")
-        reward = float(total[0] / total[1].clamp(min=1))
-        metrics = {f"{metric_key_prefix}_reward": reward, f"{metric_key_prefix}_loss": -reward}
+        sums = torch.zeros(4, device=args.device)
+        devices = [] if args.device.type == "cpu" else [args.device]
+        with torch.random.fork_rng(devices, device_type=args.device.type):
+            torch.manual_seed(args.seed + args.process_index)
+            for start in range(0, len(rows), args.per_device_eval_batch_size):
+                some = rows.select(range(start, min(start + args.per_device_eval_batch_size, len(rows))))
+                sums += self.sums_of(some.to_list())
+        *parts, judged = self.accelerator.reduce(sums, "sum")
+        reward, kl, cut = (float(part / judged.clamp(min=1)) for part in parts)
+        objective = reward - args.beta * kl - args.missing_eos_penalty * cut
+        found = {"objective": objective, "reward": reward, "kl": kl, "clipped_ratio": cut, "loss": -objective}
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(args, self.state, self.control, metrics)
         return metrics
+
+    def sums_of(self, rows: list[dict]) -> torch.Tensor:
+        """Of the answers that a function judged: their rewards, nats of KL, open ends, and how many they are."""
+        tokens, attended, mask = self.written(rows)
+        _, divergences = self.compared(tokens, attended, mask)
+        scores, ended, _ = self.judged(rows, tokens[:, -mask.shape[1] :], mask)
+        judged = scores.isfinite()
+        nats = (divergences * mask).sum(1)
+        return torch.stack([scores[judged].sum(), nats[judged].sum(), (~ended & judged).sum(), judged.sum()])
 
     def floating_point_ops(self, inputs: Any) -> int:
         return 0  # of lists of prompts, which the Trainer cannot count

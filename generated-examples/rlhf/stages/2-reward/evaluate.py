@@ -23,7 +23,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from accelerate import PartialState
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForSequenceClassification
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForSequenceClassification,
@@ -102,7 +102,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     before, after, merged = (metrics.get(then, {}).get("loss") for then in WHENS)
     if after is None or merged is None:
-        print("The merged model is not compared: run `evaluate.py after`.")
+        print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
     if merged - after > allowed:
@@ -114,6 +114,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     found.update(which_model(Path(BASE)))
@@ -121,10 +123,18 @@ def digest(*more: Path) -> str:
 
 
 def which_model(folder: Path) -> bytes:
-    """What tells a folder's model from another: the name of a training's result, else names and times of its files."""
+    """What tells a folder's model from another: the name of a training's result, else parts of its files."""
     if (folder / "finished.json").is_file():
         return (folder / "finished.json").read_bytes()
-    return " ".join(f"{file.name} {file.stat().st_mtime_ns}" for file in sorted(folder.iterdir())).encode()
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+        size = file.stat().st_size
+        found.update(f"{file.name} {size}".encode())
+        with file.open("rb") as stream:
+            for place in range(0, size, max(2**16, size // 64)):  # of large files 4 MiB from everywhere
+                stream.seek(place)
+                found.update(stream.read(2**16))
+    return found.digest()
 
 
 def earlier(file: Path, question: str) -> dict:
@@ -140,14 +150,15 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
     set_seed(42)  # the head is random before training
-    loader = AutoPeftModelForSequenceClassification if when == "after" else AutoModelForSequenceClassification
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForSequenceClassification.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
         num_labels=1,  # one score
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # as the trainer does

@@ -25,7 +25,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForCausalLM
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -106,7 +106,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     before, after, merged = (metrics.get(then, {}).get("chosen_loss") for then in WHENS)
     if after is None or merged is None:
-        PartialState().print("The merged model is not compared: run `evaluate.py after`.")
+        PartialState().print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
     if merged - after > allowed:
@@ -118,6 +118,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     found.update(which_model(Path(BASE)))
@@ -125,10 +127,18 @@ def digest(*more: Path) -> str:
 
 
 def which_model(folder: Path) -> bytes:
-    """What tells a folder's model from another: the name of a training's result, else names and times of its files."""
+    """What tells a folder's model from another: the name of a training's result, else parts of its files."""
     if (folder / "finished.json").is_file():
         return (folder / "finished.json").read_bytes()
-    return " ".join(f"{file.name} {file.stat().st_mtime_ns}" for file in sorted(folder.iterdir())).encode()
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+        size = file.stat().st_size
+        found.update(f"{file.name} {size}".encode())
+        with file.open("rb") as stream:
+            for place in range(0, size, max(2**16, size // 64)):  # of large files 4 MiB from everywhere
+                stream.seek(place)
+                found.update(stream.read(2**16))
+    return found.digest()
 
 
 def earlier(file: Path, question: str) -> dict:
@@ -143,13 +153,14 @@ def earlier(file: Path, question: str) -> dict:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
-    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForCausalLM.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     return model.eval(), tokenizer
 
@@ -246,11 +257,18 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    found = []
+    for places in groups(len(questions)):
+        found += zip(places, answers(model, tokenizer, [questions[place] for place in places]), strict=True)
+    said = [answer for _, answer in sorted(gather_object(found))]
+    pairs = zip(questions, said, strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that this process answers, as many at once as find room; each process has a share of them."""
+    share = range(count)[PartialState().process_index :: PartialState().num_processes]
+    return [share[start : start + ANSWERS_AT_ONCE] for start in range(0, len(share), ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

@@ -12,10 +12,12 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoTokenizer
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-OUTPUT = Path(__file__).resolve().parent / "outputs" / "sft"
+BUNDLE = Path(__file__).resolve().parent
+BASE = "mistralai/Mistral-7B-Instruct-v0.3"
+OUTPUT = BUNDLE / "outputs" / "sft"
 MERGED = OUTPUT / "merged"
 PROBE = "What is merged must answer as base and adapter do together."
 MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
@@ -29,10 +31,11 @@ def main() -> None:
         print(f"{MERGED} is up to date and not merged again.")
         return
     marker.unlink(missing_ok=True)
-    model = AutoPeftModelForCausalLM.from_pretrained(
-        OUTPUT,
+    base = AutoModelForCausalLM.from_pretrained(
+        BASE,
         dtype=torch.bfloat16,
     )
+    model = PeftModel.from_pretrained(base, OUTPUT)
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
     before = logits(model, tokens)

@@ -23,7 +23,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from accelerate import PartialState
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForCausalLM
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from trl.chat_template_utils import (
@@ -51,7 +51,7 @@ TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 384
 ROUNDS = 4  # of tool calls in an answer
-ANSWERS_AT_ONCE = 16  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = 128  # questions in a batch: the keys and values of each are in memory
 # A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token
 
@@ -75,8 +75,8 @@ def main() -> None:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
         rows = rows.select(range(min(most, len(rows))))
-        metrics = measure(model, tokenizer, rows)
-        samples = show(model, tokenizer, rows)
+        metrics, said = measure(model, tokenizer, rows)
+        samples = show(tokenizer, rows, said)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
         print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
         results.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     after, merged = (metrics.get(then, {}).get("prompt_loss") for then in WHENS[1:])
     if after is None or merged is None:
-        print("The merged model is not compared: run `evaluate.py after`.")
+        print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     if merged - after > MERGE_MAY_COST:
         raise SystemExit(
@@ -118,6 +118,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (
         ROWS,
         Path(__file__),
@@ -141,35 +143,39 @@ def earlier(file: Path, question: str) -> dict:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
-    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForCausalLM.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     return model.eval(), tokenizer
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+def measure(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset
+) -> tuple[dict[str, float], list[list[dict]]]:
     """The mean reward of a greedy answer to each prompt, played with the tools, and how they were called.
 
     prompt_loss: nats per token of the prompts, which a merge must not change. mean_length: tokens written.
     cut_share: answers that do not end, or still call in the last round. calls: of tools, for each answer.
     failed_calls: the share of them that a tool refused.
+    The answers come second.
     """
     found = []
-    groups = [range(len(rows))[start : start + ANSWERS_AT_ONCE] for start in range(0, len(rows), ANSWERS_AT_ONCE)]
-    for places in groups:
-        found += played(model, tokenizer, rows.select(places))
+    for places in groups(len(rows)):
+        found += zip(places, played(model, tokenizer, rows.select(places)), strict=True)
+    found = [answer for _, answer in sorted(found, key=lambda one: one[0])]
     loss, tokens = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
     names = found[0]["rewards"].keys()
     earned = {name: [answer["rewards"][name] for answer in found] for name in names}
     means = {name: fmean([value for value in values if value is not None] or [0.0]) for name, values in earned.items()}
     calls = sum(answer["calls"] for answer in found)
-    return {
+    metrics = {
         **{f"reward_{name}": mean for name, mean in means.items()},
         "mean_reward": sum(means.values()),
         "prompt_loss": loss / tokens,
@@ -178,6 +184,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         "calls": calls / len(found),
         "failed_calls": sum(answer["failed"] for answer in found) / max(1, calls),
     }
+    return metrics, [answer["messages"] for answer in found]
 
 
 def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict]:
@@ -305,15 +312,15 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
     return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
 
 
-@torch.no_grad()
-def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict]:
+def show(tokenizer: PreTrainedTokenizerBase, rows: Dataset, said: list[list[dict]]) -> list[dict]:
     """The first prompts, played: every message behind the prompt, calls and results among them."""
-    first = rows.select(range(min(SAMPLES, len(rows))))
-    questions = [tokenizer.decode(opening(row, tokenizer)) for row in first]
-    found = []
-    for start in range(0, len(first), ANSWERS_AT_ONCE):
-        found += played(model, tokenizer, first.select(range(start, min(start + ANSWERS_AT_ONCE, len(first)))))
-    return [{"question": asked, "answer": answer["messages"]} for asked, answer in zip(questions, found, strict=True)]
+    questions = [tokenizer.decode(opening(row, tokenizer)) for row in rows.select(range(min(SAMPLES, len(rows))))]
+    return [{"question": asked, "answer": messages} for asked, messages in zip(questions, said, strict=False)]
+
+
+def groups(count: int) -> list[range]:
+    """The places that are answered, as many at once as find room."""
+    return [range(count)[start : start + ANSWERS_AT_ONCE] for start in range(0, count, ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

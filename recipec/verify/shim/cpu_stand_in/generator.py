@@ -6,7 +6,11 @@ Asleep they are not numbers, so that a training which does not send them anew wr
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+import time
 from itertools import groupby
+from pathlib import Path
 from types import SimpleNamespace
 
 NOTHING = float("nan")
@@ -21,7 +25,8 @@ class StandInEngine:
 
         if not 0 < gpu_memory_utilization < 1:
             raise ValueError(f"gpu_memory_utilization is {gpu_memory_utilization}, not a share of the GPU")
-        if any("expandable_segments:True" in os.environ.get(name, "") for name in ALLOCATORS):
+        sleeps = others.get("enable_sleep_mode", False)
+        if sleeps and any("expandable_segments:True" in os.environ.get(name, "") for name in ALLOCATORS):
             raise ValueError("expandable segments do not go with vLLM's sleep mode, which keeps a memory pool")
         self.tokenizer, self.longest = AutoTokenizer.from_pretrained(model), max_model_len
         self.model = AutoModelForCausalLM.from_pretrained(model).eval()
@@ -93,4 +98,61 @@ def vllm(module, value):
     module.LLM, module.SamplingParams, module.StructuredOutputsParams = StandInEngine, SimpleNamespace, SimpleNamespace
 
 
-PATCHES = {"vllm": ("trl.generation.vllm_generation", vllm)}
+def vllm_server(module, value):
+    """TRL's client of a server: the weights go into a file, everything else to the server as it is."""
+    module.is_vllm_available = lambda: True
+    module._HAS_STATEFUL_TRAINER_ENGINE = module._HAS_RESET_PREFIX_CACHE_SUCCESS = True
+    module.packed_nccl_broadcast_producer = _send
+    module.VLLMClient.init_communicator = _meet
+
+
+def _meet(client, device):
+    """The training and the server agree where weights are found."""
+    if client.get_server_info()["weight_transfer_config"] is None:
+        raise RuntimeError("the server was started without --weight-transfer-config")
+    told = {"init_info": {"master_port": client.group_port, "world_size": client.get_world_size() + 1}}
+    client._post(f"{client.base_url}/init_weight_transfer_engine", json=told)
+    client.communicator = client.group_port
+
+
+def _send(iterator, group, src, post_iter_func):
+    """Write the weights where `received` looks, whole when they are there."""
+    from safetensors.torch import save_file
+
+    place = _weights_of(group)
+    unfinished = place.with_suffix(".part")
+    save_file({name: weight.detach().cpu().contiguous() for name, weight in iterator}, unfinished)
+    unfinished.rename(place)
+
+
+def received(port, names):
+    """The weights that the training sends next, by the names that it told."""
+    from safetensors.torch import load_file
+
+    place, end = _weights_of(port), time.monotonic() + 60
+    while not place.exists():
+        if time.monotonic() > end:
+            raise TimeoutError("the training told of weights and sent none")
+        time.sleep(0.01)
+    found = load_file(place)
+    place.unlink()
+    if found.keys() != set(names):
+        raise ValueError(f"the training told of {len(names)} weights and sent {len(found)}")
+    return found.items()
+
+
+def _weights_of(port):
+    return Path(tempfile.gettempdir()) / f"weights-{port}.safetensors"
+
+
+def shared_gpus(module, value):
+    """serve_answers.py finds so many GPUs, whose numbers it gives to programs that have none."""
+    if Path(sys.argv[0]).name == "serve_answers.py":
+        module.device_count = lambda: value
+
+
+PATCHES = {
+    "shared-gpus": ("torch.accelerator", shared_gpus),
+    "vllm": ("trl.generation.vllm_generation", vllm),
+    "vllm-server": ("trl.generation.vllm_client", vllm_server),
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-PROBE_TOKENS, SCORED = 24, 8  # as in probes/reload.py
+PROBE_TOKENS, SCORED = 32, 8  # as in probes/reload.py; FP8 products need a multiple of 16 tokens
 MOST_ROWS = {}  # split -> how many of its rows a script is given here, where that is fewer than there are
 
 
@@ -93,8 +94,8 @@ def _logits(trainer):
     """
     import torch
 
-    model = trainer.model_wrapped
-    model.eval()
+    model = getattr(trainer.model_wrapped, "_orig_mod", trainer.model_wrapped)
+    _as_saved(model.eval())
     device = next(trainer.model.parameters()).device
     first, *others = (
         torch.arange(10 + shift, 10 + shift + PROBE_TOKENS, device=device)[None] for shift in range(SCORED)
@@ -104,6 +105,15 @@ def _logits(trainer):
         if found.ndim == 2:
             return found[-1].float().tolist()
         return torch.cat([found, *(model(input_ids=more).logits[0] for more in others)]).float().tolist()
+
+
+def _as_saved(model):
+    """Layers that round their products to FP8 compute with what is saved, as those of a model that is loaded do."""
+    import torch
+
+    for layer in model.modules():
+        if type(layer).__name__ in ("Float8Linear", "Rounding"):
+            layer.forward = functools.partial(torch.nn.Linear.forward, layer)
 
 
 def _boundaries(trainer):

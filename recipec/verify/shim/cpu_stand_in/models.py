@@ -60,7 +60,13 @@ def planned_parameters(module, scripts):
             module.PLANNED["trainable_parameters"] = count
 
 
+def planned_shape(module, value):
+    """The sizes that a stand-in has are not compared with those of the plan, where preflight.py does that."""
+    module.PLANNED.pop("shape", None)
+
+
 PATCHES = {
+    "planned-shape": ("preflight", planned_shape),
     "planned-parameters": ("preflight", planned_parameters),
     "unpinned-activations": ("transformers.modeling_utils", unpinned_activations),
     "four-bit-kernel": ("bitsandbytes.nn.modules", four_bit_kernel),

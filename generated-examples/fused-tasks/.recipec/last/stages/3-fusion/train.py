@@ -25,7 +25,6 @@ from adapter_fusion import FusionConfig, HoldValues, load_adapters
 from preflight import (
     RunGuard,
     StopWithoutProgress,
-    best_of_saved,
     check_devices,
     check_disk,
     check_rows,
@@ -50,7 +49,7 @@ PREDICTED_PEAK_GIB = 27.3
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "fusion")
     parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
@@ -83,10 +82,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         assistant_only_loss=True,
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
-        eval_steps=83 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=166 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -134,7 +133,6 @@ def main() -> None:
     load_adapters(trainer.model, ADAPTERS)  # frozen: only the attention over them is trained
     trainer.add_callback(HoldValues(strength=0.01))
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
-    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

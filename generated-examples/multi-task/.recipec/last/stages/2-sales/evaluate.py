@@ -23,7 +23,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from accelerate import PartialState
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForCausalLM
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -99,7 +99,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     before, after, merged = (metrics.get(then, {}).get("eval_loss") for then in WHENS)
     if after is None or merged is None:
-        print("The merged model is not compared: run `evaluate.py after`.")
+        print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
     if merged - after > allowed:
@@ -111,6 +111,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -127,13 +129,14 @@ def earlier(file: Path, question: str) -> dict:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
-    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForCausalLM.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     return model.eval(), tokenizer
 
@@ -198,11 +201,17 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    found = []
+    for places in groups(len(questions)):
+        found += zip(places, answers(model, tokenizer, [questions[place] for place in places]), strict=True)
+    said = [answer for _, answer in sorted(found)]
+    pairs = zip(questions, said, strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that are answered, as many at once as find room."""
+    return [range(count)[start : start + ANSWERS_AT_ONCE] for start in range(0, count, ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

@@ -6,7 +6,7 @@
 
 Writes outputs/evaluation/ppo/before.json, after.json and merged.json. With --quick it reads 32 rows
 and writes into the folder quick below that.
-Rewards are means over the prompts, of one greedy answer to each.
+Rewards are means over the prompts, of one greedy answer to each; +- is the standard error of a mean.
 What was measured on the same rows, model and script is not measured again.
 """
 
@@ -16,14 +16,14 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from accelerate import PartialState
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForCausalLM
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, TrainerState
 
@@ -44,7 +44,7 @@ MAX_LENGTH = 1024
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 256
-ANSWERS_AT_ONCE = 32  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = 128  # questions in a batch: the keys and values of each are in memory
 # A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token
 
@@ -68,8 +68,8 @@ def main() -> None:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
         rows = rows.select(range(min(most, len(rows))))
-        metrics = measure(model, tokenizer, rows)
-        samples = show(model, tokenizer, rows)
+        metrics, said = measure(model, tokenizer, rows)
+        samples = show(tokenizer, rows, said)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
         print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
         results.mkdir(parents=True, exist_ok=True)
@@ -93,14 +93,15 @@ def marker(when: str) -> list[Path]:
 
 def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
     """Print what is known side by side; stop where a merge has lost what was trained."""
-    for name in dict.fromkeys(name for of in metrics.values() for name in of):
-        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+    for name in dict.fromkeys(name for of in metrics.values() for name in of if not name.endswith("_error")):
+        errors = {then: f" +- {of[f'{name}_error']:.4f}" for then, of in metrics.items() if f"{name}_error" in of}
+        values = [f"{of[name]:.4f}{errors.get(then, '')} {then}" for then, of in metrics.items() if name in of]
         print(f"{name}: {', '.join(values)}")
     if when != "merged":
         return
     after, merged = (metrics.get(then, {}).get("prompt_loss") for then in WHENS[1:])
     if after is None or merged is None:
-        print("The merged model is not compared: run `evaluate.py after`.")
+        print("The merged model is not compared: run `evaluate.py after`, or add --quick to both.")
         return
     if merged - after > MERGE_MAY_COST:
         raise SystemExit(
@@ -111,6 +112,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    if not ROWS.is_file():
+        raise SystemExit(f"{ROWS} is missing. Run prepare_data.py first.")
     files = (
         ROWS,
         Path(__file__),
@@ -126,10 +129,18 @@ def digest(*more: Path) -> str:
 
 
 def which_model(folder: Path) -> bytes:
-    """What tells a folder's model from another: the name of a training's result, else names and times of its files."""
+    """What tells a folder's model from another: the name of a training's result, else parts of its files."""
     if (folder / "finished.json").is_file():
         return (folder / "finished.json").read_bytes()
-    return " ".join(f"{file.name} {file.stat().st_mtime_ns}" for file in sorted(folder.iterdir())).encode()
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+        size = file.stat().st_size
+        found.update(f"{file.name} {size}".encode())
+        with file.open("rb") as stream:
+            for place in range(0, size, max(2**16, size // 64)):  # of large files 4 MiB from everywhere
+                stream.seek(place)
+                found.update(stream.read(2**16))
+    return found.digest()
 
 
 def earlier(file: Path, question: str) -> dict:
@@ -144,43 +155,50 @@ def earlier(file: Path, question: str) -> dict:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training or merged, and its tokenizer with the chat template of the training."""
     source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
-    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
-    model = loader.from_pretrained(
-        source,
+    model = AutoModelForCausalLM.from_pretrained(
+        source if when == "merged" else BASE,
         dtype=torch.bfloat16,
         device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
+    if when == "after":
+        model = PeftModel.from_pretrained(model, TRAINED)
     tokenizer = AutoTokenizer.from_pretrained(source)
     return model.eval(), tokenizer
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+def measure(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset
+) -> tuple[dict[str, float], list[list[int]]]:
     """The mean reward of a greedy answer to each prompt, and what shows that rewards are earned in another way.
 
     prompt_loss: nats per token of the prompts, which a merge must not change. cut_share: answers that do not end.
     distinct_2: of all pairs of words that follow each other in the answers, the share that are different pairs.
+    The answers come second.
     """
     check_rewards(rows, 1, ROWS)
     found = []
-    groups = [range(len(rows))[start : start + ANSWERS_AT_ONCE] for start in range(0, len(rows), ANSWERS_AT_ONCE)]
-    for places in groups:
+    for places in groups(len(rows)):
         some = rows.select(places)
         said = answers(model, tokenizer, [opening(row, tokenizer) for row in some])
         texts = [tokenizer.decode(answer, skip_special_tokens=True) for answer in said]
-        found += zip(texts, map(len, said), rewards_of(some, texts, said), strict=True)
-    texts, lengths, rewards = zip(*found, strict=True)
+        found += zip(places, said, texts, rewards_of(some, texts, said), strict=True)
+    _, said, texts, rewards = zip(*sorted(found), strict=True)
     loss, tokens = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
     means = [fmean([value for value in values if value is not None] or [0.0]) for values in zip(*rewards, strict=True)]
-    return {
+    filled = [[mean if value is None else value for value, mean in zip(row, means, strict=True)] for row in rewards]
+    sums = [sum(weight * value for weight, value in zip(WEIGHTS, row, strict=True)) for row in filled]
+    metrics = {
         **{f"reward_{reward.__name__}": mean for reward, mean in zip(REWARDS, means, strict=True)},
         "mean_reward": sum(weight * mean for weight, mean in zip(WEIGHTS, means, strict=True)),
+        **standard_error(sums),
         "prompt_loss": loss / tokens,
-        "mean_length": fmean(lengths),
-        "cut_share": fmean(length == NEW_TOKENS for length in lengths),
+        "mean_length": fmean(map(len, said)),
+        "cut_share": fmean(len(answer) == NEW_TOKENS for answer in said),
         "distinct_2": distinct_2(texts),
     }
+    return metrics, list(said)
 
 
 def rewards_of(rows: Dataset, texts: list[str], tokens: list[list[int]]) -> list[tuple[float | None, ...]]:
@@ -196,6 +214,11 @@ def distinct_2(texts: tuple[str, ...]) -> float:
     """The share of different pairs of neighboring words; 1 where there are none."""
     pairs = [pair for text in texts for pair in zip(text.split(), text.split()[1:], strict=False)]
     return len({*pairs}) / len(pairs) if pairs else 1.0
+
+
+def standard_error(rewards: list[float]) -> dict[str, float]:
+    """That of the mean reward over the prompts; a single answer has none."""
+    return {"mean_reward_error": stdev(rewards) / len(rewards) ** 0.5} if len(rewards) > 1 else {}
 
 
 def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
@@ -244,15 +267,16 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
     return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
 
 
-@torch.no_grad()
-def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
-    """Greedy answers to the first questions, each up to the token that ends it."""
+def show(tokenizer: PreTrainedTokenizerBase, rows: Dataset, said: list[list[int]]) -> list[dict[str, str]]:
+    """The first questions with their answers, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
-    answered = []
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
-    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+    pairs = zip(questions, said[: len(questions)], strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in pairs]
+
+
+def groups(count: int) -> list[range]:
+    """The places that are answered, as many at once as find room."""
+    return [range(count)[start : start + ANSWERS_AT_ONCE] for start in range(0, count, ANSWERS_AT_ONCE)]
 
 
 def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:

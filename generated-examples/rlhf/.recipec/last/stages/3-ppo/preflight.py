@@ -25,6 +25,7 @@ PLANNED = {
     "shards_parameters": False,
     "trainable_parameters": 18_466_305,
 }
+CARD = Path(__file__).resolve().parents[2] / "registry/model_card-ppo.md"  # README.md of the result
 DISK_GIB = 1.1  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 11.0  # predicted: time and cost of the plan are so many seconds for every step
 
@@ -45,7 +46,7 @@ def check_devices() -> None:
 
 def this_run(plan: str, max_steps: int, data: Path, model: Path, judge: Path) -> dict:
     """What makes two runs the same: plan, length, rows, number of processes, its start, and what judges its answers."""
-    rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
+    rows = digest_of_rows(data)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     results = {"start": result_in(model), "judge": result_in(judge)}
     return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": ranks} | results
@@ -59,14 +60,22 @@ def result_in(folder: Path) -> str:
     return finished["result"]
 
 
+def digest_of_rows(data: Path) -> str:
+    """The digest of the report on the prepared rows, which has that of every row file."""
+    report = data / "report.json"
+    if not report.is_file():
+        raise SystemExit(f"{report} is missing. Run prepare_data.py first.")
+    return hashlib.sha256(report.read_bytes()).hexdigest()[:16]
+
+
 def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     """Whether the result of this very run is there already: then nothing is left to train."""
     finished = told_by(output_dir / "finished.json")
     if resume != "auto" or finished is None or differences(finished, run):
         return False
     print(
-        f"NOT TRAINED: {output_dir} holds the finished result of this run. Train it anew with --resume none, "
-        "which deletes its checkpoints."
+        f"NOT TRAINED: {output_dir} holds the finished result of this run. To train it anew, move that folder away, "
+        "or give train.py --resume none, which deletes its checkpoints."
     )
     return True
 
@@ -179,7 +188,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
     counted: dict[str, float] = {}
     if not trained_tokens(first(rows)):
         raise SystemExit("The first prompts are empty. Check the data and the chat template.")
-    lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
+    lost = json.loads(report_file.read_text())["train"]["dropped_share"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")
     counted["dropped_rows"] = lost
@@ -285,6 +294,7 @@ class RunGuard(TrainerCallback):
         if self.trainer.args.should_save:
             finished = self.run | {"result": secrets.token_hex(8)}  # a name of its own: two trainings may differ
             output_dir = Path(self.trainer.args.output_dir)
+            shutil.copy(CARD, output_dir / "README.md")
             write_whole(output_dir / "finished.json", finished, result_files(output_dir))
 
 

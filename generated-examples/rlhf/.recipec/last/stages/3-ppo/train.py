@@ -36,13 +36,13 @@ from rewards import JUDGE, REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "ppo"
-PLAN = "7a89089991db9d4c-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3a918286354fd4e4-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 22.1
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "ppo")
     parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
@@ -90,16 +90,12 @@ def training_config(args: argparse.Namespace) -> PPOConfig:
         save_steps=48,  # between two generations
         save_total_limit=3,
         load_best_model_at_end=True,
-        metric_for_best_model="eval_reward",
+        metric_for_best_model="eval_objective",
         greater_is_better=True,
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
         run_name="rlhf-ppo",
-        dataloader_num_workers=8,
-        dataloader_pin_memory=True,
-        dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 

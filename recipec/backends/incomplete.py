@@ -1,0 +1,40 @@
+"""Rows that lack what their format needs, where prepare_data.py leaves them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.axes import ROW_FORMATS, Role
+from recipec.axes.row_formats import EITHER, FLAG_TEXTS, FLAGS, FROM_VALUE, MESSAGES
+from recipec.backends.job import StageJob
+from recipec.backends.reading import Way, mixes_formats, ways_to_write
+from recipec.facts.converting import SKIP
+from recipec.render.call import assigned
+from recipec.render.traced import Raw
+
+
+def leaving_out(stages: list[StageJob]) -> dict[str, Any]:
+    """What rows need, where those that lack it are left out."""
+    job, ways = stages[0].job, ways_to_write(stages)
+    skips = job.loaded.recipe.data.incomplete == SKIP
+    needed = {way.name: _needed(way) for way in sorted(ways, key=lambda way: way.name)}
+    labels = list(dict.fromkeys(way.shape.columns[role.name] for way in ways for role in _flags(way)))
+    of_source = "part, source in zip(raw, sources, strict=True)" if mixes_formats(job) else "part in raw"
+    return {
+        "skips_incomplete": job.because(skips, "incomplete"),
+        "needed_by_format": assigned("NEEDED", needed),
+        "part_with_source": Raw(of_source),
+        "has_messages": any(way.shape.content in (MESSAGES, EITHER, FROM_VALUE) for way in ways),
+        "label_columns": tuple(labels),
+        "label_column": labels[0] if len(labels) == len(ways) == 1 else "",
+        "label_texts": assigned("LABELS", [text for pair in FLAG_TEXTS.values() for text in pair]),
+    }
+
+
+def _needed(way: Way) -> list[str]:
+    """The columns without which a row is of no use."""
+    return [way.shape.columns[role.name] for role in ROW_FORMATS[way.shape.format].required]
+
+
+def _flags(way: Way) -> list[Role]:
+    return [role for role in ROW_FORMATS[way.shape.format].required if role.holds == FLAGS]

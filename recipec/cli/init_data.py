@@ -1,0 +1,64 @@
+"""What `recipec init` sees in the rows of data files: their format, what some of them lack, and ratings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recipec.dataset.sample import Sample
+
+_MOST_LISTED = 5  # things that rows lack
+
+
+class SeenRows(Struct, frozen=True):
+    """What the rows show; no format where their kind of file cannot be looked at."""
+
+    format: str
+    evidence: str
+    incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
+    ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
+
+
+def look(pattern: str) -> SeenRows:
+    """What the rows show that a path or glob names. Raises Unreadable, UnknownFormat, OSError or ValueError.
+
+    Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them.
+    """
+    from recipec.dataset import files_of, globs_in, may_be_on_hub, read_sample
+
+    files = files_of(pattern, Path())
+    if not files and may_be_on_hub(pattern):
+        return SeenRows("", "recipec reads no data set of the Hub")
+    if not files and (globs := globs_in(pattern, Path())):
+        raise ValueError(f"a folder; name its files: {globs[0]}")
+    if not files:
+        raise ValueError(f"no file `{pattern}`")
+    sample = read_sample(files, pattern, Path())
+    return _seen(sample) if sample else SeenRows("", "install pyarrow to let recipec read Parquet files")
+
+
+def _seen(sample: Sample) -> SeenRows:
+    from recipec.axes import ROW_FORMATS
+    from recipec.dataset import BadRows, learning_from, ratings, recognise
+    from recipec.dataset.contents import lacking
+
+    try:
+        shape = recognise(sample.rows, None, {}, sample.places, skips=True)
+    except BadRows as error:
+        shape = error.shape
+    lacks = [lacking(row, ROW_FORMATS[shape.format], shape.columns) for row in sample.rows]
+    beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
+    rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
+    return SeenRows(shape.format, shape.evidence, _told(lacks), rated)
+
+
+def _told(lacks: Sequence[str]) -> str:
+    """How many rows are incomplete; "" where all are, as nothing would be left of them."""
+    found = Counter(filter(None, lacks))
+    if not found or found.total() == len(lacks):
+        return ""
+    listed = ", ".join(f"{lack} in {count:,}" for lack, count in found.most_common(_MOST_LISTED))
+    return f"{found.total():,} of {len(lacks):,} sampled rows: {listed}" + ", …" * (len(found) > _MOST_LISTED)

@@ -1,0 +1,198 @@
+"""What to write where rows hold what training needs, but in another form: a key, or a command that rewrites the file.
+
+The commands are for jq; files of other endings than .jsonl and .json are told in words alone by the findings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
+from typing import Any
+
+from recipec.axes import KINDS, ROW_FORMATS, RowFormat
+from recipec.axes.row_formats import FLAGS, RATING_WORDS
+from recipec.dataset.contents import SPEAKERS, TOOL_SPEAKERS, Row, flag_of, style_of, turns_of, written_in
+from recipec.dataset.formats import DataShape
+from recipec.dataset.rows import unwrapped
+
+_PROMPT, _BEFORE = "prompt", "\n\n"
+_TEXTS = ("content", "value")  # fields of messages that hold what is said
+# Names of columns that ask: those of every role that becomes a prompt, and of conversations.
+_ASK = {name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == _PROMPT for name in role.aliases}
+_TALK = {name for row in ROW_FORMATS.values() if KINDS[row.kind].masked for role in row.roles for name in role.aliases}
+
+# Who speaks, in the words that are read -> by the field that says so; and words that mean one of them, in lower case.
+_READ = {"role": {"system", "user", "assistant", "tool"}, "from": {*SPEAKERS, *TOOL_SPEAKERS}}
+_MEANT = SPEAKERS | {"ai": "assistant", "bot": "assistant", "prompter": "user"}
+
+
+def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
+    """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
+    first, format = rows[0], ROW_FORMATS[shape.format]
+    yield from _of_numbers(rows, places, shape)
+    names = [*shape.columns.values()]
+    for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_speakers(rows, names)):
+        yield from _command(program, places[0])
+        return
+    single = [name for name in shape.columns.values() if _is_message(first.get(name))]
+    if format.implicit != _PROMPT or _PROMPT in shape.columns:
+        asked, texts = [], []
+    else:
+        asked = [name for name in first if name in _TALK and turns_of(first[name])]
+        texts = [name for name in first if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
+    if not single and not asked and len(texts) == 1:
+        yield f'to read `{texts[0]}` as the prompt: `columns = {{ {_PROMPT} = "{texts[0]}" }}` under [data]'
+        return
+    steps = [f"{_path(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
+    if steps:
+        yield from _command(" | ".join(steps), places[0])
+
+
+def _of_numbers(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
+    """How to write numbers as text, in columns of the format and in their messages."""
+    format = ROW_FORMATS[shape.format]
+    names = [name for role, name in shape.columns.items() if format.role(role).holds != FLAGS]
+    found: dict[str, str] = {}  # path -> the first place
+    for place, row in zip(places, rows, strict=True):
+        for name in names:
+            if _is_number(row.get(name)):
+                found.setdefault(_path(name), place)
+            fields = [field for turn in turns_of(row.get(name)) for field in _TEXTS if _is_number(turn.get(field))]
+            for field in fields:
+                found.setdefault(f"{_path(name)}[]?.{field}", place)
+    if found:
+        command = jq(f"({', '.join(found)} | numbers) |= tostring", next(iter(found.values())))
+        yield "write numbers as text" + f": {command}" * bool(command)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """The program that takes whole conversations in texts apart, as hh-rlhf of Anthropic has them."""
+    texts = [name for name in names if all(str(row.get(name)).startswith(f"{_BEFORE}Human: ") for row in rows)]
+    if texts:
+        turn = r"\n\n(Human|Assistant): (.*?)(?=\n\n(?:Human|Assistant): |$)"
+        speaker = 'if .[0].string == "Human" then "human" else "gpt" end'
+        turns = f'[match("{turn}"; "gp") | .captures | {{from: ({speaker}), value: .[1].string}}]'
+        yield f"({', '.join(map(_path, texts))}) |= {turns}"
+
+
+def _of_question_pairs(row: Row) -> Iterator[str]:
+    """The program for conversations of `input` and `output`, as Capybara has them."""
+    for name in (name for name in row if name in _TALK):
+        if (turns := turns_of(row[name])) and all({"input", "output"} <= turn.keys() for turn in turns):
+            each = '{role: "user", content: .input}, {role: "assistant", content: .output}'
+            yield f"{_path(name)} |= [.[] | {each}]"
+
+
+def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """The program that renames who speaks, where every word that is not read means what one that is read means."""
+    meant: dict[str, str] = {}
+    steps: dict[str, str] = {}
+    for name in names:
+        for turn in (turn for row in rows for turn in turns_of(row.get(name))):
+            speaker, _ = written_in(style_of(turn))
+            word = turn.get(speaker)
+            if not isinstance(word, str) or word in _READ[speaker]:
+                continue
+            if not (role := _MEANT.get(word.strip().lower())):
+                return
+            meant[word], steps[name] = role, speaker
+    if steps:
+        words = json.dumps(meant, ensure_ascii=False)
+        yield " | ".join(f"{_path(name)}[].{speaker} |= ({words}[.] // .)" for name, speaker in steps.items())
+
+
+def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
+    """Yield what makes rows of a conversation and a flag: a prompt and its answer, where a format has both."""
+    talks = [name for name in rows[0] if name in _TALK and turns_of(rows[0][name])]
+    flags = [name for name in rows[0] if all(flag_of(row.get(name)) is not None for row in rows)]
+    for format in formats if talks else ():
+        kind = KINDS[format.kind]
+        if kind.flag and flags:
+            answer = next(role.name for role in format.required if role.becomes in kind.taught)
+            path, flag = _path(talks[0]), _path(flags[0])
+            parts = f"{_PROMPT}: {path}[:-1], {answer}: {path}[-1:], {kind.flag}: {flag}"
+            yield from _command(f"{{{parts}}}", places[0])
+            return
+
+
+def labels_of_scale(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
+    """Yield what makes labels of the numbers of a scale, where a format needs a label and the rows are rated so."""
+    if not any(role.holds == FLAGS for format in formats for role in format.required):
+        return
+    for name in rows[0]:
+        numbers = [row[name] for row in rows if type(row.get(name)) in (int, float)]
+        rated = any(word in name.lower() for word in RATING_WORDS)
+        others = [row[name] for row in rows if row.get(name) is not None and type(row[name]) not in (int, float)]
+        if rated and len({*numbers}) > 2 and not others:
+            yield from _label(name, numbers, places[0], some=len(numbers) < len(rows))
+            return
+
+
+def _label(name: str, numbers: Sequence[float], place: str, *, some: bool) -> Iterator[str]:
+    """The command for one column; the middle of the scale is a beginning, and the user's to decide."""
+    low, high, path = min(numbers), max(numbers), _path(name)
+    command = jq(f"select({path} != null) | " * some + f".label = ({path} > {(low + high) / 2:g})", place)
+    said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false"
+    yield f"{said}: decide from which number on an answer is good" + f", as in {command}" * bool(command)
+
+
+def in_one_object(rows: Sequence[Row], places: Sequence[str]) -> Iterator[str]:
+    """Yield how to take rows out of the one object of a file, which holds them in a list."""
+    for name, value in rows[0].items() if len(rows) == 1 else ():
+        turns = turns_of(value)
+        if turns and not any(map(_is_message, turns)):
+            yield f"if `{name}` holds the rows: {unwrapped(name, _file(places[0]))}"
+
+
+def jq(program: str, place: str) -> str:
+    """The command that rewrites every row of the file of a place; "" for files that jq does not read."""
+    file = _file(place)
+    lines, quoted = file.rpartition(".")[0], quote(file)
+    if file.endswith(".jsonl"):
+        return f"`jq -c '{program}' {quoted} > {quote(f'{lines}.new.jsonl')}`"
+    return f"`jq -c '.[] | {program}' {quoted} > {quote(f'{lines}.jsonl')}`" if file.endswith(".json") else ""
+
+
+def _command(program: str, place: str) -> Iterator[str]:
+    if command := jq(program, place):
+        yield f"rewrite the rows: {command}"
+
+
+def _asking(names: Sequence[str]) -> Iterator[str]:
+    """The steps that make a prompt of one column, or of the texts of several that say something."""
+    others = [name for name in names if name != _PROMPT]
+    if len(names) > 1:
+        listed = ", ".join(map(_path, names))
+        yield f'.{_PROMPT} = ([{listed}] | map(select(. != null and . != "")) | join("\\n\\n"))'
+    elif names:
+        yield f".{_PROMPT} = {_path(names[0])}"
+    if others:
+        yield f"del({', '.join(map(_path, others))})"
+
+
+def without_nul(place: str) -> Iterator[str]:
+    """Yield what takes NUL characters out of the file of a place, which JSON writes with six characters."""
+    if command := jq(r'walk(if type == "string" then gsub("\u0000"; "") else . end)', place):
+        yield f"take NUL characters out: {command}"
+    elif not (file := _file(place)).endswith(".parquet"):
+        yield f"take NUL characters out: `tr -d '\\000' < {quote(file)} > {quote(f'{file}.new')}`"
+
+
+def _is_message(value: Any) -> bool:
+    """Whether a value is one message, of either way to write messages."""
+    return isinstance(value, Mapping) and ({"role", "content"} <= value.keys() or {"from", "value"} <= value.keys())
+
+
+def _path(name: str) -> str:
+    return f".{name}" if name.isidentifier() and name.isascii() else f".[{json.dumps(name, ensure_ascii=False)}]"
+
+
+def _file(place: str) -> str:
+    """The file of a place, which names a line or a row behind it."""
+    return re.sub(r":\d+$|, row \d+$", "", place)

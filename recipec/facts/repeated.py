@@ -1,0 +1,97 @@
+"""Sampled rows that repeat another one exactly: preparation leaves them out, the plan counts none, W0553 tells many.
+
+templates/data/convert.py.j2 finds the same among all rows: by what becomes of a row, and by what judges its answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from recipec.dataset import SAMPLE_ROWS
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.sizes import rounded
+from recipec.facts.sources import SampledSource
+from recipec.facts.unanswered import teaching_nothing
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
+
+# Recipec's choice: a few duplicates occur in most data, and rows for a first try are often one row several times.
+MOST_UNTOLD = 0.1  # of the sampled rows
+FEWEST_COUNTED = 10  # duplicates
+_SIZES = ("examples", "data_rows", "source_rows")
+
+
+def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield W0553 where more than a tenth of the sampled rows are exact duplicates of others."""
+    found = [place for places in _repeated(sources) for place in places]
+    sampled = sum(len(source.rows) for source in sources)
+    if len(found) < FEWEST_COUNTED or len(found) <= MOST_UNTOLD * sampled:
+        return
+    title = f"{len(found)} of {sampled} sampled rows of data.{section} are exact duplicates of others"
+    label = Label(loaded.place("data", section), f"the first is {found[0]}")
+    help = (
+        "remove them; a source that is to count more takes `weight`",
+        'if they may be left out, write allow = ["W0553"] under [recipe]',
+    )
+    counts = "" if _whole(sources) else "; the plan counts them, as not all rows were read"
+    note = f"prepare_data.py keeps one row of each, and counts the others as `duplicates`{counts}"
+    yield Diagnostic("W0553", title, (label,), help, (note,))
+
+
+def without_repeated(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
+    """The sizes of the data without rows that preparation will leave out, where all rows were read."""
+    found = _repeated(sources)
+    if sum(map(len, found)) < FEWEST_COUNTED or not _whole(sources):
+        return [*sizes]
+    left = [len(source.rows) + len(source.unanswered) - len(own) for source, own in zip(sources, found, strict=True)]
+    rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
+    values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}
+    repeated, read = sum(map(len, found)), sum(left) + sum(map(len, found))
+    told = (
+        f"{_about(repeated, read)} of {_about(read, read)} rows are exact duplicates, which prepare_data.py leaves out"
+    )
+    return [_less(size, values[size.id], told) if size.id in _SIZES else size for size in sizes]
+
+
+def _about(count: int, rows: int) -> str:
+    """A count; of many rows rounded, so that a row more changes no text."""
+    return f"{count:,}" if rows <= SAMPLE_ROWS else f"about {rounded(count):,}"
+
+
+def _less(size: Decision, rows: int, told: str) -> Decision:
+    return replace(size, value=rows, because=f"{size.because}; {told}") if size.origin == "data" else size
+
+
+def _whole(sources: Sequence[SampledSource]) -> bool:
+    """Whether every row that is taken was read, and is counted as it is."""
+    return all(source.sample and source.sample.counted and _all_read(source) for source in sources)
+
+
+def _all_read(source: SampledSource) -> bool:
+    assert source.sample is not None
+    total = min(source.sample.total_rows, source.given.take or source.sample.total_rows)
+    return not source.given.examples and total <= len(source.rows) + len(source.unanswered)
+
+
+def _repeated(sources: Sequence[SampledSource]) -> list[list[str]]:
+    """The places of the rows of each source that repeat another one; of several, the one that weighs most stays."""
+    seen: set[str] = set()
+    found: list[list[str]] = [[] for _ in sources]
+    for number in sorted(range(len(sources)), key=lambda number: -sources[number].weight):
+        for place, content in _contents(sources[number]):
+            if content in seen:
+                found[number].append(place)
+            seen.add(content)
+    return found
+
+
+def _contents(source: SampledSource) -> Iterator[tuple[str, str]]:
+    """The place of each row that teaches something, and all that prepare_data.py tells it from others by."""
+    silent = teaching_nothing(source)
+    for place, row, made in zip(source.places, source.rows, source.made, strict=True):
+        if place not in silent:
+            judged_by = [row.get(name) for name in source.shape.handed]
+            yield place, json.dumps([made, judged_by], sort_keys=True, default=str)

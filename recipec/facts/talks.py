@@ -1,0 +1,64 @@
+"""Conversations that rows hold in another way than as lists of messages: refused, with how to rewrite them (E0305)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from recipec.axes import KINDS, ROW_FORMATS
+from recipec.axes.row_formats import TEXT
+from recipec.axes.tasks import AUTO
+from recipec.dataset import rewritten, trees, written_out
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.hub_source import formats_taken
+from recipec.facts.sources import SampledSource
+from recipec.recipe import LoadedRecipe
+
+_PARENT = "parent_id"  # the field of a message that names the one which it answers
+_MOST = 0.5  # of the sampled rows: from there on they are taken for conversations; our decision
+
+
+def of_trees(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0305 for rows that are messages of trees, or trees, unless the recipe says what is read of them."""
+    for source in sources:
+        if not source.rows or _stated(loaded, source) or _PARENT in (loaded.recipe.data.ignore or ()):
+            continue
+        if ways := tuple(trees(source.rows, _file(source))):
+            said = "one message, which names the one that it answers" if _PARENT in source.rows[0] else "a whole tree"
+            label = Label(
+                source.place, f"a row is {said}; training reads conversations, or prompts with an answer each"
+            )
+            yield Diagnostic("E0305", f"the rows of data.{section} are trees of messages", (label,), ways)
+
+
+def as_raw_text(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0305 where texts are conversations, and the stages that read them could learn the answers alone."""
+    kinds = {ROW_FORMATS[name].kind for name in formats_taken(loaded, section)}
+    if not any(KINDS[kind].masked for kind in kinds):
+        return
+    for source in sources:
+        if source.shape.format == TEXT.name and not _stated(loaded, source):
+            yield from _written_out(section, source)
+
+
+def _stated(loaded: LoadedRecipe, source: SampledSource) -> bool:
+    return loaded.recipe.data.format not in (None, AUTO) or source.given.format not in (None, AUTO)
+
+
+def _written_out(section: str, source: SampledSource) -> Iterator[Diagnostic]:
+    column = source.shape.columns[TEXT.roles[0].name]
+    placed = zip(source.places, source.rows, strict=True)
+    found = [place for place, row in placed if written_out(str(row.get(column)))]
+    if not found or len(found) < _MOST * len(source.rows):
+        return
+    said = f"`{column}` holds a conversation in {len(found)} of {len(source.rows)} sampled rows, the first {found[0]}"
+    whole = f'to learn the questions, too, and all as it stands: `format = "{TEXT.name}"` under [data]'
+    help = (*rewritten(column, str(source.rows[0].get(column)), _file(source)), whole)
+    note = "as raw text every token is learned, and no chat template is used; of conversations only the answers are"
+    title = f"rows of data.{section} can be read in two ways"
+    yield Diagnostic("E0305", title, (Label(source.place, said),), help, (note,))
+
+
+def _file(source: SampledSource) -> str:
+    """The file of the first sampled row."""
+    return re.sub(r":\d+$|, row \d+$", "", source.places[0]) if source.places else ""

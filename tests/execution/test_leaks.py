@@ -1,0 +1,176 @@
+"""Training rows that ask what is held out: how many there may be, and that the build counts those that are left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, good, texts, with_key
+from test_prepare_data import chats, emitted, turns, write
+from test_splits import answered_in_turns, first_questions, split_of
+
+pytestmark = pytest.mark.executes
+
+
+def recipe(**keys: object) -> Tables:
+    made = {**BASES["lora-single"], "data": {"train": "chat.jsonl"}}
+    for key, value in keys.items():
+        made = with_key(made, f"data.{key}", value)
+    return made
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "data/sft/report.json").read_text())
+
+
+def counted(folder: Path, made: Tables) -> list[str]:
+    return [one.title for one in compiled(folder, made).diagnostics if one.code == "W0554"]
+
+
+def trees(first: int, last: int) -> list[dict[str, Any]]:
+    """Conversations of one, two and three questions that begin alike."""
+    said = [(f"Why {n}?", f"Because of {n}.") for n in range(first, last)]
+    more = [("And?", "So."), ("And then?", "Then.")]
+    return [answered_in_turns(turn, *more[: n % 3]) for n, turn in enumerate(said)]
+
+
+def test_a_held_out_file_that_overlaps_stops_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", chats(100))
+    write(tmp_path / "ev.jsonl", [*chats(98)[2:], *chats(120)[100:]])
+    write(tmp_path / "te.jsonl", chats(330)[320:])
+    script = emitted(tmp_path, recipe(eval="ev.jsonl", test="te.jsonl"), monkeypatch)
+    said = r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5%\. Remove these questions from "
+    said += r"data\.eval and data\.test, or these rows from the training data\. To accept the loss, raise MAX_"
+    with pytest.raises(SystemExit, match=said):
+        script.main()
+    assert not (tmp_path / "data/prepared.json").exists()
+    monkeypatch.setattr(script, "MAX_DROPPED", 0.97)
+    script.main()
+    assert report_of(tmp_path)["train"]["leaks"] == 96
+
+
+def test_the_build_counts_what_preparation_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conversations that are held out, that go on from held-out ones, and that are the beginning of some."""
+    more = answered_in_turns(("Why 150?", "Well."), ("And you?", "I do not know."))
+    write(tmp_path / "chat.jsonl", [*trees(0, 180), more, *trees(0, 9)])
+    whole = [
+        answered_in_turns((f"Why {n}?", "No."), *[("And?", "No."), ("What?", "No.")][: n % 2]) for n in range(0, 300, 4)
+    ]
+    write(tmp_path / "ev.jsonl", whole)
+    write(tmp_path / "te.jsonl", chats(330)[320:])
+    made = recipe(eval="ev.jsonl", test="te.jsonl")
+    script = emitted(tmp_path, made, monkeypatch)
+    monkeypatch.setattr(script, "MAX_DROPPED", 1.0)
+    script.main()
+    leaks = report_of(tmp_path)["train"]["leaks"]
+    assert 0 < leaks < 181
+    assert counted(tmp_path, made) == [f"{leaks} of 181 rows of data.train ask what rows of data.eval ask"]
+
+
+def test_groups_that_ask_the_same_stop_and_never_share_a_question_with_the_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"prompt": f"Q {i % 80}?", "completion": f"A{i} {i}", "customer": i} for i in range(400)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(split={"group": "customer"}), monkeypatch)
+    with pytest.raises(SystemExit, match=r"Rows that differ in customer ask the same. Split by another column"):
+        script.main()
+    monkeypatch.setattr(script, "MAX_DROPPED", 1.0)
+    script.main()
+    found = {part: first_questions(rows) for part, rows in split_of(tmp_path).items()}
+    assert all(found.values())
+    assert not found["eval"] & found["test"] and not found["train"] & (found["eval"] | found["test"])
+    assert report_of(tmp_path)["eval"]["leaks"] > 0
+
+
+def greeted(column: str | None) -> list[dict[str, Any]]:
+    hello = ("Hi", "Hello!")
+    rows = [answered_in_turns(hello, (f"Question {n}?", f"Answer {n}.")) for n in range(100)]
+    rows += [answered_in_turns((f"Why {n}?", f"Because of {n}.")) for n in range(100)]
+    rows += [answered_in_turns(("Hi", f"Hello {n}!")) for n in range(8)]
+    return [row | {column: n % 2} for n, row in enumerate(rows)] if column else rows
+
+
+@pytest.mark.parametrize("column", [None, "topic"], ids=["at random", "by class"])
+def test_a_greeting_alone_takes_no_conversation_from_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str | None
+) -> None:
+    write(tmp_path / "chat.jsonl", greeted(column))
+    keys: dict[str, object] = {"split": {"stratify": column}} if column else {}
+    script = emitted(tmp_path, recipe(**keys, eval_fraction=0.2, test_fraction=0.2), monkeypatch)
+    assert script.kept_together({"openings": [["a"], ["a", "b"], ["a", "c"], ["d"]]}, 1) == [None, "b", "c", "d"]
+    assert script.kept_together({"openings": [["a"]] * 3}, 1) == ["a"] * 3
+    script.main()
+    found = split_of(tmp_path)
+    alone = {part: sum(len(row["messages"]) == 2 and "Hi" in str(row) for row in rows) for part, rows in found.items()}
+    assert alone == {"train": 8, "eval": 0, "test": 0}
+    assert report_of(tmp_path)["train"]["leaks"] == 0
+    assert all(first_questions(found[part]) >= {"Hi"} for part in found)
+
+
+def test_later_stages_may_take_more_than_the_limit(tmp_path: Path) -> None:
+    """What is held out for preferences is no fault of the conversations that are learned before."""
+    script = texts(good(tmp_path, BASES["sft-dpo"]))["prepare_data.py"]
+    own, later = script.index("check_leaks(stage, splits"), script.index("# what later stages are judged by")
+    assert own < later
+
+
+@pytest.mark.parametrize(("base", "checks"), [("lora-single", True), ("text", False), ("dpo-full", False)])
+def test_leaks_are_checked_where_there_can_be_some(tmp_path: Path, base: str, checks: bool) -> None:
+    """Prompts that are drawn with all their answers, and texts, share nothing."""
+    assert ("check_leaks" in texts(good(tmp_path, BASES[base]))["prepare_data.py"]) is checks
+
+
+@pytest.mark.parametrize("key", ["group", "stratify"])
+def test_a_number_and_its_text_are_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """As rows of JSON and of CSV bring them, and tables with gaps."""
+    script = emitted_with(tmp_path, key, monkeypatch)
+    same = [
+        {script.split_by({"of": value}) for value in values} for values in ([3, "3", 3.0, "3.0"], [2**70, str(2**70)])
+    ]
+    assert [len(values) for values in same] == [1, 1]
+    apart = [3, 3.5, "03", True, 1, "v3.0", "v3", [3], 2**53, 2**53 + 1]
+    assert len({script.split_by({"of": value}) for value in apart}) == len(apart)
+
+
+def emitted_with(folder: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    write(folder / "chat.jsonl", [row | {"of": n % 5} for n, row in enumerate(chats(60))])
+    return emitted(folder, recipe(split={key: "of"}), monkeypatch)
+
+
+def test_more_newest_rows_than_planned_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [f"Why {n}?" if n % 2 else "Continue" for n in range(100)]
+    rows = [{"messages": turns(("user", said), ("assistant", f"So {n}.")), "at": n} for n, said in enumerate(asked)]
+    write(tmp_path / "chat.jsonl", rows)
+    emitted(tmp_path, recipe(split={"time": "at"}), monkeypatch).main()
+    assert "NOTE: 55 rows are held out, 10 planned: older rows ask what the newest ask" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["own.jsonl", "own.json", "own.csv"])
+def test_a_file_without_rows_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    rows = [{"prompt": f"Why {n}?", "completion": f"For {n}."} for n in range(40)]
+    lines = {"own.jsonl": [*map(json.dumps, rows)], "own.json": [json.dumps(rows)]}
+    lines["own.csv"] = ["prompt,completion", *(",".join(row.values()) for row in rows)]
+    (tmp_path / name).write_text("\n".join(lines[name]))
+    script = emitted(tmp_path, recipe(train=name), monkeypatch)
+    (tmp_path / name).write_text({"own.jsonl": "\n\n", "own.json": "[]", "own.csv": "prompt,completion\n"}[name])
+    with pytest.raises(SystemExit, match=f"^{name} cannot be read: it holds no rows$"):
+        script.main()
+    (tmp_path / name).write_text("")
+    with pytest.raises(SystemExit, match=f"^{name} cannot be read: it holds no rows$"):
+        script.main()
+
+
+def test_two_marks_before_a_row_are_read_as_the_build_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of an empty file with a mark, and a file behind it."""
+    lines = [json.dumps(row) for row in chats(40)]
+    lines[0], lines[7] = f"\ufeff\ufeff{lines[0]}", f"\ufeff\ufeff\ufeff{lines[7]}"
+    (tmp_path / "chat.jsonl").write_text("\n".join(lines))
+    emitted(tmp_path, recipe(), monkeypatch).main()
+    assert report_of(tmp_path)["train"]["read"] == 40

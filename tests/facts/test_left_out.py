@@ -1,0 +1,126 @@
+"""Rows that preparation leaves out, or does not learn, are told when a recipe is compiled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+from recipec.compiler import Compilation
+
+SFT: Tables = {**BASES["lora-single"], "data": {"train": "rows.jsonl"}}
+DPO: Tables = {**BASES["dpo-full"], "data": {"preferences": "rows.jsonl"}}
+
+
+def made(folder: Path, recipe: Tables, rows: list[dict[str, Any]], file: str = "rows.jsonl") -> Compilation:
+    (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return compiled(folder, recipe)
+
+
+def titles(compilation: Compilation, code: str) -> list[str]:
+    return [found.title for found in compilation.diagnostics if found.code == code]
+
+
+def pair(number: int, better: str, worse: str) -> dict[str, str]:
+    return {"prompt": f"Why {number}?", "chosen": better, "rejected": worse}
+
+
+def asked(number: int, answer: object = "So.") -> dict[str, Any]:
+    return {"prompt": f"Why {number}?", "completion": answer}
+
+
+def test_answers_that_differ_in_space_around_them_are_the_same(tmp_path: Path) -> None:
+    rows = [pair(n, "So.", ("So. ", "\nSo.", "S o.", "No.")[n % 4]) for n in range(40)]
+    told = titles(made(tmp_path, DPO, rows), "W0550")
+    assert told == ["20 of 40 sampled pairs of data.preferences have the same answer on both sides"]
+
+
+def test_pairs_that_are_there_exchanged_are_told(tmp_path: Path) -> None:
+    """An equal pair contradicts nothing, nor does the same answer to another question."""
+    rows = [pair(n, "So.", "No.") for n in range(40)]
+    assert titles(made(tmp_path, DPO, [*rows, pair(90, "No.", "So."), pair(91, "So.", "So.")]), "W0552") == []
+    found = made(tmp_path, DPO, [*rows, pair(3, "No.", "So."), pair(91, "So.", "So.")])
+    assert titles(found, "W0552") == ["2 of 42 sampled rows of data.preferences contradict others"]
+    label = next(found for found in found.diagnostics if found.code == "W0552").labels[0].message
+    assert label.startswith("rows.jsonl:4 and rows.jsonl:41 ")
+
+
+def test_the_plan_counts_no_exact_duplicates(tmp_path: Path) -> None:
+    found = made(tmp_path, SFT, [asked(n % 40) for n in range(100)])
+    assert titles(found, "W0553") == ["60 of 100 sampled rows of data.train are exact duplicates of others"]
+    decisions = found.plan.stages[0].decisions
+    assert {id: decisions[id].value for id in ("examples", "data_rows", "source_rows")} == {
+        "examples": 40,
+        "data_rows": 40,
+        "source_rows": 40,
+    }
+    assert "60 of 100 rows are exact duplicates" in decisions["examples"].because
+
+
+def test_few_duplicates_are_not_warned_about(tmp_path: Path) -> None:
+    found = made(tmp_path, SFT, [asked(n % 185) for n in range(200)])
+    assert titles(found, "W0553") == []
+    assert "15 of 200 rows are exact duplicates" in found.plan.stages[0].decisions["examples"].because
+    fewer = made(tmp_path, SFT, [asked(n % 95) for n in range(100)]).plan.stages[0].decisions["examples"]
+    assert fewer.value == 100 and "duplicates" not in fewer.because
+
+
+def test_a_row_of_two_sources_counts_where_it_weighs_most(tmp_path: Path) -> None:
+    made(tmp_path, SFT, [asked(n) for n in range(100)], "other.jsonl")
+    sources = ["other.jsonl", {"path": "rows.jsonl", "weight": 2}]
+    found = made(tmp_path, with_key(SFT, "data.train", sources), [asked(n) for n in range(50)])
+    decisions = found.plan.stages[0].decisions
+    assert (decisions["examples"].value, decisions["source_rows"].value) == (150, 100)
+
+
+def test_prompts_that_are_judged_otherwise_are_no_duplicates(tmp_path: Path) -> None:
+    recipe = with_key(BASES["grpo"], "data", {"prompts": "rows.jsonl"})
+    assert titles(made(tmp_path, recipe, [{"prompt": "Add.", "sum": n} for n in range(40)]), "W0553") == []
+    assert titles(made(tmp_path, recipe, [{"prompt": "Add.", "sum": n % 20} for n in range(40)]), "W0553") != []
+
+
+def test_the_first_row_without_an_answer_is_the_first_by_place(tmp_path: Path) -> None:
+    def talk(number: int, answer: str) -> dict[str, Any]:
+        return {"conversations": [{"from": "human", "value": f"{number}?"}, {"from": "gpt", "value": answer}]}
+
+    rows = [talk(n, "" if n == 4 else "So.") for n in range(60)]
+    rows[9] = {"conversations": []}
+    found = [found for found in made(tmp_path, SFT, rows).diagnostics if found.code == "W0542"]
+    assert [one.labels[0].message for one in found] == ["the first is rows.jsonl:5"]
+    assert found[0].title.startswith("2 of 60 ")
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        (asked(1, 42), ".completion"),
+        (
+            {"messages": [{"role": "user", "content": "1?"}, {"role": "assistant", "content": 0.5}]},
+            ".messages[]?.content",
+        ),
+    ],
+)
+def test_numbers_that_are_answers_are_refused_with_a_way_out(tmp_path: Path, row: dict[str, Any], path: str) -> None:
+    texts = json.loads(json.dumps(row).replace("42", '"42"').replace("0.5", '"0.5"'))
+    found = [found for found in made(tmp_path, SFT, [texts] * 4 + [row]).diagnostics if found.code == "E0304"]
+    command = f"jq -c '({path} | numbers) |= tostring' rows.jsonl > rows.new.jsonl"
+    assert f"write numbers as text: `{command}`" in found[0].help
+
+
+@pytest.mark.parametrize("field", ["train", "weight"])
+def test_answers_that_are_not_learned_are_counted(tmp_path: Path, field: str) -> None:
+    turns = [{"role": "user", "content": "And?"}, {"role": "assistant", "content": "So."}]
+    first = [{**turns[0], "content": "Why {n}?"}, {**turns[1], field: False if field == "train" else 0}]
+    rows = [{"messages": json.loads(json.dumps(first).replace("{n}", str(n))) + turns} for n in range(50)]
+    found = made(tmp_path, SFT, rows)
+    told = f"50 of 100 sampled answers are not learned, as their `{field}` says"
+    assert found.plan.stages[0].decisions["unlearned_answers"].value == told
+    readme = next(file.text for file in found.files if file.path == "README.md")
+    assert told.replace("`", "") in readme
+    all_learned = [
+        {"messages": [{k: v for k, v in turn.items() if k != field} for turn in row["messages"]]} for row in rows
+    ]
+    assert "unlearned_answers" not in made(tmp_path, SFT, all_learned).plan.stages[0].decisions

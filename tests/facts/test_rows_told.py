@@ -1,0 +1,73 @@
+"""What is wrong with rows is told at once, with what to write: words of speakers, other prompts, NUL characters."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.diagnostics.model import Diagnostic
+
+ROWS = [{"prompt": f"Why {n}?", "completion": f"So {n}."} for n in range(40)]
+
+
+def refused(folder: Path, rows: list[dict[str, Any]], base: str = "lora-single", **keys: Any) -> list[Diagnostic]:
+    (folder / "told.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    section = "preferences" if base.startswith("dpo") else "train"
+    recipe = with_key(BASES[base], f"data.{section}", "told.jsonl")
+    for name, value in keys.items():
+        recipe = with_key(recipe, f"data.{name}", value)
+    return [found for found in compiled(folder, recipe, only_plan=True).diagnostics if found.code[0] == "E"]
+
+
+def rewritten(folder: Path, help: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The rows after the command of a help line."""
+    if not shutil.which("jq"):
+        pytest.skip("jq is not installed")
+    command = next(found[1] for line in help if (found := re.search("`(jq .*)`", line)))
+    subprocess.run(["bash", "-c", command], cwd=folder, check=True)
+    return [json.loads(line) for line in (folder / "told.new.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("speaker", "text", "name"), [("role", "content", "messages"), ("from", "value", "conversations")]
+)
+def test_words_of_speakers_are_renamed_by_a_command(tmp_path: Path, speaker: str, text: str, name: str) -> None:
+    rows = [{name: [{speaker: "Human", text: f"{n}?"}, {speaker: "GPT", text: "So."}]} for n in range(40)]
+    (found,) = refused(tmp_path, rows)
+    assert not refused(tmp_path, rewritten(tmp_path, found.help))
+    rows[3][name][0][speaker] = "Narrator"
+    assert not any("jq" in line for line in refused(tmp_path, rows)[0].help), "nobody knows whom it means"
+
+
+def test_a_prompt_unlike_that_of_the_pair_is_told_with_the_key_that_reads_the_other(tmp_path: Path) -> None:
+    def said(n: int, text: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": f"{n}?"}, {"role": "assistant", "content": text}]
+
+    rows = [{"prompt": f"Other {n}", "chosen": said(n, "a"), "rejected": said(n, "b")} for n in range(40)]
+    (found,) = refused(tmp_path, rows, "dpo-full")
+    assert found.help[0] == 'to read what is asked in `chosen`: `ignore = ["prompt"]` under [data]'
+    assert not refused(tmp_path, rows, "dpo-full", ignore=["prompt"])
+
+
+def test_a_row_with_nul_hides_no_other_fault(tmp_path: Path) -> None:
+    rows = [*ROWS, {"prompt": "5?", "completion": 42}, {"prompt": "6?", "completion": "x\0y"}, {"prompt": "only"}]
+    first, second = refused(tmp_path, rows)
+    assert first.title == "`told.jsonl:42` cannot be used" and "NUL" in first.labels[0].message
+    told = str((second.labels, second.notes))
+    assert "told.jsonl:41" in told and "told.jsonl:43: it has no `completion`" in told
+    without = rewritten(tmp_path, first.help)
+    assert without[41]["completion"] == "xy" and len(refused(tmp_path, without)) == 1
+
+
+def test_rows_without_the_column_of_the_answer_are_incomplete(tmp_path: Path) -> None:
+    rows = [*ROWS, {"prompt": "only"}]
+    assert any("incomplete" in line for line in refused(tmp_path, rows)[0].help)
+    assert not refused(tmp_path, rows, incomplete="skip")
+    assert refused(tmp_path, [*ROWS[:5], *({"prompt": f"{n}?"} for n in range(40))], incomplete="skip")
