@@ -52,7 +52,7 @@ from recipec.verify.stand_in import models_of
 
 ROWS = 64  # planted in every source: a tenth is held out twice
 PLAIN_ROWS = 12  # at least, that ask what no other row does
-LEAKING = (6, 10)  # places of rows whose questions other files hold out, too
+LEAKING = 6  # place of the row whose question, which the next row asks as well, other files hold out, too
 LIMIT_SECONDS = 300.0
 _FILE = ("path", "hub", "subset", "split")  # of a source: what makes it another file
 
@@ -162,8 +162,11 @@ def _rows_of(
     Rows of the first file that no column splits begin as others do.
     """
     numbers, found = [*_numbers(data, met)], []
-    repeated = [Shared(repeats=numbers[0][place]) for place in LEAKING if place < len(numbers[0])]
-    most = 0 if by_column else held_out(stage, sum(map(len, numbers[: data.trained])))
+    learned = sum(map(len, numbers[: data.trained]))
+    leaks = len(numbers[0][LEAKING : LEAKING + 2])
+    few = leaks and leaks <= stage.decisions["dropped_rows_limit"] * learned  # with more, preparation stops
+    repeated = [Shared(repeats=numbers[0][LEAKING])] if few else []
+    most = 0 if by_column else held_out(stage, learned)
     for place, source in enumerate(data.sources):
         carries, asked = carrying(stage, source, over), []
         if data.trained <= place < data.trained + data.held and source.format == data.sources[0].format:

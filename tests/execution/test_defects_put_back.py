@@ -246,10 +246,17 @@ def test_another_loss_labels_that_are_flipped_and_a_last_checkpoint_are_found(tm
 
 
 def test_leaks_between_conversations_and_stages_and_flipped_labels_are_found(tmp_path: Path, forked: None) -> None:
-    """prepare_data.py drops no leaks behind a random split (V13), nor what a later stage holds out (V14); it exchanges
-    the labels of KTO (V15)."""
+    """prepare_data.py holds out a greeting and drops no leaks behind a random split (V13), nor what a later stage holds
+    out (V14); it exchanges the labels of KTO (V15)."""
     bundle = bundle_of(RECIPES / "sft-dpo.toml", tmp_path / "stages")
-    put_back(bundle.root / "prepare_data.py", ('splits["train"] = drop_leaks(', "drop_leaks("))
+    put_back(
+        bundle.root / "prepare_data.py",
+        ('splits["train"] = drop_leaks(', "drop_leaks("),
+        ("None if row[-1] in begun else row[-1]", "row[-1]"),
+    )
+    stopped = looked_at(bundle, tmp_path / "stopped")["planted rows are prepared"]
+    assert "training rows ask what held-out rows ask, more than 5%" in stopped.detail
+    put_back(bundle.root / "prepare_data.py", ("    check_leaks(stage, ", "    print(stage, "))
     found = looked_at(bundle, tmp_path / "leaking")
     assert "questions that a later stage holds out are learned" in found[JUDGED_LATER].detail
     assert "answer what one asks that is held out" in found["no conversation is in two splits"].detail

@@ -135,7 +135,7 @@ def main(given: dict[str, Any]) -> None:
     if codes[0] == 0:
         answer["rows"] = {stage["name"]: told(stage, bundle) for stage in given["stages"]}
     for case, code in zip(given["cases"], codes, strict=True):
-        if "later" in case and code == 0:
+        if case.get("stage") in asked and code == 0:
             text = Path(case["bundle"], "data", case["stage"], "train.jsonl").read_text()
             words = asked[case["stage"]]
             answer["later"][case["stage"]] = words, [word for word in words if word in text]
