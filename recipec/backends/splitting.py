@@ -46,6 +46,14 @@ def _has(stage: StageJob, part: str) -> bool:
     return bool(stage.value(f"has_{part}_file") or stage.value(f"{part}_fraction"))
 
 
+def _drops_greetings(job: Job) -> list[str]:
+    """The drawn parts that may hold out a conversation which others go on from, since a column says what they hold."""
+    split = job.loaded.recipe.data.split
+    if not (split and (split.group or split.time) and answers_begin(job.stages)):
+        return []
+    return [part for part in HELD_OUT if any(stage.value(f"{part}_fraction") for stage in job.stages)]
+
+
 def _by_column(job: Job) -> bool:
     """Whether rows that ask the same may be drawn into several parts: a column decides which stay together."""
     split = job.loaded.recipe.data.split
@@ -88,6 +96,7 @@ def splitting(job: Job) -> dict[str, Any]:
         "all_split_eval": all(stage.value("eval_fraction") for stage in job.stages),
         "all_split_test": all(stage.value("test_fraction") for stage in job.stages),
         "eval_share": _eval_share(job),
+        "drops_greetings": _drops_greetings(job),
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
@@ -122,6 +131,7 @@ def requiring(job: Job) -> dict[str, Any]:
         "equal": ("pairs with equal answers", compare),
         "contradictory": ("rows that contradict others", compare or any(kind.flag for kind in kinds)),
         "leaks": ("rows with a held-out question", True),
+        "greetings": ("held-out rows that rows to train on go on from", bool(_drops_greetings(job))),
         "too_long": ("rows over max_length", any(stage.value("overflow") == "drop" for stage in job.stages)),
         "unanswered": ("rows with no answer within max_length", any(map(cuts_answers, job.stages))),
     }

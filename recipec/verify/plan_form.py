@@ -54,6 +54,7 @@ class DecidedForm(Struct, kw_only=True):
     capacity_factor: float = 0.0
     carried: list[str] | None = None
     compile: bool
+    dropped_rows_limit: float
     early_stopping_patience: Whole
     epochs: float
     eval_every: float

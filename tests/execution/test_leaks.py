@@ -41,7 +41,7 @@ def test_a_held_out_file_that_overlaps_stops_beyond_the_limit(tmp_path: Path, mo
     write(tmp_path / "ev.jsonl", [*chats(98)[2:], *chats(120)[100:]])
     write(tmp_path / "te.jsonl", chats(330)[320:])
     script = emitted(tmp_path, recipe(eval="ev.jsonl", test="te.jsonl"), monkeypatch)
-    said = r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5%\. Remove these questions from "
+    said = r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5% \(the first: chat\.jsonl, line 3\)\. Remove these questions from "
     said += r"data\.eval and data\.test, or these rows from the training data\. To accept the loss, raise MAX_"
     with pytest.raises(SystemExit, match=said):
         script.main()
@@ -93,6 +93,11 @@ def greeted(column: str | None) -> list[dict[str, Any]]:
     return [row | {column: n % 2} for n, row in enumerate(rows)] if column else rows
 
 
+def alone(rows: list[dict[str, Any]]) -> int:
+    """How many conversations are only the greeting."""
+    return sum(len(row["messages"]) == 2 and "Hi" in str(row) for row in rows)
+
+
 @pytest.mark.parametrize("column", [None, "topic"], ids=["at random", "by class"])
 def test_a_greeting_alone_takes_no_conversation_from_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str | None
@@ -104,10 +109,27 @@ def test_a_greeting_alone_takes_no_conversation_from_training(
     assert script.kept_together({"openings": [["a"]] * 3}, 1) == ["a"] * 3
     script.main()
     found = split_of(tmp_path)
-    alone = {part: sum(len(row["messages"]) == 2 and "Hi" in str(row) for row in rows) for part, rows in found.items()}
-    assert alone == {"train": 8, "eval": 0, "test": 0}
+    assert {part: alone(rows) for part, rows in found.items()} == {"train": 8, "eval": 0, "test": 0}
     assert report_of(tmp_path)["train"]["leaks"] == 0
     assert all(first_questions(found[part]) >= {"Hi"} for part in found)
+
+
+@pytest.mark.parametrize("key", ["group", "time"])
+def test_a_greeting_that_a_column_holds_out_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    """The held-out conversation is dropped, not the many that go on from it; one of two is no greeting."""
+    rows = greeted(None) + [answered_in_turns(("Who?", "Me.")), answered_in_turns(("Who?", "Me."), ("You?", "Yes."))]
+    by = {"group": 26, "time": 209}[key]
+    write(tmp_path / "chat.jsonl", [row | {"by": n % by} for n, row in enumerate(rows)])
+    script = emitted(tmp_path, recipe(split={key: "by"}, eval_fraction=0.2, test_fraction=0.2), monkeypatch)
+    script.main()
+    found, report = split_of(tmp_path), report_of(tmp_path)
+    assert alone(found["eval"]) == alone(found["test"]) == 0
+    dropped = sum(report[part]["greetings"] for part in ("eval", "test"))
+    assert dropped == 8 - alone(found["train"]) > 0
+    assert report["train"]["leaks"] <= 1
+    assert f"held-out rows that rows to train on go on from ({dropped})" in capsys.readouterr().out
 
 
 def test_later_stages_may_take_more_than_the_limit(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
     from peft import IA3Config, LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-    save(folder / "base", 0, model_type="llama", vocab_size=WORDS, hidden_size=32)
+    size = 64 if kind == "qlora" else 32  # a block of 4-bit weights, which some processors take whole
+    save(folder / "base", 0, model_type="llama", vocab_size=WORDS, hidden_size=size)
     stored = BitsAndBytesConfig(**STORED[kind]) if kind in STORED else None
     model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32, quantization_config=stored)
     scaled = {"target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"]}
