@@ -146,7 +146,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = HeldOut().add(*(rows for name, rows in splits.items() if name != "train"))
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
-    check_leaks(stage, splits["train"], report["train"]["leaks"])
+    check_leaks(stage, splits["train"], report["train"])
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -172,11 +172,12 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
         raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
 
 
-def check_leaks(stage: Stage, rows: Dataset, leaks: int) -> None:
+def check_leaks(stage: Stage, rows: Dataset, report: dict) -> None:
     """Stop where too many of the rows to train on ask what held-out rows ask: few would be left to learn from."""
-    read = len(rows) + leaks
+    leaks, read = report["leaks"], len(rows) + report["leaks"]
     if leaks > MAX_DROPPED * read:
         lost = f"{leaks:,} of {read:,} training rows ask what held-out rows ask, more than {MAX_DROPPED:.0%}"
+        lost += f" (the first: {report['first_leak']})"
         ways = "Remove conversations that are only the beginning of others, or name files in data.eval and data.test."
         accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
         raise SystemExit(f"{stage.name}: {lost}. {ways} {accepted}")
@@ -552,6 +553,9 @@ def drop_leaks(rows: Dataset, held_out: HeldOut, report: dict) -> Dataset:
     taught = frozenset(part for whole, begun in asked if not held_out.shares(whole, begun) for part in begun)
     kept = [index for index, (whole, begun) in enumerate(asked) if not held_out.shares(whole, begun, taught)]
     report["leaks"] = len(rows) - len(kept)
+    if len(kept) < len(rows):
+        first = next((position for position, index in enumerate(kept) if index != position), len(kept))
+        report.setdefault("first_leak", rows[first]["place"])
     return rows.select(kept)
 
 

@@ -41,7 +41,10 @@ def test_a_held_out_file_that_overlaps_stops_beyond_the_limit(tmp_path: Path, mo
     write(tmp_path / "ev.jsonl", [*chats(98)[2:], *chats(120)[100:]])
     write(tmp_path / "te.jsonl", chats(330)[320:])
     script = emitted(tmp_path, recipe(eval="ev.jsonl", test="te.jsonl"), monkeypatch)
-    said = r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5% \(the first: chat\.jsonl, line 3\)\. Remove these questions from "
+    said = (
+        r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5% \(the first: chat\.jsonl, line 3\)\. "
+    )
+    said += r"Remove these questions from "
     said += r"data\.eval and data\.test, or these rows from the training data\. To accept the loss, raise MAX_"
     with pytest.raises(SystemExit, match=said):
         script.main()
@@ -119,7 +122,8 @@ def test_a_greeting_that_a_column_holds_out_gives_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     """The held-out conversation is dropped, not the many that go on from it; one of two is no greeting."""
-    rows = greeted(None) + [answered_in_turns(("Who?", "Me.")), answered_in_turns(("Who?", "Me."), ("You?", "Yes."))]
+    who = ("Who?", "Me.")
+    rows = [*greeted(None), answered_in_turns(who), answered_in_turns(who, ("You?", "Yes."))]
     by = {"group": 26, "time": 209}[key]
     write(tmp_path / "chat.jsonl", [row | {"by": n % by} for n, row in enumerate(rows)])
     script = emitted(tmp_path, recipe(split={key: "by"}, eval_fraction=0.2, test_fraction=0.2), monkeypatch)

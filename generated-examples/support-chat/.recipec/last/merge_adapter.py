@@ -47,12 +47,11 @@ def main() -> None:
         quantization_config=nf4_config(),
         device_map={"": "cpu"},  # 16 bits of it may find no room on the GPU
     )
-    model = PeftModel.from_pretrained(base, OUTPUT)
+    model = PeftModel.from_pretrained(base.dequantize(torch.bfloat16), OUTPUT)
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
     before = logits(model, tokens)
-    dequantized = model.unload().dequantize(torch.bfloat16)
-    merged = PeftModel.from_pretrained(dequantized, OUTPUT).merge_and_unload()
+    merged = model.merge_and_unload()
     apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
         raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")
