@@ -41,10 +41,8 @@ def test_a_held_out_file_that_overlaps_stops_beyond_the_limit(tmp_path: Path, mo
     write(tmp_path / "ev.jsonl", [*chats(98)[2:], *chats(120)[100:]])
     write(tmp_path / "te.jsonl", chats(330)[320:])
     script = emitted(tmp_path, recipe(eval="ev.jsonl", test="te.jsonl"), monkeypatch)
-    said = (
-        r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5% \(the first: chat\.jsonl, line 3\)\. "
-    )
-    said += r"Remove these questions from "
+    said = r"^sft: 96 of 100 training rows ask what held-out rows ask, more than 5% "
+    said += r"\(the first: chat\.jsonl, line 3\)\. Remove these questions from "
     said += r"data\.eval and data\.test, or these rows from the training data\. To accept the loss, raise MAX_"
     with pytest.raises(SystemExit, match=said):
         script.main()
