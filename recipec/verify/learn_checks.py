@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ NEARER_SHARE = 0.75  # of its first value: what is left of the distance to a tea
 ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
 EARNED = 0.4  # of the spread of the first rewards, by which the mean of a toy rises: three times what chance moves
 STEPS_COMPARED = 4  # at the beginning and at the end of a rise, each a mean over some 250 tokens
-LOGIT_TOLERANCE = 0.02  # of the largest logit: the rounding of bf16 through a few layers
+LOGIT_TOLERANCE = 0.02  # of the logits' mean size: the rounding of bf16 through a few layers
 REWARD_TOLERANCE = 0.01  # of a policy that has not been trained: the rounding of bf16 in two forwards
 WEIGHT_TOLERANCE = 1e-4  # absolute, where several processes sum in changing order
 
@@ -153,10 +154,10 @@ def logit_problems(trained: Sequence[float], reloaded: Sequence[float]) -> tuple
         return [f"{len(trained)} logits after training, {len(reloaded)} after reloading"], ""
     if not all(map(math.isfinite, [*trained, *reloaded])):
         return ["not all logits are finite"], ""
-    largest = max(abs(value) for value in trained)
-    apart = max(abs(one - other) for one, other in zip(trained, reloaded, strict=True))
-    seen = f"at most {apart:.2g} apart, the largest is {largest:.2g}"
-    return ([] if apart <= LOGIT_TOLERANCE * largest else [seen]), seen
+    size = fmean(map(abs, trained))
+    apart = fmean(abs(one - other) for one, other in zip(trained, reloaded, strict=True))
+    seen = f"{apart:.2g} apart in the mean, of logits of {size:.2g} in the mean"
+    return ([] if apart <= LOGIT_TOLERANCE * size else [seen]), seen
 
 
 def epoch_problems(rows: Mapping[int, Sequence[str]], expected: int, steps: int) -> tuple[list[str], str]:

@@ -210,6 +210,14 @@ def test_checkpoints_are_judged_by_what_training_raises(trainer):
     assert metrics["eval_loss"] == -metrics["eval_objective"]
 
 
+def test_a_rank_without_a_prompt_to_evaluate_adds_nothing(trainer, monkeypatch):
+    found = trainer()
+    found.eval_dataset = found.train_dataset.select([0])
+    for name, number in (("world_size", 2), ("process_index", 1)):
+        monkeypatch.setattr(type(found.args), name, property(lambda _, number=number: number))
+    assert found.evaluate()["eval_reward"] == 0
+
+
 DROPS = {"llama": ("attention_dropout",), "phi3": ("attention_dropout", "resid_pdrop", "embd_pdrop")}
 
 

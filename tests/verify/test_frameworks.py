@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from compiling import BASES, good, with_key
 from emitted import RECIPES, built, copy_of
 from msgspec.structs import replace
 
@@ -35,7 +36,7 @@ DEFECTS = [
     (*TRAIN, "warmup_steps=0.1", "warmup_steps=7", "the warmup has 7 of the planned steps (7)"),
 ]
 TRACKING = {"trackers": [], "project": None, "run": None}
-PLANNED = {"arguments": {"learning_rate": 0.0003}, "steps": 7, "tracking": TRACKING}
+PLANNED = {"arguments": {"learning_rate": 0.0003}, "steps": 7, "processes": 1, "tracking": TRACKING}
 ARGUMENTS = {"accelerate_yaml": (), "deepspeed_json": ("8",), "trainer_config": (json.dumps(PLANNED),)}
 
 
@@ -49,6 +50,19 @@ def problems(name: str, *arguments: str | Path) -> list[str]:
 @pytest.mark.parametrize(("name", "recipe", "file"), [FSDP, ACCELERATE, DEEPSPEED, TRAIN])
 def test_the_framework_reads_what_is_emitted(name: str, recipe: str, file: str) -> None:
     assert problems(name, built(recipe) / file, *ARGUMENTS[name]) == []
+
+
+def test_the_ranks_of_the_plan_make_whole_generations(tmp_path: Path) -> None:
+    """TRL counts the answers of all ranks: 8 of each hold no group of 16, those of 4 ranks hold two."""
+    recipe = BASES["grpo"]
+    for key, value in (("strategy", "ddp"), ("global_batch_size", 32), ("micro_batch_size", 8)):
+        recipe = with_key(recipe, f"train.{key}", value)
+    done = good(tmp_path, with_key(recipe, "hardware.gpus_per_node", 4))
+    write_bundle(tmp_path / "out", done.files, done.plan_json, done.lock)
+    script = tmp_path / "out/train.py"
+    planned = {"arguments": {"num_generations": 16}, "steps": 100, "tracking": TRACKING}
+    assert problems("trainer_config", script, json.dumps(planned | {"processes": 4})) == []
+    assert "must be divisible by" in problems("trainer_config", script, json.dumps(planned | {"processes": 1}))[0]
 
 
 @pytest.mark.parametrize(("name", "recipe", "file", "old", "new", "words"), DEFECTS)

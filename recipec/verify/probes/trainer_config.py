@@ -23,6 +23,7 @@ MOST_STEPS = 1_000  # looked at: a warmup that is longer than the run shows in f
 
 def found(script: str, planned: dict) -> dict[str, list[str] | str]:
     """Problems of the configuration that `script` builds, of its learning rates, and of what trackers are told."""
+    TrainingArguments.world_size = property(lambda _: planned["processes"])  # of which TRL makes whole generations
     sys.path.insert(0, str(Path(script).parent))  # as `python train.py` does
     spec = importlib.util.spec_from_file_location("emitted_train", script)
     module = importlib.util.module_from_spec(spec)

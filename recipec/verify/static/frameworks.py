@@ -37,6 +37,7 @@ def _check_configuration(bundle: Bundle, stage: BundleStage, report: VerifyRepor
     """What a stage's train.py builds: its arguments, its learning rates, and what its trackers are told."""
     script, tracking = f"{stage.folder}train.py", _tracking(bundle, stage)
     planned = {"arguments": _planned(stage), "steps": stage.decisions["total_steps"], "tracking": tracking}
+    planned |= {"processes": stage.choice["world_size"]}
     told = answer("trainer_config", stage.script, json.dumps(planned))
     found = told if isinstance(told, dict) and "configuration" in told else {"configuration": list(told)}
     report.add(f"{script} builds its trainer configuration", found["configuration"])

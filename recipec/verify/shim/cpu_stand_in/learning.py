@@ -95,7 +95,8 @@ def _logits(trainer):
     import torch
 
     model = getattr(trainer.model_wrapped, "_orig_mod", trainer.model_wrapped)
-    _as_saved(model.eval())
+    model.eval()  # an engine of DeepSpeed returns nothing
+    _as_saved(model)
     device = next(trainer.model.parameters()).device
     first, *others = (
         torch.arange(10 + shift, 10 + shift + PROBE_TOKENS, device=device)[None] for shift in range(SCORED)

@@ -269,7 +269,8 @@ class PPOTrainer(Trainer):
         has the weight that training began with. So checkpoints differ by their weights alone.
         """
         self.model.eval()
-        args, rows = self.args, self.eval_dataset.shard(self.args.world_size, self.args.process_index)
+        args, every = self.args, self.eval_dataset
+        rows = every.select(range(args.process_index, len(every), args.world_size))  # perhaps none
         sums = torch.zeros(4, device=args.device)
         devices = [] if args.device.type == "cpu" else [args.device]
         with torch.random.fork_rng(devices, device_type=args.device.type):
