@@ -218,6 +218,13 @@ def test_a_rank_without_a_prompt_to_evaluate_adds_nothing(trainer, monkeypatch):
     assert found.evaluate()["eval_reward"] == 0
 
 
+def test_one_rank_writes_what_is_saved(trainer, monkeypatch, tmp_path):
+    found = trainer()
+    monkeypatch.setattr(type(found.args), "should_save", property(lambda _: False))
+    found.save_model(str(tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
+
+
 DROPS = {"llama": ("attention_dropout",), "phi3": ("attention_dropout", "resid_pdrop", "embd_pdrop")}
 
 

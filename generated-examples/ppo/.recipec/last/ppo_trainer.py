@@ -303,6 +303,8 @@ class PPOTrainer(Trainer):
         """The policy as transformers loads it, and beside it what only training goes on with."""
         weights = self.model.state_dict() if state_dict is None else state_dict
         super()._save(output_dir, {name: weight for name, weight in weights.items() if "value_head." not in name})
+        if not self.args.should_save:  # every rank is asked to save, and one does
+            return
         state = {name: weight.contiguous() for name, weight in self.value_head.state_dict().items()}
         save_file(state | {"beta": torch.tensor(self.beta)}, Path(output_dir or self.args.output_dir, STATE))
 
