@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import category
+from unicodedata import category, normalize
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -285,16 +285,21 @@ def read(source: dict, root: Path) -> Dataset:
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
     # a file that changed is read anew
-    dated_files = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
+    dated_files = tuple((str(file), as_written(file, root), *written_at(file)) for file in files)
     try:
         return Dataset.from_generator(rows_of, gen_kwargs={"files": dated_files}, features=RAW)
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
 
-def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
+def rows_of(files: tuple[tuple[str, str, int, int], ...]) -> Iterator[dict]:
     """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    yield from any_of(row for name, shown, _ in files for row in rows_in(Path(name), shown))
+    yield from any_of(row for name, shown, *_ in files for row in rows_in(Path(name), shown))
+
+
+def written_at(file: Path) -> tuple[int, int]:
+    """When a file was written by its date, which archives set, and by the file system."""
+    return file.stat().st_mtime_ns, file.stat().st_ctime_ns
 
 
 def any_of(rows: Iterator[dict]) -> Iterator[dict]:
@@ -348,7 +353,10 @@ def named_files(pattern: str, root: Path) -> list[Path]:
     if (root / pattern).is_file():
         return [root / pattern]
     anchor = Path(pattern).anchor
-    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+    matched = sorted(Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))))
+    if gone := [path for path in matched if path.is_symlink() and not path.exists()]:
+        raise SystemExit(f"{gone[0]} is a link to what is not here ({len(gone)} such links). Fetch the files, or remove them.")
+    return [path for path in matched if path.is_file()]
 
 
 def text_of(row: dict, column: str) -> str:
@@ -464,8 +472,9 @@ def question(row: dict) -> bytes:
 
 
 def asked_in(messages: list[dict]) -> bytes:
-    """What the user asks in a conversation, whatever is answered."""
-    return digest([message["content"] for message in messages if message["role"] == "user"])
+    """What the user asks in a conversation, whatever is answered, spaces around it and how accents are encoded aside."""
+    asked = [message["content"] for message in messages if message["role"] == "user"]
+    return digest([normalize("NFC", content).strip() for content in asked])
 
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:

@@ -316,6 +316,23 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
         "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
         "overflow_cut": _overflow(stages, any(map(cuts_answers, stages))),
+        **_kept_lengths(stages),
+    }
+
+
+_CUTTING = ["cut", "truncate"]  # of _handling: the trainer reads max_length tokens of a longer row
+
+
+def _kept_lengths(stages: list[StageJob]) -> dict[str, Any]:
+    """How the tokens that training reads are counted, where it does not read the end of long rows."""
+    cut = [_handling(stage) in _CUTTING for stage in stages]
+    counted = "kept_lengths({0}, stage)" if any(cut) else '{0}["length"][:]'
+    return {
+        "truncates": _overflow(stages, any(cut)),
+        "truncates_all": _overflow(stages, all(cut)),
+        "cutting": _CUTTING,
+        "kept_of_rows": _overflow(stages, Raw(counted.format("rows"))),
+        "kept_of_general": _overflow(stages, Raw(counted.format("general"))),
     }
 
 
@@ -339,7 +356,7 @@ def _ways_to_keep(stages: Sequence[StageJob]) -> str:
     return f"Raise `max_length` under [data]{limit} and build again."
 
 
-def _overflow(stages: list[StageJob], used: bool) -> Traced:
+def _overflow(stages: list[StageJob], used: bool | Raw) -> Traced:
     return stages[0].job.because(used, "overflow", "packing")
 
 

@@ -47,9 +47,9 @@ def _has(stage: StageJob, part: str) -> bool:
 
 
 def _drops_greetings(job: Job) -> list[str]:
-    """The drawn parts that may hold out a conversation which others go on from, since a column says what they hold."""
+    """The parts drawn by group, which may hold out a conversation that others go on from."""
     split = job.loaded.recipe.data.split
-    if not (split and (split.group or split.time) and answers_begin(job.stages)):
+    if not (split and split.group and answers_begin(job.stages)):
         return []
     return [part for part in HELD_OUT if any(stage.value(f"{part}_fraction") for stage in job.stages)]
 
@@ -132,6 +132,7 @@ def requiring(job: Job) -> dict[str, Any]:
         "contradictory": ("rows that contradict others", compare or any(kind.flag for kind in kinds)),
         "leaks": ("rows with a held-out question", True),
         "greetings": ("held-out rows that rows to train on go on from", bool(_drops_greetings(job))),
+        "own": ("general rows that are rows to train on", any(stage.replays for stage in job.stages)),
         "too_long": ("rows over max_length", any(stage.value("overflow") == "drop" for stage in job.stages)),
         "unanswered": ("rows with no answer within max_length", any(map(cuts_answers, job.stages))),
     }

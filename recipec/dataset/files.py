@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice, takewhile
 from os.path import normpath
 from pathlib import Path
@@ -50,6 +51,14 @@ def _files(pattern: str, folder: Path) -> tuple[list[Path], list[Path]]:
         return [], []
 
 
+def gone(pattern: str, folder: Path) -> list[Path]:
+    """Return the links of a glob that lead to nothing, as before the files are fetched (DVC, git-annex)."""
+    try:
+        return [link for link in _glob(Path(pattern), folder) if link.is_symlink() and not link.exists()]
+    except (OSError, ValueError, IndexError, NotImplementedError):
+        return []
+
+
 def reaches_down(pattern: str) -> bool:
     """Whether a glob may match files in folders that it does not name."""
     return any(is_glob(part) for part in Path(pattern).parts[:-1])
@@ -80,9 +89,13 @@ def walks_everything(pattern: str, folder: Path) -> bool:
 
 
 def _matching(pattern: Path, folder: Path) -> list[Path]:
+    return sorted(found for found in _glob(pattern, folder) if found.is_file())
+
+
+def _glob(pattern: Path, folder: Path) -> Iterator[Path]:
     """Match from the folder downwards, so that the signs of a glob in the folder's own path mean nothing."""
     base = Path(pattern.anchor) if pattern.anchor else folder
-    return sorted(found for found in base.glob(str(pattern.relative_to(pattern.anchor))) if found.is_file())
+    return base.glob(str(pattern.relative_to(pattern.anchor)))
 
 
 def globs_in(path: str, folder: Path) -> list[str] | None:

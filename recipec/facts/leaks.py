@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from unicodedata import normalize
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,7 +78,7 @@ def _questions(made: Converted) -> tuple[Question, ...]:
         if turn["role"] == ASSISTANT[0] and "messages" in made:
             begun.append((*asked,))
         elif turn["role"] == "user":
-            asked.append(turn["content"])
+            asked.append(normalize("NFC", turn["content"]).strip())
     return (*begun, (*asked,)) if turns else ()
 
 

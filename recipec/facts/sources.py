@@ -24,6 +24,7 @@ from recipec.dataset import (
     Unreadable,
     files_of,
     globs_in,
+    gone,
     of_bundles,
     read_sample,
     turns_of,
@@ -139,6 +140,9 @@ def _look(loaded: LoadedRecipe, part: str, source: DataSource, place: Place, rep
     files = files_of(source.path, loaded.folder)
     if left_out := of_bundles(source.path, loaded.folder):
         report.add(_of_bundles(source.path, left_out, loaded.folder, place))
+    if links := gone(source.path, loaded.folder):
+        report.add(_of_links(source.path, links, loaded.folder, place))
+        return None
     if not files:
         report.add(_no_files(loaded, part, source.path, place))
         return None
@@ -178,6 +182,13 @@ def _of_everything(path: str, place: Place) -> Diagnostic:
     label = Label(place, "`**` begins at the root of the file system")
     help = ('name the folder that holds the files before it: "/data/**/*.jsonl"',)
     return Diagnostic("E0303", f"`{path}` names files in every folder of this machine", (label,), help)
+
+
+def _of_links(path: str, links: list[Path], folder: Path, place: Place) -> Diagnostic:
+    first = Path(os.path.relpath(links[0], folder)).as_posix()
+    label = Label(place, f"matches {counted(len(links), 'link')} to files that are not here, such as {first}")
+    help = ("fetch the files (`dvc pull`, `git annex get`), or remove the links",)
+    return Diagnostic("E0303", f"`{path}` names files that are not on this machine", (label,), help)
 
 
 def _of_bundles(path: str, files: list[Path], folder: Path, place: Place) -> Diagnostic:

@@ -57,7 +57,7 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
     return [
         RowFault(place, f"`{column}` is empty, and the rows are split by it")
         for place, row in placed
-        if row.get(column) in (None, "")
+        if (value := row.get(column)) in (None, "") or value != value  # NaN
     ]
 
 

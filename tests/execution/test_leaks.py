@@ -94,6 +94,30 @@ def greeted(column: str | None) -> list[dict[str, Any]]:
     return [row | {column: n % 2} for n, row in enumerate(rows)] if column else rows
 
 
+def test_spaces_and_encodings_of_accents_make_no_other_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composed, apart = "caf\u00e9", "cafe\u0301"
+    write(tmp_path / "chat.jsonl", [answered_in_turns((f"Why {composed} {n}?", "So.")) for n in range(100)])
+    asked = [f"Why {apart} 1? ", f"Why {apart} 2?", "Why not?"]
+    write(tmp_path / "ev.jsonl", [answered_in_turns((question, "So.")) for question in asked])
+    done = compiled(tmp_path, recipe(eval="ev.jsonl"))
+    assert "W0554" in {finding.code for finding in done.diagnostics}
+    emitted(tmp_path, recipe(eval="ev.jsonl"), monkeypatch).main()
+    assert report_of(tmp_path)["train"]["leaks"] == 2
+
+
+def test_links_to_what_is_not_here_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parts").mkdir()
+    write(tmp_path / "parts/a.jsonl", chats(100))
+    script = emitted(tmp_path, recipe(train="parts/*.jsonl"), monkeypatch)
+    (tmp_path / "parts/b.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(SystemExit, match=r"b\.jsonl is a link to what is not here \(1 such links\)\. Fetch the files"):
+        script.main()
+    done = compiled(tmp_path, recipe(train="parts/*.jsonl"))
+    assert "E0303" in {finding.code for finding in done.diagnostics}
+
+
 def alone(rows: list[dict[str, Any]]) -> int:
     """How many conversations are only the greeting."""
     return sum(len(row["messages"]) == 2 and "Hi" in str(row) for row in rows)
@@ -115,23 +139,29 @@ def test_a_greeting_alone_takes_no_conversation_from_training(
     assert all(first_questions(found[part]) >= {"Hi"} for part in found)
 
 
-@pytest.mark.parametrize("key", ["group", "time"])
-def test_a_greeting_that_a_column_holds_out_gives_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str
+def test_a_greeting_that_a_group_holds_out_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The held-out conversation is dropped, not the many that go on from it; one of two is no greeting."""
-    who = ("Who?", "Me.")
-    rows = [*greeted(None), answered_in_turns(who), answered_in_turns(who, ("You?", "Yes."))]
-    by = {"group": 26, "time": 209}[key]
-    write(tmp_path / "chat.jsonl", [row | {"by": n % by} for n, row in enumerate(rows)])
-    script = emitted(tmp_path, recipe(split={key: "by"}, eval_fraction=0.2, test_fraction=0.2), monkeypatch)
+    """The held-out conversation is dropped, not the many that go on from it."""
+    write(tmp_path / "chat.jsonl", [row | {"by": n % 26} for n, row in enumerate(greeted(None))])
+    script = emitted(tmp_path, recipe(split={"group": "by"}, eval_fraction=0.2, test_fraction=0.2), monkeypatch)
     script.main()
     found, report = split_of(tmp_path), report_of(tmp_path)
     assert alone(found["eval"]) == alone(found["test"]) == 0
     dropped = sum(report[part]["greetings"] for part in ("eval", "test"))
     assert dropped == 8 - alone(found["train"]) > 0
-    assert report["train"]["leaks"] <= 1
+    assert report["train"]["leaks"] == 0
     assert f"held-out rows that rows to train on go on from ({dropped})" in capsys.readouterr().out
+
+
+def test_the_newest_greeting_stays_where_it_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that ask what the newest row asks would be held out with it, and those that go on be leaks."""
+    write(tmp_path / "chat.jsonl", [row | {"by": n} for n, row in enumerate(greeted(None))])
+    script = emitted(tmp_path, recipe(split={"time": "by"}, eval_fraction=0.2, test_fraction=0.2), monkeypatch)
+    script.main()
+    found, report = split_of(tmp_path), report_of(tmp_path)
+    assert {part: alone(rows) for part, rows in found.items()} == {"train": 8, "eval": 0, "test": 0}
+    assert report["train"]["leaks"] == 0 and sum(map(len, found.values())) == 208
 
 
 def test_later_stages_may_take_more_than_the_limit(tmp_path: Path) -> None:

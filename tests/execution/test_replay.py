@@ -35,7 +35,8 @@ def rows(first: int, lengths: list[int]) -> Any:
 
     numbers = range(first, first + len(lengths))
     marks = {name: [b"%d" % number for number in numbers] for name in ("itself", "question")}
-    return Dataset.from_dict({"number": [*numbers], "length": lengths, **marks})
+    places = [f"line {number}" for number in numbers]
+    return Dataset.from_dict({"number": [*numbers], "length": lengths, "place": places, **marks})
 
 
 def mixed(script: Any, own: Any, general: Any, share: float) -> tuple[Any, dict]:
@@ -62,6 +63,21 @@ def test_general_rows_stand_all_over_the_training_rows(script: Any) -> None:
     assert all(10 < count < 45 for count in quarters)
 
 
+def test_tokens_that_training_cuts_off_are_in_no_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = recipe(overflow="truncate", max_length=64)
+    (tmp_path / "prepare_data.py").write_text(texts(good(tmp_path / "recipe", given))["prepare_data.py"])
+    script, report = load(tmp_path / "prepare_data.py", monkeypatch), {}
+    stage = SimpleNamespace(name="sft", replay=0.2, max_length=64)
+    script.with_replayed(rows(0, [20] * 400), rows(1_000, [600] * 400), stage, report)
+    assert report["replay"] == {
+        "rows": 31,
+        "tokens": 31 * 64,
+        "share_of_rows": 31 / 431,
+        "share_of_tokens": 1984 / 9984,
+    }
+    assert report["tokens"] == 400 * 20 + 31 * 64
+
+
 def test_a_shortage_is_refused_with_the_share_that_the_rows_suffice_for(script: Any) -> None:
     own, general = rows(0, [20] * 100), rows(1_000, [20] * 10)
     with pytest.raises(SystemExit, match=r"needs 500 tokens of general rows, and 200 are there.*`replay = 0.09`"):
@@ -76,9 +92,11 @@ def test_a_share_that_rows_cannot_come_near_is_refused(script: Any) -> None:
 
 def test_rows_that_tell_what_was_forgotten_are_not_replayed_and_ask_otherwise(script: Any) -> None:
     general = rows(0, [10] * 200).map(lambda row: {"question": b"%d" % (row["number"] // 2)})
-    replayed, held_out = script.held_apart(general, rows(190, [10] * 10))
+    report: dict = {}
+    replayed, held_out = script.held_apart(script.without_own(general, rows(190, [10] * 10), report))
     assert {*replayed["question"]}.isdisjoint(held_out["question"])
     assert len(held_out) == 20 and len(replayed) == 170  # neither has the ten rows that the task has, too
+    assert report == {"own": 10}
     assert not {*range(190, 200)} & {*replayed["number"], *held_out["number"]}
 
 
