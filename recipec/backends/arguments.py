@@ -41,6 +41,7 @@ _IN_CODE = frozenset(  # what a loop of the bundle's own says in its code
         *("logging_nan_inf_filter", "dataset_num_proc", "ddp_timeout", "dataloader_persistent_workers"),
     )
 )
+PATIENCE_FOR_ANSWERS = 3  # times what writing them is predicted to take, which is a mean over ranks; our decision
 PATIENCE = 6  # times what tokenizing is predicted to take: many processes share memory and disk; our decision
 
 
@@ -243,22 +244,36 @@ def _loader(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("dataloader_num_workers", "dataloader_workers")
         yield stage.arg("dataloader_pin_memory", "pin_memory")
     yield from _tokenizing(stage)
+    yield from _waiting(stage)
     if stage.method.uses_loader:
         yield stage.arg("dataloader_prefetch_factor", "prefetch_factor")
         yield stage.arg("dataloader_persistent_workers", "persistent_workers")
 
 
 def _tokenizing(stage: StageJob) -> Iterator[Arg]:
-    """The trainer's own pass over the rows: the other ranks wait for the first one's, as long as the timeout lets."""
+    """The trainer's own pass over the rows."""
     processes = tokenizing_processes(stage.values)
     if processes > 1:
         ids = stage.ids("examples", "host_cores", "dataloader_workers")
         yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the GPUs wait")
-    seconds = PATIENCE * stage.plan.tokenizing_seconds
+
+
+def _waiting(stage: StageJob) -> Iterator[Arg]:
+    """Ranks wait for the first one's pass over the rows, and for the longest answers, as long as the timeout lets."""
+    waits = {
+        "the rows": PATIENCE * stage.plan.tokenizing_seconds,
+        "answers": PATIENCE_FOR_ANSWERS * stage.plan.writing_seconds,
+    }
+    what, seconds = max(waits.items(), key=lambda wait: wait[1])
     long = stage.value("world_size") > 1 and seconds > USUAL_TIMEOUT_SECONDS
     if long and _TIMEOUT not in stage.plan.verbatim:
-        ids = stage.ids("examples", "tokens_per_example", "world_size")
-        yield Arg(_TIMEOUT, ceil(seconds / 3600) * 3600, ids, "seconds that the other ranks wait for the rows")
+        ids = stage.ids("examples", "tokens_per_example", "world_size", "prediction")
+        yield Arg(_TIMEOUT, in_hours(seconds), ids, f"seconds that the other ranks wait for {what}")
+
+
+def in_hours(seconds: float) -> int:
+    """Seconds, rounded up to whole hours."""
+    return ceil(seconds / 3600) * 3600
 
 
 def _model(stage: StageJob) -> Iterator[Arg]:

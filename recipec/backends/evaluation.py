@@ -11,6 +11,7 @@ from recipec.axes.adaptations import PROMPTS
 from recipec.axes.attention import SDPA
 from recipec.backends.acting import TOOLS, evaluated_with, has_rewards
 from recipec.backends.adaptations import quantized_base
+from recipec.backends.arguments import PATIENCE_FOR_ANSWERS, in_hours
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
@@ -123,7 +124,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "by_row": stage.because(measure.by_row, "stage"),
         "errors": stage.because(measure.errors, "stage"),
         "answers_all": stage.because(measure.answers_all, "stage"),
-        "measure": snippet(measure.template, measured, stage.ids("stage")),
+        "measure": snippet(measure.template, measured | _written(stage), stage.ids("stage")),
     }
 
 
@@ -141,6 +142,11 @@ def _sizes(stage: StageJob) -> dict[str, Any]:
         "rounds": stage.traced("tool_rounds") if stage.acts else 0,
         "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
     }
+
+
+def _written(stage: StageJob) -> dict[str, Any]:
+    """What only the measures that write answers read."""
+    return {"trained_on_answers": stage.because(stage.method.generates, "stage")}
 
 
 def kept_of_gains(stage: StageJob) -> dict[str, Any]:
@@ -200,6 +206,7 @@ def _how(stage: StageJob) -> dict[str, Any]:
     return {
         "ranks": stage.because(ranks, "strategy", "prediction"),
         "spreads": stage.because(spreads_layers(stage), "prediction"),
+        "waits_long": stage.because(_patience(stage) if ranks else 0, "prediction", "strategy"),
         "say": code(stage, "PartialState().print" if ranks else "print", "strategy", "prediction"),
     }
 
@@ -246,6 +253,15 @@ def _adapter_import(stage: StageJob) -> Raw | None:
     return import_lines([Import(module, "", stage.ids("adaptation"))])[0] if module else None
 
 
+COLLECTIVE_SECONDS = 600  # torch 2.13: how long NCCL waits for a rank
+
+
+def _patience(stage: StageJob) -> int:
+    """Seconds for which ranks of evaluate.py wait for the one with the longest answers; 0: the usual ones."""
+    seconds = PATIENCE_FOR_ANSWERS * stage.plan.scoring_seconds if stage.method.generates else 0.0
+    return in_hours(seconds) if seconds > COLLECTIVE_SECONDS else 0
+
+
 def _placing_imports(stage: StageJob) -> Iterator[Import]:
     """What puts the model onto its devices and shares the rows."""
     how, ids = _how(stage), stage.ids("prediction", "strategy", "gpu")
@@ -255,6 +271,7 @@ def _placing_imports(stage: StageJob) -> Iterator[Import]:
     yield Import("collections.abc", "Iterable", ids, left_out=not how["ranks"].value)
     if how["ranks"].value:
         yield Import("accelerate.utils", "gather_object", ids)
+        yield Import("datetime", "timedelta", ids, left_out=not _patience(stage))
     if how["spreads"].value:
         yield Import("sys", "", ids)
         if stage.method.random_weights:

@@ -120,6 +120,8 @@ def _nodes(job: Job) -> list[str]:
     download = sum(stage.plan.needs.storage.hub_cache_bytes for stage in job.stages)
     downloads = f"downloads {gib(download)} and " * (download >= 0.05 * GIB)
     apart = f"otherwise each of them {downloads}tokenizes the rows itself"
+    if any(stage.plan.layout.precomputes for stage in job.stages):
+        apart = "otherwise the run stops once the reference has scored the rows: one process writes that for all"
     return [f"HF_HOME set to a folder that the {job.nodes} nodes share; {apart}"]
 
 

@@ -80,6 +80,7 @@ class Rows(Struct, frozen=True):
 
 
 PREPARATION, TOKENIZATION = "data preparation", "tokenization"
+EVALUATIONS, SCORING = "evaluations", "scoring"
 STEPS = GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
 WORTH_A_WORD = 60.0  # seconds
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
@@ -178,7 +179,7 @@ def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
 def evaluations(times: int, rows: Rows, seconds_each: float) -> RunPart:
     """The evaluations during training; one of them is before the first step."""
     because = f"{counted(times, 'evaluation')} of {counted(rows.evaluated, 'row')}, {duration(seconds_each)} each"
-    return RunPart("evaluations", times * seconds_each, because)
+    return RunPart(EVALUATIONS, times * seconds_each, because)
 
 
 def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
@@ -210,7 +211,7 @@ def scoring(times: int, rows: Rows, seconds_each: float, weights_bytes: int, rat
     """evaluate.py before and after training, and of the merged model where there is one."""
     each = rates.start_seconds + _read(weights_bytes, rates) + seconds_each
     return RunPart(
-        "scoring", times * each, f"evaluate.py, {counted(times, 'time')}: {counted(rows.tested, 'row')} each time"
+        SCORING, times * each, f"evaluate.py, {counted(times, 'time')}: {counted(rows.tested, 'row')} each time"
     )
 
 

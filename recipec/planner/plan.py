@@ -11,7 +11,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.whole_run import PREPARATION, TOKENIZATION, RunPart
+from recipec.estimate.whole_run import EVALUATIONS, PREPARATION, SCORING, TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -123,7 +123,24 @@ class StagePlan(Struct, frozen=True):
     @property
     def tokenizing_seconds(self) -> float:
         """Of the trainer's own pass over the rows, before its first step."""
-        return next(part.seconds for part in self.parts if part.name == TOKENIZATION)
+        return self._seconds_of(TOKENIZATION)
+
+    @property
+    def writing_seconds(self) -> float:
+        """The longest that a rank of the training may write answers: those of a generation, or of an evaluation."""
+        if not self.work.written_tokens:
+            return 0.0
+        updates = self.decisions["updates"].value if "updates" in self.decisions else 1
+        evaluations = self.decisions["eval_every"].value * self._seconds_of(EVALUATIONS)  # there are about 1 / share
+        return max(updates * self.time.terms.get("generation", 0.0), evaluations)
+
+    @property
+    def scoring_seconds(self) -> float:
+        """Of evaluate.py, all its times."""
+        return self._seconds_of(SCORING)
+
+    def _seconds_of(self, name: str) -> float:
+        return sum(part.seconds for part in self.parts if part.name == name)
 
     def value(self, id: str) -> object:
         return self.decisions[id].value

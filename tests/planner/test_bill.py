@@ -139,6 +139,16 @@ def test_other_ranks_wait_for_the_rows_as_long_as_they_take(tmp_path: Path) -> N
         assert (expected in train) if expected else ("ddp_timeout" not in train)
 
 
+@pytest.mark.parametrize(("tokens", "waits"), [(64, False), (16_384, True)])
+def test_other_ranks_wait_for_long_answers(tmp_path: Path, tokens: int, waits: bool) -> None:
+    """The rank whose answers end last may take far longer than the limits of torch and transformers."""
+    recipe = with_key(with_key(BASES["grpo"], "hardware.gpus_per_node", 4), "data.max_length", 256)
+    recipe = with_key(recipe, "alignment.generation.max_new_tokens", tokens)
+    files = {file.path: file.text for file in compiled(tmp_path, recipe).files}
+    assert ("seconds that the other ranks wait for answers" in files["train.py"]) is waits
+    assert ("timeout=patience" in files["evaluate.py"]) is waits
+
+
 def test_what_several_stages_share_is_counted_once(tmp_path: Path) -> None:
     """prepare_data.py starts once, and the base model lies on the disk once."""
     sft, dpo = (stage(tmp_path, BASES["sft-dpo"], index) for index in (0, 1))
