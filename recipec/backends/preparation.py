@@ -13,6 +13,7 @@ from recipec.backends.incomplete import leaving_out
 from recipec.backends.job import Job, StageJob
 from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
+from recipec.backends.overlong import handling, losing, selecting, stages_differ
 from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, flags_of, marks_of, opening_of, weighs
 from recipec.backends.reading import (
     Way,
@@ -95,8 +96,8 @@ def _names(job: Job) -> dict[str, Any]:
         **_converting(stages),
         **leaving_out(stages),
         **contents(stages),
-        **_selecting(stages),
-        **_losing(stages),
+        **selecting(stages),
+        **losing(stages),
         **ordering(stages),
         **replaying(stages),
         **requiring(job),
@@ -163,7 +164,7 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     given["replay"] = ("float", [stage.replays for stage in stages])
     shuffled = [_shuffles(stage) for stage in stages]
     given["shuffled"] = ("bool", [one and not all(shuffled) for one in shuffled])
-    given["overflow"] = ("str", [_differ(stages)] * len(stages))
+    given["overflow"] = ("str", [stages_differ(stages)] * len(stages))
     given["parts"] = ("int", [stage.ordered for stage in stages])
     given["hardness"] = ("str", [bool(stage.hardness_column) for stage in stages])
     fields = [f"{name}: {type}" for name, (type, has) in given.items() if all(has)]
@@ -297,74 +298,6 @@ def _converter(way: Way) -> Raw:
     return snippet(f"data/formats/{row.name.replace('-', '_')}.py.j2", names, ())
 
 
-def _handling(stage: StageJob) -> str:
-    """What becomes of rows that are too long: the trainer cuts blocks of text itself, at any length."""
-    if cuts_answers(stage):
-        return "cut"
-    return "blocks" if stage.value("overflow") == "split" and stage.value("packing") else stage.value("overflow")
-
-
-def _differ(stages: list[StageJob]) -> bool:
-    """Whether the stages handle them in different ways."""
-    return len(set(map(_handling, stages))) > 1
-
-
-def _selecting(stages: list[StageJob]) -> dict[str, Any]:
-    """What is done to rows that are too long."""
-    return {
-        "overflow_differs": _overflow(stages, _differ(stages)),
-        "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
-        "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
-        "overflow_cut": _overflow(stages, any(map(cuts_answers, stages))),
-        **_kept_lengths(stages),
-    }
-
-
-_CUTTING = ["cut", "truncate"]  # of _handling: the trainer reads max_length tokens of a longer row
-
-
-def _kept_lengths(stages: list[StageJob]) -> dict[str, Any]:
-    """How the tokens that training reads are counted, where it does not read the end of long rows."""
-    cut = [_handling(stage) in _CUTTING for stage in stages]
-    counted = "kept_lengths({0}, stage)" if any(cut) else '{0}["length"][:]'
-    return {
-        "truncates": _overflow(stages, any(cut)),
-        "truncates_all": _overflow(stages, all(cut)),
-        "cutting": _CUTTING,
-        "kept_of_rows": _overflow(stages, Raw(counted.format("rows"))),
-        "kept_of_general": _overflow(stages, Raw(counted.format("general"))),
-    }
-
-
-def _losing(stages: list[StageJob]) -> dict[str, Any]:
-    """What is said where too many rows are over max_length."""
-    drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(cuts_answers, stages))
-    return {
-        "loses_rows": drops or cuts,
-        "max_dropped": stages[0].traced("dropped_rows_limit"),
-        "may_truncate": stages[0].job.because(drops and all(stage.method.truncates for stage in stages), "overflow"),
-        "ways_to_keep": stages[0].job.because(_ways_to_keep(stages), "max_length", "max_position"),
-    }
-
-
-def _ways_to_keep(stages: Sequence[StageJob]) -> str:
-    """What a user can do about rows over max_length; it cannot be raised above the model's context."""
-    context = stages[0].value("max_position")
-    if context and all(stage.value("max_length") >= context for stage in stages):
-        return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
-    limit = f" (the context of the model: {context:,} tokens)" * bool(context)
-    return f"Raise `max_length` under [data]{limit} and build again."
-
-
-def _overflow(stages: list[StageJob], used: bool | Raw) -> Traced:
-    return stages[0].job.because(used, "overflow", "packing")
-
-
-def _splits(stage: StageJob) -> bool:
-    """Whether long texts are cut into pieces here; packing cuts them itself."""
-    return stage.value("overflow") == "split" and not stage.value("packing")
-
-
 def _stage(stage: StageJob) -> Call:
     """The stage as the constructor call that stands in prepare_data.py."""
     args = [Arg("name", stage.named)]
@@ -380,8 +313,8 @@ def _stage(stage: StageJob) -> Call:
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):
             args.append(stage.arg(fraction, fraction))
-    if _differ(stage.job.stages):
-        args.append(stage.arg("overflow", "overflow", _handling(stage)))
+    if stages_differ(stage.job.stages):
+        args.append(stage.arg("overflow", "overflow", handling(stage)))
     if _shuffles(stage) and not all(map(_shuffles, stage.job.stages)):
         args.append(stage.arg("shuffled", "sampling", True))
     if stage.ordered:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from compiling import BASES, good, texts
 from emitted_modules import load
-from tiny_models import WORDS, save, tokenizer
+from tiny_models import SIZES, WORDS, save, tokenizer
 
 from recipec.axes import LORA_VARIANTS
 
@@ -84,9 +84,39 @@ def test_a_merge_that_loses_the_adapter_writes_nothing(tmp_path: Path, monkeypat
 
     adapted(tmp_path, "standard")
     monkeypatch.setattr(LoraModel, "merge_and_unload", LoraModel.unload)
-    with pytest.raises(SystemExit, match=r"The adapter is not merged: the logits would be .* off"):
+    with pytest.raises(SystemExit, match=r"The adapter is not merged: the outputs would be .* off"):
         merging(tmp_path, monkeypatch).main()
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()
+
+
+def test_a_score_near_zero_is_no_reason_to_refuse_a_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rounding is a large share of it, and reward models are trained to scores around 0."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForSequenceClassification
+
+    config = LlamaConfig(vocab_size=WORDS, hidden_size=32, num_labels=1, pad_token_id=0, **SIZES)
+    LlamaForSequenceClassification(config).save_pretrained(tmp_path / "base")
+    base = LlamaForSequenceClassification.from_pretrained(tmp_path / "base", dtype=torch.float32)
+    model = get_peft_model(base, LoraConfig(**SHAPE | {"task_type": "SEQ_CLS"}, modules_to_save=["score"]))
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.05)
+    module = merging(tmp_path, monkeypatch, "reward")
+    words = tokenizer()
+    tokens = words(module.PROBE, return_tensors="pt").input_ids
+    with torch.no_grad():
+        state = model(input_ids=tokens, output_hidden_states=True).hidden_states[-1][0, -1]
+        head = model.base_model.model.score.modules_to_save["default"].weight
+        head -= (head @ state) * state / state.dot(state)
+    output = tmp_path / "outputs" / "reward"
+    model.save_pretrained(output)
+    words.save_pretrained(output)
+    (output / "finished.json").write_text("{}")
+    module.main()
+    assert "off those of base and adapter" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", STORED)

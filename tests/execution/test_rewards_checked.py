@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 from compiling import BASES, good, texts, with_key
+from emitted_modules import load
+from tiny_models import tokenizer
 
 pytestmark = pytest.mark.executes
 ROWS = [
@@ -76,3 +78,27 @@ def test_a_reward_is_clamped_and_none_leaves_an_answer_out(tmp_path: Path, monke
 def test_a_function_is_given_the_values_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = emitted(tmp_path, monkeypatch, "return [float(one) for one in sum]")
     assert module.REWARDS[0]([[]] * 2, judged_by=['{"sum": 2}', '{"sum": 41}']) == [2.0, 41.0]
+
+
+def test_a_reward_model_is_whole_where_the_trainer_shards_what_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import LlamaConfig, LlamaForSequenceClassification
+    from transformers.integrations import HfDeepSpeedConfig
+    from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+
+    recipe = BASES["rloo"]
+    keys = {"strategy": "zero3", "adaptation": "full", "global_batch_size": 32}
+    for key, value in {f"train.{name}": value for name, value in keys.items()}.items():
+        recipe = with_key(recipe, key, value)
+    recipe = with_key(recipe, "alignment.reward", {"model": "Skywork/Skywork-Reward", "like": "Qwen/Qwen3-0.6B"})
+    (tmp_path / "judge.py").write_text(texts(good(tmp_path, with_key(recipe, "hardware.gpus_per_node", 4)))["judge.py"])
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=64, num_labels=1, pad_token_id=0, **sizes)
+    LlamaForSequenceClassification(config).save_pretrained(tmp_path / "model")
+    tokenizer().save_pretrained(tmp_path / "model")
+    judge = load(tmp_path / "judge.py", monkeypatch).Judge(str(tmp_path / "model"))
+    configured = HfDeepSpeedConfig({"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1})
+    assert is_deepspeed_zero3_enabled()
+    assert all(weight.numel() for weight in judge.model.parameters())
+    assert is_deepspeed_zero3_enabled() and configured.is_zero3(), "of the model that learns"

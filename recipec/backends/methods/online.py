@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.axes.strategies import DEEPSPEED
 from recipec.backends.acting import acting_arguments, acting_artifacts, acting_part, has_rewards
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.generators import generator_arguments, generator_files, generator_part
@@ -94,6 +95,9 @@ def _names_of_judge(stage: StageJob) -> dict[str, Any]:
         "stage": stage.named,
         "dtype": code(stage, torch_dtype(stage.value("precision")), "precision"),
         "at_once": stage.traced("micro_batch_size"),
+        "shards_loaded": stage.because(
+            stage.strategy.engine == DEEPSPEED and stage.strategy.shards_weights, "strategy", "offload"
+        ),
     }
 
 
