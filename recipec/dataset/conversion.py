@@ -19,7 +19,7 @@ from recipec.dataset.messages import Message, RowReading, is_learned, is_opening
 from recipec.dataset.saying import says
 from recipec.dataset.tokens import check_tokens
 
-_SYSTEM, _PROMPT = "system", "prompt"
+_SYSTEM, _USER, _PROMPT = "system", "user", "prompt"
 _SKIP = "skip"
 _OPENING_WAYS = (
     'to leave out what is said before the first question: `opening_answers = "skip"` under [data]',
@@ -52,10 +52,24 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
 
 
 def asks(made: Converted) -> bool:
-    """Whether a converted row says anything but answers: nothing can be generated from an empty conversation."""
-    if "messages" in made:
-        return any(says(message["content"]) for message in made["messages"] if not _answers(message))
-    return "prompt" not in made or any(says(message["content"]) for message in made["prompt"])
+    """Whether anything but answers is said in a converted row, and none of the questions before an answer is empty.
+
+    A system prompt is enough to write an answer from where the row has no message of the user.
+    """
+    turns = _before_last_answer(made["messages"]) if "messages" in made else made.get("prompt")
+    if turns is None:
+        return True
+    told = [message for message in turns if not _answers(message)]
+    return any(map(_speaks, told)) and all(_speaks(message) for message in told if message["role"] == _USER)
+
+
+def _before_last_answer(messages: list[Message]) -> list[Message]:
+    answers = [place for place, message in enumerate(messages) if _answers(message)]
+    return messages[: answers[-1]] if answers else messages
+
+
+def _speaks(message: Message) -> bool:
+    return says(message["content"])
 
 
 def _answers(message: Message) -> bool:

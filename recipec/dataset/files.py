@@ -93,9 +93,18 @@ def _matching(pattern: Path, folder: Path) -> list[Path]:
 
 
 def _glob(pattern: Path, folder: Path) -> Iterator[Path]:
-    """Match from the folder downwards, so that the signs of a glob in the folder's own path mean nothing."""
+    """Match from the folder downwards, so that the signs of a glob in the folder's own path mean nothing.
+
+    As in a shell, only a name of the glob that begins with a dot matches one that does.
+    """
     base = Path(pattern.anchor) if pattern.anchor else folder
-    return base.glob(str(pattern.relative_to(pattern.anchor)))
+    matched = base.glob(str(pattern.relative_to(pattern.anchor)))
+    return (found for found in matched if _dots(found) == _dots(folder / pattern))
+
+
+def _dots(path: Path) -> int:
+    """How many names of the path begin with a dot."""
+    return sum(part.startswith(".") for part in path.parts)
 
 
 def globs_in(path: str, folder: Path) -> list[str] | None:
@@ -112,7 +121,7 @@ def globs_in(path: str, folder: Path) -> list[str] | None:
         return None
     try:
         found = [file for file in islice((folder / shown).rglob("*"), MOST_LISTED) if file.suffix in ENDINGS]
-        found = [file for file in found if file.is_file()]
+        found = [file for file in found if file.is_file() and _dots(file) == _dots(folder / shown)]
     except OSError:
         return []
     below = "**/" if any(file.parent != folder / shown for file in found) else ""

@@ -87,7 +87,7 @@ CODES: dict[str, str] = {
     "W0537": "answers that repeat their prompt",
     "W0538": "reward file imports what is not installed",
     "W0540": "new domain without its raw text",
-    "W0542": "rows without an answer",
+    "W0542": "rows without an answer or a question",
     "W0545": "a key of memory decides what is trained",
     "W0546": "value without effect",
     "W0549": "too few general rows to replay",

@@ -14,21 +14,21 @@ from recipec.rules.data import dropped_rows_limit
 
 
 def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield W0542 where sampled rows have no answer, or an empty one, or ask nothing."""
+    """Yield W0542 where sampled rows have an empty answer, or none, or a question that is empty, or none."""
     mute = {place for source in sources for place in (*source.unanswered, *_empty(source))}
     unasked = {place for source in sources for place in _unasked(source)} - mute
-    lacks = " or ".join([*["no answer"] * bool(mute), *["no question"] * bool(unasked)])
+    lacks = ", or ".join([*["have an empty answer"] * bool(mute), *["ask nothing"] * bool(unasked)])
     read = (place for source in sources for place in source.read or source.places)
     found = [place for place in read if place in mute | unasked]
     sampled = sum(len(source.rows) + len(source.unanswered) for source in sources)
     if not found:
         return
     limit = dropped_rows_limit().value
-    title = f"{len(found)} of {sampled} sampled rows of data.{section} have {lacks}"
+    title = f"{len(found)} of {sampled} sampled rows of data.{section} {lacks}"
     stops = len(found) > limit * sampled
     allowing = 'if they may be left out, write allow = ["W0542"] under [recipe]'
     help = ("remove these rows, or correct them" if stops else allowing,)
-    note = f"prepare_data.py leaves out rows with {lacks}, and stops where they are more than {limit:.0%}"
+    note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are more than {limit:.0%}"
     label = Label(loaded.place("data", section), f"the first is {found[0]}")
     yield Diagnostic("W0542", title, (label,), help, (note,))
 
@@ -46,7 +46,7 @@ def _empty(source: SampledSource) -> Iterator[str]:
 
 
 def _unasked(source: SampledSource) -> Iterator[str]:
-    """The places of rows in which nothing is asked."""
+    """The places of rows in which nothing is asked, or one of several questions is empty."""
     if ROW_FORMATS[source.shape.format].turns:
         yield from (place for place, row in zip(source.places, source.made, strict=True) if not asks(row))
 

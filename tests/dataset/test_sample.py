@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from compiling import BASES, CHAT, good, texts, with_key
 
-from recipec.dataset import ReadAs, Row, Unreadable, files_of, globs_in, of_bundles, read_sample
+from recipec.dataset import ReadAs, Row, Unreadable, files_of, globs_in, gone, of_bundles, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS, WHOLE_BYTES, WHOLE_ROWS
 
 ROW = '{"text": "a"}'
@@ -321,7 +321,7 @@ def test_patterns_name_files_in_any_folder(here: Path, pattern: str, found: list
 @pytest.mark.parametrize(("pattern", "found"), [case for case in PATTERNS if case[1]])
 def test_the_emitted_code_finds_the_same_files(here: Path, pattern: str, found: list[str]) -> None:
     tree = ast.parse(texts(good(here.parent, BASES["lora-single"]))["prepare_data.py"])
-    tree.body = [node for node in tree.body if getattr(node, "name", "") == "named_files"]
+    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("named_files", "dots_in")]
     scope = {"Path": Path}
     exec(compile(tree, "prepare_data.py", "exec"), scope)
     assert _below(here, scope["named_files"](pattern, here)) == found
@@ -354,13 +354,49 @@ def test_a_glob_does_not_reach_into_bundles(
     assert capsys.readouterr().out.count("are left out") == bool(left_out)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("**/*.md", ["a.md", "d/b.md"]),
+        ("*/*.md", ["d/b.md"]),
+        ("*.md", ["a.md"]),
+        (".md/*.md", [".md/a.md"]),
+        (".md/**/*.md", [".md/a.md"]),
+        ("**/.notes/*.md", ["d/.notes/b.md"]),
+        (".*/*.md", [".md/a.md"]),
+        ("**/.*.md", [".a.md"]),
+        ("../.root/*.md", ["a.md"]),
+        (".md/.deep/a.md", [".md/.deep/a.md"]),
+    ],
+)
+def test_a_glob_matches_no_hidden_names_that_it_does_not_write(tmp_path: Path, pattern: str, found: list[str]) -> None:
+    """As in a shell; the data may lie below a hidden folder all the same."""
+    root = tmp_path / ".root"
+    for name in ("a.md", ".a.md", "d/b.md", ".md/a.md", ".md/.deep/a.md", "d/.notes/b.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("Press the button.")
+    emitted = _named_files(tmp_path / "build")
+    for path in (pattern, f"{root}/{pattern}"):
+        assert _below(root, files_of(path, root)) == _below(root, emitted(path, root)) == found
+
+
+def test_hidden_names_are_neither_proposed_nor_missed(tmp_path: Path) -> None:
+    (tmp_path / ".notes").mkdir()
+    (tmp_path / ".notes" / "a.json").write_text("[]")
+    (tmp_path / ".notes" / "gone.md").symlink_to("nowhere.md")
+    (tmp_path / "b.md").write_text("Press the button.")
+    assert globs_in(".", tmp_path) == ["./*.md"] and globs_in(".notes", tmp_path) == [".notes/*.json"]
+    assert gone("**/*.md", tmp_path) == [] and gone(".notes/*.md", tmp_path) != []
+    assert _below(tmp_path, _named_files(tmp_path / "build")("**/b.md", tmp_path)) == ["b.md"]
+
+
 def _named_files(folder: Path) -> Callable[[str, Path], list[Path]]:
     """named_files of a bundle that reads a glob over folders."""
     folder.mkdir()
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHAT))
     recipe = with_key(BASES["lora-single"], "data.train", "**/train.jsonl")
     tree = ast.parse(texts(good(folder, recipe))["prepare_data.py"])
-    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("named_files", "is_in_bundle")]
+    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("named_files", "is_in_bundle", "dots_in")]
     scope: dict[str, Any] = {"Path": Path, "cache": cache, "takewhile": takewhile}
     exec(compile(tree, "prepare_data.py", "exec"), scope)
     return scope["named_files"]

@@ -221,6 +221,29 @@ def test_a_conversation_with_an_empty_answer_is_dropped_wherever_it_stands(
     assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 40
 
 
+@pytest.mark.parametrize("data", [{}, {"system": "Be kind."}, {"loss_on": "last-answer"}], ids=str)
+def test_empty_questions_teach_nothing_wherever_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, str]
+) -> None:
+    """As many are left out as are counted when the recipe is compiled; a question behind the last answer is not."""
+    blank, system = {"role": "user", "content": "\u2800 "}, {"role": "system", "content": "Be brief."}
+    rows = [asked(f"Question {n}", said(f"A {n}")) for n in range(60)]
+    empty = [
+        {"messages": [blank, said("First.")]},
+        {"messages": [system, blank, said("Second.")]},
+        asked("Third", said("A"), blank, said("B")),
+    ]
+    write(tmp_path / "chat.jsonl", [*rows, asked("Behind", said("A"), blank), *empty])
+    found = compiled(tmp_path, recipe(**data)).diagnostics
+    assert [one.title for one in found if one.code == "W0542"] == ["3 of 64 sampled rows of data.train ask nothing"]
+    script = emitted(tmp_path, recipe(**data), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    assert report_of(tmp_path, "sft")["empty"] == 3
+    assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 61
+
+
 @pytest.mark.parametrize("field", ["reasoning_content", ""], ids=["in a field", "in the text"])
 def test_a_thought_alone_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     def thinking(number: int, answer: str) -> dict[str, Any]:
