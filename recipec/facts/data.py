@@ -19,9 +19,10 @@ from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.repeated import many_repeated, without_repeated
+from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
-from recipec.facts.sizes import answered, rows_there, sizes
+from recipec.facts.sizes import LAST_ANSWER, answered, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
 from recipec.facts.talks import as_raw_text, of_trees
@@ -101,7 +102,8 @@ def data_facts(
         return None
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
-    facts = [*without_repeated(sizes(loaded, section, sources, template, context), sources)]
+    facts = without_repeated(sizes(loaded, section, sources, template, context), sources)
+    facts = without_repeated_answers(facts, sources, loaded.recipe.data.loss_on == LAST_ANSWER)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)

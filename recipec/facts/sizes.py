@@ -276,7 +276,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     """
     if all(ROW_FORMATS[source.shape.format].answers for source in sources):
         return
-    parts = [(*_ends(made, source.shape, last), weight) for source in sources for made, weight in _rows(source)]
+    parts = [(*learned_ends(made, source.shape, last), weight) for source in sources for made, weight in _rows(source)]
     each = sum(weight * len(lengths) for lengths, _, weight in parts)
     if not each:
         yield known("answers_per_row", 1.0, "assumed", origin="default")
@@ -290,7 +290,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     yield known("answer_share", round(share, 3), how, origin="data")
 
 
-def _ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], float]:
+def learned_ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
         whole = _length(made, shape, _Head())
@@ -310,11 +310,18 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
     beside = {id: decisions[id] for id in (GENERAL_TOKENS,) if id in decisions}
     return {
-        "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
-        "source_rows": replace(own, value=rounded(each.value * own.value), because=many),
+        "examples": _of_answers(rows, each.value, many, decisions.get("kept_answers")),
+        "source_rows": _of_answers(own, each.value, many, decisions.get("kept_source_answers")),
         "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
         **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
     }
+
+
+def _of_answers(rows: Decision, each: float, many: str, kept: Decision | None) -> Decision:
+    """As many rows as there are answers; those that were counted one by one, where the rows were."""
+    if kept is None or rows.origin != "data":
+        return replace(rows, value=rounded(each * rows.value), because=many)
+    return replace(rows, value=kept.value, because=f"{many}; {kept.because}")
 
 
 def _tokens(value: str | list[int], size: TokenSize) -> float:
