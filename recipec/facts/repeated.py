@@ -50,9 +50,7 @@ def without_repeated(sizes: Sequence[Decision], sources: Sequence[SampledSource]
     rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
     values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}
     repeated, read = sum(map(len, found)), sum(left) + sum(map(len, found))
-    told = (
-        f"{about(repeated, read)} of {about(read, read)} rows are exact duplicates, which prepare_data.py leaves out"
-    )
+    told = f"{about(repeated, read)} of {about(read, read)} rows are exact duplicates, which prepare_data.py leaves out"
     return [_less(size, values[size.id], told) if size.id in _SIZES else size for size in sizes]
 
 

@@ -46,13 +46,15 @@ def sizes(
     sources: Sequence[SampledSource],
     template: Template | None,
     context: int | None,
-) -> list[Decision]:
+) -> tuple[list[Decision], Weighted]:
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations.
 
-    `context`: the tokens that the model can attend to, where the model is known.
+    Beside them the lengths, where they were measured. `context`: the tokens that the model can attend to, where the
+    model is known.
     """
     data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template, token_size(loaded, sources))
-    mean, longest, how_long = _lengths(loaded, sources, head)
+    lengths = _sampled(sources, head)
+    mean, longest, how_long = _lengths(loaded, sources, head, lengths)
     own_rows = [source.given.examples for source in sources if source.given.examples]
     whole = round if len(own_rows) == len(sources) else rounded
     own = whole(sum(map(_count, sources)))
@@ -64,15 +66,17 @@ def sizes(
     examples = _stated(loaded, section, sources, "examples", rows, (how, many))
     if data.examples and rows and not own_rows:
         own = rounded(data.examples * own / rows)
-    return [
+    tokens = _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths))
+    found = [
         examples,
         replace(examples, id="data_rows"),
         known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
-        _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths)),
+        tokens,
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
-        *_too_long(loaded, sources, head, context),
+        *_too_long(loaded, sources, head, lengths, context),
         *_answers(sources, data.loss_on == LAST_ANSWER),
     ]
+    return found, lengths if longest and tokens.origin == "data" else []
 
 
 def _stated(
@@ -110,18 +114,27 @@ def rows_there(sources: Sequence[SampledSource]) -> int | None:
 
 
 def _too_long(
-    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, context: int | None
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, lengths: Weighted, context: int | None
 ) -> Iterator[Decision]:
     """The share of the sampled rows that a stated max_length, or else the model's context, is too short for."""
     wish = loaded.recipe.data.max_length
     most = wish or context
     if most is None or states_rows(loaded) or not any(source.rows for source in sources):
         return
-    lengths = _sampled(sources, head)
-    share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
+    share = longer_share(lengths, most)
     how = f"of {sampled(len(lengths), 'sampled row')}, at {head.size.told}"
     if wish or share:
         yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
+
+
+def longer_share(lengths: Weighted, most: float) -> float:
+    """The share of the rows that are longer than `most`."""
+    return sum(rows for length, rows in lengths if length > most) / sum(rows for _, rows in lengths)
+
+
+def mean_up_to(lengths: Weighted, most: float) -> int:
+    """The mean length of rows as far as training reads them."""
+    return rounded(_mean([(min(length, most), rows) for length, rows in lengths]))
 
 
 def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
@@ -138,7 +151,7 @@ def _lengths_of(source: SampledSource, head: _Head) -> Weighted:
     return [(float(said), source.weight * _count(source))] if said else found
 
 
-Weighted = list[tuple[float, float]]  # a value, and how many rows have it
+Weighted = Sequence[tuple[float, float]]  # a value, and how many rows have it
 
 
 def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
@@ -152,11 +165,12 @@ def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSo
     return [(min(length, most), rows) for length, rows in lengths]
 
 
-def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> tuple[int, int | None, str]:
+def _lengths(
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, lengths: Weighted
+) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
     own = [source for source in sources if source.given.tokens_per_example]
-    lengths = _sampled(sources, head)
     if states_rows(loaded) and not own:
         return ASSUMED_TOKENS, None, STATED
     if not lengths:

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from recipec.estimate.cost import Cost
 from recipec.facts.node import node_of
+from recipec.facts.sizes import longer_share
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import (
     Changes,
     batch_for_all,
     halved_models,
     larger_gpu,
+    measured_lengths,
     more_gpus,
     more_nodes,
     shorter,
@@ -107,7 +109,8 @@ def _nearest(
         contexts = [changed, *(same(kind, change, other) for other in others)]
         pairs = all_fitting(contexts, loaded)
         if pairs:
-            notes = tuple(note for note in (over(contexts), _network(changed, loaded)) if note)
+            said = over(contexts), _network(changed, loaded), _longer(change, pairs[0])
+            notes = tuple(note for note in said if note)
             return way(as_written(change, context.stage.name, loaded), pairs, loaded, notes, whole, context)
     return None
 
@@ -156,6 +159,18 @@ def _network(changed: Context, loaded: LoadedRecipe) -> str:
     machines, gpu = changed.facts.machines, changed.facts.gpu
     known = machines.nodes == 1 or node_of(loaded.recipe.hardware, gpu, machines.gpus_per_node).network_gbps is not None
     return "" if known else "several nodes need `hardware.network_gbps`, too: what one sends to the others, in Gbit/s"
+
+
+def _longer(change: Change, planned: tuple[Context, Fit]) -> str:
+    """What a shorter max_length loses of the sampled rows."""
+    (context, found), length = planned, dict(change.sets).get("data.max_length")
+    lengths = measured_lengths(context)
+    share = longer_share(lengths, length) if length and lengths else 0
+    if not share:
+        return ""
+    assert found.ledger is not None
+    lost = "cut" if found.ledger.decisions["overflow"].value == "truncate" else "left out"
+    return f"about {share:.1%} of the rows are longer: they are {lost}"
 
 
 def buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
