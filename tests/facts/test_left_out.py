@@ -87,18 +87,18 @@ THOUGHT = {"messages": [*talk(7, 7)["messages"][:1], {"role": "assistant", "cont
 
 
 def test_the_plan_counts_answers_after_one_beginning_once(tmp_path: Path) -> None:
-    """100 conversations with 20 beginnings, and an empty answer to one more question: 120 rows and one with a thought,
+    """70 conversations with 20 beginnings, and an empty answer to one more question: 90 rows and one with a thought,
     as `convert` of prepare_data.py counts them."""
     mute = talk(7, 300)
     mute["messages"][3]["content"] = " "
-    rows = [*(talk(n % 20, n) for n in range(100)), mute, THOUGHT]
+    rows = [*(talk(n % 20, n) for n in range(70)), mute, THOUGHT]
     stage = made(tmp_path, APART, rows).plan.stages[0]
     rows_there, answers = stage.decisions["data_rows"], stage.decisions["examples"]
-    assert (rows_there.value, answers.value, stage.decisions["source_rows"].value) == (100, 120, 120)
-    assert "2 answers in each of 100 conversations" in answers.because
-    assert "about 81 of about 200 answers are exact duplicates, which prepare_data.py leaves out" in answers.because
-    part = next(part for part in stage.run_parts if part.name == "data preparation")
-    assert part.because == "prepare_data.py makes 120 rows of 100"
+    assert (rows_there.value, answers.value, stage.decisions["source_rows"].value) == (72, 91, 91)
+    assert "2 answers in each of 72 conversations" in answers.because
+    assert "51 of 142 answers are exact duplicates, which prepare_data.py leaves out" in answers.because
+    part = next(part for part in stage.parts if part.name == "data preparation")
+    assert part.because == "prepare_data.py makes 91 rows of 72"
 
 
 def test_answers_that_stay_are_as_long_as_they_are(tmp_path: Path) -> None:

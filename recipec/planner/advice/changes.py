@@ -161,8 +161,19 @@ def batch_for_all(context: Context) -> Changes:
 def shorter(context: Context) -> Changes:
     """A shorter length, the longest first."""
     for length in _shorter_lengths(context):
-        cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
-        yield setting(data__max_length=length), replace(context, wishes=cut, data=read_up_to(context.data, length))
+        yield setting(data__max_length=length), cut_to(context, length)
+
+
+def cut_to(context: Context, length: int) -> Context:
+    """The stage with another max_length."""
+    cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
+    return replace(context, wishes=cut, data=read_up_to(context.data, length))
+
+
+def share_longer(context: Context, length: int) -> float:
+    """The share of the rows of a stage that are longer, as far as their lengths are known."""
+    known = measured_lengths(context)
+    return longer_share(known, length) if known else 0
 
 
 def _shorter_lengths(context: Context) -> list[int]:
