@@ -80,3 +80,7 @@ def test_a_length_is_that_of_every_stage(tmp_path: Path, long: int, named: bool)
     lines = [line for line in ways(tmp_path, recipe) if "max_length" in line]
     lost = [re.findall(r"about ([\d.]+)% of the rows of stage (\w+) are longer", line) for line in lines]
     assert lost == ([[("1.3", "sft"), ("3.3", "dpo")]] if named else [])
+    plan = compiled(tmp_path, with_key(recipe, "data.max_length", 512), only_plan=True).plan
+    assert plan is not None and (
+        not named or f" takes {duration(plan.seconds)} and costs {usd(plan.cost_usd)};" in lines[0]
+    )
