@@ -58,5 +58,6 @@ def _answers(made: Converted, shape: DataShape) -> list[Message]:
 
 
 def says_something(message: Message) -> bool:
+    """Whether an answer has a text behind its thought, or calls a tool."""
     answer = message["content"].rpartition(THOUGHT[1])[2]
     return says(answer) or bool(message.get("tool_calls"))

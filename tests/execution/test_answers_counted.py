@@ -26,7 +26,7 @@ def test_the_plan_counts_answers_as_preparation_keeps_them(tmp_path: Path, monke
         for row in conversations(20, 2)
         for n, end in enumerate(("One.", "Two.", " " if "of 7" in row["messages"][0]["content"] else "Three."))
     ]
-    rows[0]["messages"][3]["weight"] = 0
+    rows[0]["messages"][1] = rows[0]["messages"][1] | {"weight": 0}  # shown before the next answer as it is elsewhere
     write(tmp_path / "chat.jsonl", rows)
     recipe = with_key(BASES["lora-single"], "model.name", UNMARKED)
     recipe = {**recipe, "data": {"train": "chat.jsonl"}}
@@ -34,5 +34,5 @@ def test_the_plan_counts_answers_as_preparation_keeps_them(tmp_path: Path, monke
     emitted(tmp_path, recipe, monkeypatch).main()
     counts = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
     assert counts["duplicates"] > 0 < counts["empty"]
-    assert planned.value == counts["answers"] - counts["empty"] - counts["duplicates"] == 98
+    assert planned.value == counts["answers"] - counts["empty"] - counts["duplicates"] == 99
     assert f"{counts['duplicates']} of {counts['answers'] - counts['empty']} answers are exact" in planned.because
