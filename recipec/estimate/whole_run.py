@@ -76,7 +76,8 @@ class Rows(Struct, frozen=True):
     tokens_each: float
     evaluated: int  # that an evaluation during training reads at most
     tested: int  # that evaluate.py reads at most
-    read: int  # that prepare_data.py reads, to keep `count` of them or fewer
+    read: int  # that prepare_data.py looks at, to keep `count` of them or fewer
+    apart: int = 0  # that many more than the data have rows: answers of conversations, which become rows
 
 
 PREPARATION, TOKENIZATION = "data preparation", "tokenization"
@@ -93,7 +94,9 @@ def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) ->
     busy = rows.read * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token) - alone
     in_one = f", {duration(alone)} of it in one" * (alone >= WORTH_A_WORD)
     several = f" in {processes} processes{in_one}" * (processes > 1)
-    because = f"prepare_data.py reads {rows.read:,} rows{several}"
+    there = f"{rows.read - rows.apart:,}"
+    told = f"makes {rows.read:,} rows of {there}" if rows.apart else f"reads {there} rows"
+    because = f"prepare_data.py {told}{several}"
     return RunPart(PREPARATION, rates.start_seconds * starts + alone + busy / processes, because)
 
 

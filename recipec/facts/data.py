@@ -19,9 +19,10 @@ from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.repeated import many_repeated, without_repeated
+from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
-from recipec.facts.sizes import answered, rows_there, sizes
+from recipec.facts.sizes import LAST_ANSWER, Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
 from recipec.facts.talks import as_raw_text, of_trees
@@ -59,6 +60,8 @@ class DataFacts(Struct, frozen=True):
     rows: int | None = None  # those of all sources; None where one is not read at compile time
     counted: bool = False  # whether that number is exact
     ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
+    lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
+    length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -101,7 +104,9 @@ def data_facts(
         return None
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
-    facts = [*without_repeated(sizes(loaded, section, sources, template, context), sources)]
+    measured, lengths = sizes(loaded, section, sources, template, context)
+    last = loaded.recipe.data.loss_on == LAST_ANSWER
+    facts = without_repeated_answers(without_repeated(measured, sources), sources, last)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
@@ -125,7 +130,7 @@ def data_facts(
     gaps = _gaps(sources, some)
     rated = tuple(ratings(rows, strange))
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
-    return DataFacts(*found, ratings=rated)
+    return DataFacts(*found, ratings=rated, lengths=lengths)
 
 
 def _findings(
@@ -210,13 +215,23 @@ _SIZES = ("examples", "source_rows", "tokens_per_example")
 _APART = ("has_template", "template_has_mask", "answers_apart")  # what decides whether answers become rows
 
 
+def read_up_to(facts: DataFacts, tokens: int) -> DataFacts:
+    """The rows as the trainer reads them with another data.max_length; as they are where no lengths are known."""
+    if not facts.lengths or not ROW_FORMATS[facts.shape.format].turns:
+        return facts
+    mean = facts.decisions["tokens_per_example"]
+    read = rounded(facts.length_read * mean_up_to(facts.lengths, tokens))
+    return replace(facts, decisions={**facts.decisions, mean.id: replace(mean, value=read)})
+
+
 def _answers_read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
     row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
     together = marked and not facts.decisions["answers_apart"].value
     if row.kind in method.kinds and (together or not KINDS[row.kind].masked):
         return facts
     if not row.answers:
-        return replace(facts, decisions={**facts.decisions, **answered(facts.decisions)})
+        decisions = {**facts.decisions, **answered(facts.decisions)}
+        return replace(facts, decisions=decisions, length_read=facts.decisions["answer_share"].value)
     because = f"{row.answers} answers in each of {rows.value:,} {row.name} rows; {rows.because}"
     decisions = {**facts.decisions, "examples": replace(rows, value=row.answers * rows.value, because=because)}
     if KINDS[row.unrolled].flag:

@@ -36,7 +36,7 @@ def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
         "remove them; a source that is to count more takes `weight`",
         'if they may be left out, write allow = ["W0553"] under [recipe]',
     )
-    counts = "" if _whole(sources) else "; the plan counts them, as not all rows were read"
+    counts = "" if all_read(sources) else "; the plan counts them, as not all rows were read"
     note = f"prepare_data.py keeps one row of each, and counts the others as `duplicates`{counts}"
     yield Diagnostic("W0553", title, (label,), help, (note,))
 
@@ -44,19 +44,17 @@ def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
 def without_repeated(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
     """The sizes of the data without rows that preparation will leave out, where all rows were read."""
     found = _repeated(sources)
-    if sum(map(len, found)) < FEWEST_COUNTED or not _whole(sources):
+    if sum(map(len, found)) < FEWEST_COUNTED or not all_read(sources):
         return [*sizes]
     left = [len(source.rows) + len(source.unanswered) - len(own) for source, own in zip(sources, found, strict=True)]
     rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
     values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}
     repeated, read = sum(map(len, found)), sum(left) + sum(map(len, found))
-    told = (
-        f"{_about(repeated, read)} of {_about(read, read)} rows are exact duplicates, which prepare_data.py leaves out"
-    )
+    told = f"{about(repeated, read)} of {about(read, read)} rows are exact duplicates, which prepare_data.py leaves out"
     return [_less(size, values[size.id], told) if size.id in _SIZES else size for size in sizes]
 
 
-def _about(count: int, rows: int) -> str:
+def about(count: int, rows: int) -> str:
     """A count; of many rows rounded, so that a row more changes no text."""
     return f"{count:,}" if rows <= SAMPLE_ROWS else f"about {rounded(count):,}"
 
@@ -65,12 +63,12 @@ def _less(size: Decision, rows: int, told: str) -> Decision:
     return replace(size, value=rows, because=f"{size.because}; {told}") if size.origin == "data" else size
 
 
-def _whole(sources: Sequence[SampledSource]) -> bool:
+def all_read(sources: Sequence[SampledSource]) -> bool:
     """Whether every row that is taken was read, and is counted as it is."""
-    return all(source.sample and source.sample.counted and _all_read(source) for source in sources)
+    return all(source.sample and source.sample.counted and _read_whole(source) for source in sources)
 
 
-def _all_read(source: SampledSource) -> bool:
+def _read_whole(source: SampledSource) -> bool:
     assert source.sample is not None
     total = min(source.sample.total_rows, source.given.take or source.sample.total_rows)
     return not source.given.examples and total <= len(source.rows) + len(source.unanswered)

@@ -46,13 +46,15 @@ def sizes(
     sources: Sequence[SampledSource],
     template: Template | None,
     context: int | None,
-) -> list[Decision]:
+) -> tuple[list[Decision], Weighted]:
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations.
 
-    `context`: the tokens that the model can attend to, where the model is known.
+    Beside them the lengths, where they were measured. `context`: the tokens that the model can attend to, where the
+    model is known.
     """
     data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template, token_size(loaded, sources))
-    mean, longest, how_long = _lengths(loaded, sources, head)
+    lengths = _sampled(sources, head)
+    mean, longest, how_long = _lengths(loaded, sources, head, lengths)
     own_rows = [source.given.examples for source in sources if source.given.examples]
     whole = round if len(own_rows) == len(sources) else rounded
     own = whole(sum(map(_count, sources)))
@@ -64,15 +66,17 @@ def sizes(
     examples = _stated(loaded, section, sources, "examples", rows, (how, many))
     if data.examples and rows and not own_rows:
         own = rounded(data.examples * own / rows)
-    return [
+    tokens = _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths))
+    found = [
         examples,
         replace(examples, id="data_rows"),
         known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
-        _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths)),
+        tokens,
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
-        *_too_long(loaded, sources, head, context),
+        *_too_long(loaded, sources, head, lengths, context),
         *_answers(sources, data.loss_on == LAST_ANSWER),
     ]
+    return found, lengths if longest and tokens.origin == "data" else []
 
 
 def _stated(
@@ -110,18 +114,27 @@ def rows_there(sources: Sequence[SampledSource]) -> int | None:
 
 
 def _too_long(
-    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, context: int | None
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, lengths: Weighted, context: int | None
 ) -> Iterator[Decision]:
     """The share of the sampled rows that a stated max_length, or else the model's context, is too short for."""
     wish = loaded.recipe.data.max_length
     most = wish or context
     if most is None or states_rows(loaded) or not any(source.rows for source in sources):
         return
-    lengths = _sampled(sources, head)
-    share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
+    share = longer_share(lengths, most)
     how = f"of {sampled(len(lengths), 'sampled row')}, at {head.size.told}"
     if wish or share:
         yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
+
+
+def longer_share(lengths: Weighted, most: float) -> float:
+    """The share of the rows that are longer than `most`."""
+    return sum(rows for length, rows in lengths if length > most) / sum(rows for _, rows in lengths)
+
+
+def mean_up_to(lengths: Weighted, most: float) -> int:
+    """The mean length of rows as far as training reads them."""
+    return rounded(_mean([(min(length, most), rows) for length, rows in lengths]))
 
 
 def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
@@ -138,7 +151,7 @@ def _lengths_of(source: SampledSource, head: _Head) -> Weighted:
     return [(float(said), source.weight * _count(source))] if said else found
 
 
-Weighted = list[tuple[float, float]]  # a value, and how many rows have it
+Weighted = Sequence[tuple[float, float]]  # a value, and how many rows have it
 
 
 def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
@@ -152,11 +165,12 @@ def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSo
     return [(min(length, most), rows) for length, rows in lengths]
 
 
-def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> tuple[int, int | None, str]:
+def _lengths(
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, lengths: Weighted
+) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
     own = [source for source in sources if source.given.tokens_per_example]
-    lengths = _sampled(sources, head)
     if states_rows(loaded) and not own:
         return ASSUMED_TOKENS, None, STATED
     if not lengths:
@@ -276,7 +290,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     """
     if all(ROW_FORMATS[source.shape.format].answers for source in sources):
         return
-    parts = [(*_ends(made, source.shape, last), weight) for source in sources for made, weight in _rows(source)]
+    parts = [(*learned_ends(made, source.shape, last), weight) for source in sources for made, weight in _rows(source)]
     each = sum(weight * len(lengths) for lengths, _, weight in parts)
     if not each:
         yield known("answers_per_row", 1.0, "assumed", origin="default")
@@ -290,7 +304,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     yield known("answer_share", round(share, 3), how, origin="data")
 
 
-def _ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], float]:
+def learned_ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
         whole = _length(made, shape, _Head())
@@ -310,11 +324,18 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
     beside = {id: decisions[id] for id in (GENERAL_TOKENS,) if id in decisions}
     return {
-        "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
-        "source_rows": replace(own, value=rounded(each.value * own.value), because=many),
+        "examples": _of_answers(rows, each.value, many, decisions.get("kept_answers")),
+        "source_rows": _of_answers(own, each.value, many, decisions.get("kept_source_answers")),
         "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
         **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
     }
+
+
+def _of_answers(rows: Decision, each: float, many: str, kept: Decision | None) -> Decision:
+    """As many rows as there are answers; those that were counted one by one, where the rows were."""
+    if kept is None or rows.origin != "data":
+        return replace(rows, value=rounded(each * rows.value), because=many)
+    return replace(rows, value=kept.value, because=f"{many}; {kept.because}")
 
 
 def _tokens(value: str | list[int], size: TokenSize) -> float:

@@ -42,7 +42,7 @@ def _empty(source: SampledSource) -> Iterator[str]:
     """The places of rows with an answer that says nothing."""
     if ROW_FORMATS[source.shape.format].turns:
         made = zip(source.places, source.made, strict=True)
-        yield from (place for place, row in made if not all(map(_says, _answers(row, source.shape))))
+        yield from (place for place, row in made if not all(map(says_something, _answers(row, source.shape))))
 
 
 def _unasked(source: SampledSource) -> Iterator[str]:
@@ -57,6 +57,7 @@ def _answers(made: Converted, shape: DataShape) -> list[Message]:
     return [turn for turns in columns for turn in turns if turn["role"] == ASSISTANT[0]]
 
 
-def _says(message: Message) -> bool:
+def says_something(message: Message) -> bool:
+    """Whether an answer has a text behind its thought, or calls a tool."""
     answer = message["content"].rpartition(THOUGHT[1])[2]
     return says(answer) or bool(message.get("tool_calls"))

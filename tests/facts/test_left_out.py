@@ -76,6 +76,47 @@ def test_a_row_of_two_sources_counts_where_it_weighs_most(tmp_path: Path) -> Non
     assert (decisions["examples"].value, decisions["source_rows"].value) == (150, 100)
 
 
+def talk(begins: int, ends: int) -> dict[str, Any]:
+    """A conversation of two answers, of which the first may be that of many others."""
+    turns = [("user", f"Why {begins}?"), ("assistant", "So."), ("user", f"And {ends}?"), ("assistant", "So, too.")]
+    return {"messages": [{"role": role, "content": content} for role, content in turns]}
+
+
+APART = with_key(with_key(SFT, "data.reasoning", "keep"), "model.name", "Qwen/Qwen3-8B")
+THOUGHT = {"messages": [*talk(7, 7)["messages"][:1], {"role": "assistant", "content": "<think>Hm.</think>So."}]}
+
+
+def test_the_plan_counts_answers_after_one_beginning_once(tmp_path: Path) -> None:
+    """70 conversations with 20 beginnings, and an empty answer to one more question: 90 rows and one with a thought,
+    as `convert` of prepare_data.py counts them."""
+    mute = talk(7, 300)
+    mute["messages"][3]["content"] = " "
+    rows = [*(talk(n % 20, n) for n in range(70)), mute, THOUGHT]
+    stage = made(tmp_path, APART, rows).plan.stages[0]
+    rows_there, answers = stage.decisions["data_rows"], stage.decisions["examples"]
+    assert (rows_there.value, answers.value, stage.decisions["source_rows"].value) == (72, 91, 91)
+    assert "2 answers in each of 72 conversations" in answers.because
+    assert "51 of 142 answers are exact duplicates, which prepare_data.py leaves out" in answers.because
+    part = next(part for part in stage.parts if part.name == "data preparation")
+    assert part.because == "prepare_data.py makes 91 rows of 72"
+
+
+def test_answers_that_stay_are_as_long_as_they_are(tmp_path: Path) -> None:
+    """Beginnings that are left out make the others longer on average; whole conversations repeat nothing."""
+    same, apart = ([talk(n % times, n) for n in range(100)] + [THOUGHT] for times in (1, 100))
+    few, all = (made(tmp_path, APART, rows).plan.stages[0].decisions for rows in (same, apart))
+    assert few["tokens_per_example"].value > all["tokens_per_example"].value
+    assert (few["examples"].value, all["examples"].value) == (100, 200)
+    whole = made(tmp_path, with_key(APART, "data.reasoning", "template"), same).plan.stages[0].decisions
+    assert whole["examples"].value == 100 and "duplicates" not in whole["examples"].because
+
+
+def test_answers_are_counted_by_rows_where_only_some_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recipec.facts.repeated_answers.all_read", lambda sources: False)
+    found = made(tmp_path, APART, [*(talk(n % 20, n) for n in range(100)), THOUGHT]).plan.stages[0].decisions
+    assert found["examples"].value == 200
+
+
 def test_prompts_that_are_judged_otherwise_are_no_duplicates(tmp_path: Path) -> None:
     recipe = with_key(BASES["grpo"], "data", {"prompts": "rows.jsonl"})
     assert titles(made(tmp_path, recipe, [{"prompt": "Add.", "sum": n} for n in range(40)]), "W0553") == []

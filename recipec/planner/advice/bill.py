@@ -96,7 +96,8 @@ def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> 
 
 def _rows(value: Mapping[str, Any]) -> Rows:
     evaluated, tested = looked_at(value, "eval"), looked_at(value, "test") + looked_at_general(value)
-    return Rows(prepared_rows(value), training_tokens(value), evaluated, tested, read_rows(value))
+    apart = value["examples"] - value["data_rows"]
+    return Rows(prepared_rows(value), training_tokens(value), evaluated, tested, read_rows(value), apart)
 
 
 def _copied_seconds(needs: Needs, bounds: Bounds) -> float:

@@ -13,8 +13,10 @@ from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
+from recipec.facts.data import read_up_to
 from recipec.facts.model import facts_of
 from recipec.facts.price import price_of
+from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
 from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
@@ -23,6 +25,7 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
+from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
 
 Changes = Iterator[tuple[Change, Context]]  # what a user would write, and the context it gives
@@ -35,6 +38,7 @@ PINS = (  # what changes least of the result first
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )
 SHORTEST_TOKENS = 256
+MOST_LONGER = dropped_rows_limit().value  # of the rows, than a shorter max_length: prepare_data.py stops at more
 GPUS_OF_A_NODE = (2, 4, 8)
 NODES = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 
@@ -155,16 +159,46 @@ def batch_for_all(context: Context) -> Changes:
 
 
 def shorter(context: Context) -> Changes:
-    """Half the length, again and again, down to what 99 % of the rows have or to twice the mean."""
-    adaptation = METHODS[context.stage.name].adaptations[0]
-    given = settle(context, adaptation, "").decisions
-    length, least = given["max_length"].value // 2, SHORTEST_TOKENS
-    if not METHODS[context.stage.name].of_text:  # text is cut into blocks of any length, other rows would be dropped
+    """A shorter length, the longest first."""
+    for length in _shorter_lengths(context):
+        yield setting(data__max_length=length), cut_to(context, length)
+
+
+def cut_to(context: Context, length: int) -> Context:
+    """The stage with another max_length."""
+    cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
+    return replace(context, wishes=cut, data=read_up_to(context.data, length))
+
+
+def share_longer(context: Context, length: int) -> float:
+    """The share of the rows of a stage that are longer, as far as their lengths are known."""
+    known = measured_lengths(context)
+    return longer_share(known, length) if known else 0
+
+
+def _shorter_lengths(context: Context) -> list[int]:
+    """Half the length, again and again, as long as few rows are longer; where that is not known, to twice the mean.
+
+    Of lengths that keep the same rows the shortest, unless the recipe says how long rows may be.
+    """
+    method = METHODS[context.stage.name]
+    given, known = settle(context, method.adaptations[0], "").decisions, measured_lengths(context)
+    least = SHORTEST_TOKENS
+    if not known and not method.of_text:  # text is cut into blocks of any length, other rows would be lost
         least = max(least, given["tokens_p99"].value or 2 * (given["tokens_per_example"].value or 0))
-    while length >= least:
-        cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
-        yield setting(data__max_length=length), replace(context, wishes=cut)
-        length //= 2
+    halves = [given["max_length"].value >> times for times in range(1, given["max_length"].value.bit_length())]
+    long_enough = [length for length in halves if length >= least]
+    if not known:
+        return long_enough
+    lost = {length: longer_share(known, length) for length in long_enough}
+    kept = [length for length in long_enough if lost[length] <= MOST_LONGER]
+    return kept if "data.max_length" in context.wishes else [*{lost[length]: length for length in kept}.values()]
+
+
+def measured_lengths(context: Context) -> Weighted:
+    """The lengths of the rows of a stage; none of text, which is cut into blocks, or beside general rows."""
+    alone = GENERAL_TOKENS not in context.data.decisions
+    return () if METHODS[context.stage.name].of_text or not alone else context.data.lengths
 
 
 def smaller_model(context: Context) -> Changes:

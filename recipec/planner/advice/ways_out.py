@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -12,12 +12,15 @@ from recipec.estimate.cost import Cost
 from recipec.facts.node import node_of
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import (
+    MOST_LONGER,
     Changes,
     batch_for_all,
+    cut_to,
     halved_models,
     larger_gpu,
     more_gpus,
     more_nodes,
+    share_longer,
     shorter,
     smaller_model,
     smaller_states,
@@ -105,9 +108,10 @@ def _nearest(
         if tried == PATIENCE and fitting(changes[-1][1], loaded) is None:
             return None
         contexts = [changed, *(same(kind, change, other) for other in others)]
-        pairs = all_fitting(contexts, loaded)
+        pairs = () if _loses_many(change, contexts[1:]) else all_fitting(contexts, loaded)
         if pairs:
-            notes = tuple(note for note in (over(contexts), _network(changed, loaded)) if note)
+            said = over(contexts), _network(changed, loaded), *_longer(change, pairs)
+            notes = tuple(note for note in said if note)
             return way(as_written(change, context.stage.name, loaded), pairs, loaded, notes, whole, context)
     return None
 
@@ -158,6 +162,28 @@ def _network(changed: Context, loaded: LoadedRecipe) -> str:
     return "" if known else "several nodes need `hardware.network_gbps`, too: what one sends to the others, in Gbit/s"
 
 
+def _loses_many(change: Change, others: Sequence[Context]) -> bool:
+    """Whether preparation would stop at the rows that a shorter max_length loses of another stage."""
+    length = _length_of(change)
+    return length is not None and any(share_longer(context, length) > MOST_LONGER for context in others)
+
+
+def _longer(change: Change, pairs: Pairs) -> Iterator[str]:
+    """What a shorter max_length loses of the rows of each stage."""
+    length = _length_of(change)
+    for context, found in pairs if length else ():
+        if share := share_longer(context, length):
+            assert found.ledger is not None
+            lost = "cut" if found.ledger.decisions["overflow"].value == "truncate" else "left out"
+            of = f" of stage {context.stage.label}" * (len(pairs) > 1)
+            yield f"about {share:.1%} of the rows{of} are longer: they are {lost}"
+
+
+def _length_of(change: Change) -> int | None:
+    """The max_length that a change sets."""
+    return dict(change.sets).get("data.max_length")
+
+
 def buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
     """What would be chosen, where it can be built."""
     found = fitting(context, loaded)
@@ -171,7 +197,9 @@ def fitting(context: Context, loaded: LoadedRecipe) -> Fit | None:
 
 
 def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> Context:
-    """Another stage with the same change, where it is one there."""
+    """Another stage with the same change, where it is one there; a length is that of all stages."""
+    if length := _length_of(change):
+        return cut_to(other, length)
     return next((changed for found, changed in kind(other) if found == change), other)
 
 

@@ -1,0 +1,81 @@
+"""Answers of sampled conversations that repeat another one exactly, with all that was said before it.
+
+Many conversations begin alike. Where every answer becomes a row, templates/data/convert.py.j2 keeps one row of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from msgspec import Struct
+
+from recipec.axes import ROW_FORMATS
+from recipec.dataset import Converted, says
+from recipec.facts.fact import known
+from recipec.facts.repeated import FEWEST_COUNTED, about, all_read
+from recipec.facts.sizes import learned_ends, rounded
+from recipec.facts.sources import SampledSource
+from recipec.facts.unanswered import says_something
+from recipec.rules.core import Decision
+
+
+class _Answer(Struct, frozen=True):
+    itself: bytes  # all that prepare_data.py tells it from others by
+    tokens: float  # of the conversation up to its end
+    weight: float  # of its source
+
+
+def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], last: bool) -> list[Decision]:
+    """The sizes with the answers that preparation will keep, where all rows were read; their lengths are those of them.
+
+    `last`: the last answer of a conversation alone is learned.
+    """
+    share = next((size for size in sizes if size.id == "answer_share"), None)
+    if share is None or share.origin != "data" or not all_read(sources):
+        return [*sizes]
+    by_weight = sorted(sources, key=lambda source: -source.weight)  # of several, the one that weighs most stays
+    answers = [answer for source in by_weight for answer in _answers(source, last)]
+    kept = [*{answer.itself: answer for answer in reversed(answers)}.values()]
+    repeated = len(answers) - len(kept)
+    if repeated < FEWEST_COUNTED:
+        return [*sizes]
+    told = f"{about(repeated, len(answers))} of {about(len(answers), len(answers))} answers are exact duplicates"
+    counts = {"kept_answers": sum(answer.weight for answer in kept), "kept_source_answers": len(kept)}
+    facts = [known(id, rounded(count), f"{told}, which prepare_data.py leaves out") for id, count in counts.items()]
+    return [*(size for size in sizes if size is not share), _longer(share, answers, kept), *facts]
+
+
+def _longer(share: Decision, answers: Sequence[_Answer], kept: Sequence[_Answer]) -> Decision:
+    """What ends with an answer, where the answers that stay are not those that were measured: beginnings are short."""
+    before, after = (
+        sum(answer.weight * answer.tokens for answer in some) / sum(answer.weight for answer in some)
+        for some in (answers, kept)
+    )
+    return known(share.id, round(share.value * after / before, 3), f"{share.because}, each once", origin="data")
+
+
+def _answers(source: SampledSource, last: bool) -> Iterator[_Answer]:
+    """The answers of a source that are learned."""
+    for made in source.made:
+        found = [*_of_answers(made, bool(ROW_FORMATS[source.shape.format].answers))]
+        lengths, _ = learned_ends(made, source.shape, last)
+        for itself, tokens in zip(found[-1:] if last else found, lengths, strict=True):
+            if itself:
+                yield _Answer(itself, tokens, source.weight)
+
+
+def _of_answers(made: Converted, ends: bool) -> Iterator[bytes]:
+    """The digest of every learned answer with what was said before it; nothing for one that prepare_data.py leaves out.
+
+    `ends`: the row is one answer and its prompt.
+    """
+    turns = [*made["prompt"], made["completion"][0] | {"learned": True}] if ends else made["messages"]
+    said, asked = sha256(json.dumps(made.get("tools"), sort_keys=True, default=str).encode()), False
+    for turn in turns:
+        learned, content = turn.get("learned"), {name: value for name, value in turn.items() if name != "learned"}
+        said.update(json.dumps(content, sort_keys=True, default=str).encode())
+        if learned:
+            yield said.digest() if asked and says_something(turn) else b""
+        asked = asked or says(turn["content"])
