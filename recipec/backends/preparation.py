@@ -177,13 +177,10 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
 
 def _bringing(job: Job) -> dict[str, Any]:
     """What a converted row has beside the columns of its kind."""
-    split, stages = job.loaded.recipe.data.split, job.stages
-    turns = any(stage.format.turns for stage in stages)
-    more = bool(split_column(job)) or not {"tools", "system"}.isdisjoint(carries(stages))
-    more = more or turns or mixes_fields(stages) or asks_hardness(stages)
+    split, turns = job.loaded.recipe.data.split, any(stage.format.turns for stage in job.stages)
     return {
         "split_type": "float64" if split and split.time else "binary",
-        "brings_more": more or bool(job.loaded.recipe.data.system),
+        "brings_more": turns or bool(split_column(job)) or asks_hardness(job.stages),
     }
 
 
