@@ -33,7 +33,7 @@ from recipec.backends.reading import (
 )
 from recipec.backends.splitting import cuts_answers, leaking, parts_brought, parts_of_rows, requiring, splitting
 from recipec.dataset import DataShape, reaches_down
-from recipec.facts.converting import SKIP, WITHOUT
+from recipec.facts.converting import SKIP
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.recipe.schema_data import GENERAL, DataSource
@@ -177,17 +177,10 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
 
 def _bringing(job: Job) -> dict[str, Any]:
     """What a converted row has beside the columns of its kind."""
-    split, stages = job.loaded.recipe.data.split, job.stages
-    more = bool(split_column(job)) or not {"tools", "system"}.isdisjoint(carries(stages))
-    more = (
-        more
-        or mixes_fields(stages)
-        or asks_hardness(stages)
-        or any(stage.value("reasoning") in WITHOUT for stage in stages)
-    )
+    split, turns = job.loaded.recipe.data.split, any(stage.format.turns for stage in job.stages)
     return {
         "split_type": "float64" if split and split.time else "binary",
-        "brings_more": more or bool(job.loaded.recipe.data.system),
+        "brings_more": turns or bool(split_column(job)) or asks_hardness(job.stages),
     }
 
 

@@ -324,6 +324,7 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "keeps_thoughts": thoughts,
         "strips_thoughts": any(stage.value("reasoning") in WITHOUT for stage in stages),
         "proves_thoughts": any(stage.value("reasoning") == KEEP for stage in stages),
+        "shows_thoughts": any(stage.value("reasoning") not in ("", *WITHOUT) for stage in stages),
         "thinks_not": any(stage.thinks_not for stage in stages),
         "mixes_fields": mixes_fields(stages),
         "thoughts": kept_fields(stages[0].job, "reasoning"),

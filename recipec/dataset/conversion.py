@@ -15,7 +15,15 @@ from recipec.axes.row_formats import EITHER, FLAGS, TEXTS
 from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Incomplete, Row, Unanswered, flag_of, lacking
 from recipec.dataset.formats import DataShape
 from recipec.dataset.json_texts import BadJson, json_of
-from recipec.dataset.messages import Message, RowReading, is_learned, is_opening, messages_of, without_thoughts
+from recipec.dataset.messages import (
+    Message,
+    RowReading,
+    check_ended,
+    is_learned,
+    is_opening,
+    messages_of,
+    without_thoughts,
+)
 from recipec.dataset.saying import says
 from recipec.dataset.tokens import check_tokens
 
@@ -43,6 +51,8 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
         _instruct(row, made, reading)
     if reading.takes_out:
         made |= {name: without_thoughts(turns) for name, turns in made.items() if isinstance(turns, list)}
+    else:
+        check_ended([turn for turns in made.values() if isinstance(turns, list) for turn in turns])
     if "tools" in reading.carries:
         made["tools"] = _tools(row, reading)
         _check_offered(made)

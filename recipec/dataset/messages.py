@@ -32,6 +32,7 @@ _SYSTEM, _USER, _TOOL = "system", "user", "tool"
 # Who speaks, in the words of the rows -> in those of chat templates; and who speaks only where rows carry tools.
 _ROLES = {_SYSTEM: _SYSTEM, _USER: _USER, ASSISTANT[0]: ASSISTANT[0]}
 _TOOL_ROLES = {_TOOL: _TOOL}
+_THINKING = "thinking"  # the type of a part that holds a thought, as Mistral writes it
 _AROUND_CALLS, _OF_CALLS = {"id", "type", "index"}, {"name", "arguments"}
 
 
@@ -135,6 +136,15 @@ def _aloud(text: str) -> str:
     return answer.lstrip() if end else text
 
 
+def check_ended(messages: Sequence[Message]) -> None:
+    """No answer begins with a thought that nothing ends, as one that was cut does. Raises BadContent."""
+    first, last = THOUGHT
+    for text in (message["content"] for message in messages if message["role"] == ASSISTANT[0]):
+        if text.lstrip().startswith(first) and first in text.rpartition(last)[2]:
+            help = f"remove rows whose answers were cut within their thoughts, or end these thoughts with {last}"
+            raise BadContent(f"an answer has a thought that no {last} ends: {text!r:.60}", help)
+
+
 def _role(said: Any, name: str, speaker: str, content: str, reading: RowReading) -> str:
     """Who speaks, in the words of chat templates; all who may, if rows carry tools, are told of where another does."""
     usual, more = (SPEAKERS, TOOL_SPEAKERS) if content == FROM_VALUE else (_ROLES, _TOOL_ROLES)
@@ -160,7 +170,8 @@ def _text(said: Any, name: str, text: str, role: str, calls: bool) -> str:
 def _part(part: Any, name: str) -> str:
     if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
         shown = part.get("type") if isinstance(part, dict) else part
-        raise BadContent(f"`{name}` has a message with a part that is no text: {shown!r:.40}")
+        help = ("write the thought as a text into the field `reasoning_content` of its message",) * (shown == _THINKING)
+        raise BadContent(f"`{name}` has a message with a part that is no text: {shown!r:.40}", *help)
     _check_fields(part, {"type", "text"}, name, "part")
     return part["text"]
 

@@ -245,8 +245,19 @@ class Planted(Example):
 
     def _answer(self, words: list[str]) -> str:
         text = self._said_of("final" if words is GOOD else "other")
-        thinks = self.carries.has("reasoning") and words is GOOD
+        thinks = self.carries.has("reasoning") and words is GOOD and not self._hands_over
         return f"<think>\n{self._word('thought')}\n</think>\n\n{text}" if thinks else text
+
+    @property
+    def _hands_over(self) -> bool:
+        """Whether thoughts stand in a field of messages: some chat templates know no others."""
+        return self.carries.thinks and self._data.content in (MESSAGES, FROM_VALUE)
+
+    def _said(self, role: str, text: str) -> Any:
+        said = super()._said(role, text)
+        if self._hands_over and self.carries.has("reasoning") and text == self._said_of("final"):
+            said[-1][self.carries.written(CARRIED["reasoning"].fields)] = self._word("thought")
+        return said
 
     def _said_of(self, kind: str, number: int | None = None) -> str:
         """The word of a part, and what makes the part long."""

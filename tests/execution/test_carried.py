@@ -435,6 +435,70 @@ def test_thoughts_whose_end_is_not_clear_are_not_taken_out(
         script.main()
 
 
+# A template -> what is said where thoughts stand in the text of rows, if anything is.
+_HANDED, _STRIP = "or write thoughts into the field `reasoning_content` of their messages", "and build again"
+TAGS = {
+    **dict.fromkeys(("qwen3", "qwen3_5_think", "qwen3_8", "glm4moe", "nemotron_3_nano", "lfm2_2_5", "qwen2_5"), ""),
+    **dict.fromkeys(("deepseek_r1_distill_training", "qwen3_instruct_2507_training", "llama3_training"), ""),
+    **dict.fromkeys(("gptoss_training", "gemma4_v5", "muse_glimmer_training"), _HANDED),
+    **dict.fromkeys(("gemma4", "gemma4_v4"), _STRIP),  # shows thoughts beside calls of tools alone
+}
+
+
+@pytest.mark.parametrize("way", ["keep", "template"])
+@pytest.mark.parametrize("family", TAGS)
+def test_tags_that_a_template_would_show_as_words_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, way: str
+) -> None:
+    rows = [asked(f"Question {n}", said(f"<think>\nHm {n}.\n</think>\n\nA {n}")) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(reasoning=way), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = template_text(family, "chat")
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    monkeypatch.setattr(script, "prove_mask", lambda *_: None, raising=False)  # of templates that mark no answers
+    if not TAGS[family]:
+        script.main()
+        return
+    with pytest.raises(SystemExit) as stopped:
+        script.main()
+    (line,) = str(stopped.value).splitlines()
+    assert line.startswith("chat.jsonl, line 1: a thought ends with </think>, which the chat template does not know")
+    assert line.endswith(f"{TAGS[family]} (19 more rows like it)")
+
+
+@pytest.mark.parametrize("reasoning", ["keep", "template", None])
+@pytest.mark.parametrize("text", ["<think>Hm. A", "\n<think>a</think>b<think>c"], ids=["the first", "a later one"])
+def test_answers_that_were_cut_in_a_thought_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, reasoning: str | None
+) -> None:
+    rows = [asked(f"Question {n}", said(f"<think>Hm.</think>A {n}")) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    made = recipe(reasoning=reasoning) if reasoning else recipe()
+    script = emitted(tmp_path, made, monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    write(tmp_path / "chat.jsonl", [*rows, asked("And?", said(text))])
+    with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 21: an answer has a thought that no </think> ends: "):
+        script.main()
+    (found,) = compiled(tmp_path, made).diagnostics
+    assert found.code == "E0304"
+    assert "an answer has a thought that no </think> ends" in found.labels[0].message
+    assert found.help[0].startswith("remove rows whose answers were cut within their thoughts")
+
+
+def test_what_is_said_of_the_tag_is_no_thought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [asked(f"What is it, {n}?", said(f"Number {n}: <think> begins a thought.")) for n in range(20)]
+    assert len(learned(tmp_path, recipe(), rows, monkeypatch)) == 20
+
+
+def test_a_part_that_is_a_thought_is_told_where_it_belongs(tmp_path: Path) -> None:
+    parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A"}]
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(parts)) for n in range(20)])
+    (found,) = compiled(tmp_path, recipe(reasoning="keep")).diagnostics
+    assert found.help == ("write the thought as a text into the field `reasoning_content` of its message",)
+
+
 def test_a_thought_without_its_first_tag_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [asked(f"Question {n}", said(f"Hm {n}.\n</think>\n\nA {n}")) for n in range(20)]
     assert learned(tmp_path, recipe(reasoning="strip"), rows, monkeypatch) == sorted(

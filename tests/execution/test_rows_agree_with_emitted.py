@@ -184,6 +184,7 @@ VALUES = [
     "</think>",
     "a</think>b",
     "<think>a",
+    " <think>a</think>b<think>",
     "b<think>a</think>",
     "{",
     "[]",
