@@ -308,14 +308,24 @@ def as_written(file: Path, root: Path) -> str:
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:
-    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    """The file of that very name, else those that match the glob; both are looked for below the data root.
+
+    As in a shell, only a name of the glob that begins with a dot matches one that does.
+    """
     if (root / pattern).is_file():
         return [root / pattern]
     anchor = Path(pattern).anchor
     matched = sorted(Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))))
+    matched = [path for path in matched if dots_in(path) == dots_in(root / pattern)]
     if gone := [path for path in matched if path.is_symlink() and not path.exists()]:
-        raise SystemExit(f"{gone[0]} is a link to what is not here ({len(gone)} such links). Fetch the files, or remove them.")
+        wrong = f"{gone[0]} is a link to what is not here ({len(gone)} such links)"
+        raise SystemExit(f"{wrong}. Fetch the files, or remove them.")
     return [path for path in matched if path.is_file()]
+
+
+def dots_in(path: Path) -> int:
+    """How many names of the path begin with a dot."""
+    return sum(part.startswith(".") for part in path.parts)
 
 
 def text_of(row: dict, column: str) -> str:

@@ -349,14 +349,24 @@ def as_written(file: Path, root: Path) -> str:
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:
-    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    """The file of that very name, else those that match the glob; both are looked for below the data root.
+
+    As in a shell, only a name of the glob that begins with a dot matches one that does.
+    """
     if (root / pattern).is_file():
         return [root / pattern]
     anchor = Path(pattern).anchor
     matched = sorted(Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))))
+    matched = [path for path in matched if dots_in(path) == dots_in(root / pattern)]
     if gone := [path for path in matched if path.is_symlink() and not path.exists()]:
-        raise SystemExit(f"{gone[0]} is a link to what is not here ({len(gone)} such links). Fetch the files, or remove them.")
+        wrong = f"{gone[0]} is a link to what is not here ({len(gone)} such links)"
+        raise SystemExit(f"{wrong}. Fetch the files, or remove them.")
     return [path for path in matched if path.is_file()]
+
+
+def dots_in(path: Path) -> int:
+    """How many names of the path begin with a dot."""
+    return sum(part.startswith(".") for part in path.parts)
 
 
 def text_of(row: dict, column: str) -> str:
@@ -453,8 +463,11 @@ def taught(row: dict) -> list[str]:
 
 
 def is_asked(row: dict) -> bool:
-    """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
-    return any(says(message["content"]) for message in row["prompt"])
+    """Whether anything but an answer is said, and none of the questions before an answer is empty."""
+    messages = row["prompt"]
+    told = [message for message in messages if message["role"] != "assistant"]
+    questions = [message for message in told if message["role"] == "user"]
+    return any(says(message["content"]) for message in told) and all(says(message["content"]) for message in questions)
 
 
 def digest(value: object) -> bytes:
@@ -472,7 +485,7 @@ def question(row: dict) -> bytes:
 
 
 def asked_in(messages: list[dict]) -> bytes:
-    """What the user asks in a conversation, whatever is answered, spaces around it and how accents are encoded aside."""
+    """What the user asks in a conversation, whatever is answered, spaces around it and the form of accents aside."""
     asked = [message["content"] for message in messages if message["role"] == "user"]
     return digest([normalize("NFC", content).strip() for content in asked])
 

@@ -310,7 +310,10 @@ def without_refused(rows: Dataset) -> Dataset:
 def converted_row(raw: dict, stage: Stage) -> dict:
     """The row as the trainer reads it; one that it cannot read is refused by its place."""
     try:
-        return CONVERTERS[stage.format](parsed(raw["row"], COLUMNS[stage.format]))
+        row = parsed(raw["row"], COLUMNS[stage.format])
+        made = CONVERTERS[stage.format](row)
+        check_ended(made)
+        return made
     except (ValueError, RecursionError) as error:
         raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
 
@@ -416,14 +419,24 @@ def as_written(file: Path, root: Path) -> str:
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:
-    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    """The file of that very name, else those that match the glob; both are looked for below the data root.
+
+    As in a shell, only a name of the glob that begins with a dot matches one that does.
+    """
     if (root / pattern).is_file():
         return [root / pattern]
     anchor = Path(pattern).anchor
     matched = sorted(Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))))
+    matched = [path for path in matched if dots_in(path) == dots_in(root / pattern)]
     if gone := [path for path in matched if path.is_symlink() and not path.exists()]:
-        raise SystemExit(f"{gone[0]} is a link to what is not here ({len(gone)} such links). Fetch the files, or remove them.")
+        wrong = f"{gone[0]} is a link to what is not here ({len(gone)} such links)"
+        raise SystemExit(f"{wrong}. Fetch the files, or remove them.")
     return [path for path in matched if path.is_file()]
+
+
+def dots_in(path: Path) -> int:
+    """How many names of the path begin with a dot."""
+    return sum(part.startswith(".") for part in path.parts)
 
 
 def messages_of(row: dict, column: str) -> list[dict]:
@@ -462,6 +475,14 @@ def before_question(messages: list[dict]) -> list[bool]:
     """Of each message whether it stands before the first question, and is no system prompt."""
     first = next((place for place, message in enumerate(messages) if message["role"] == "user"), 0)
     return [place < first and message["role"] != "system" for place, message in enumerate(messages)]
+
+
+def check_ended(row: dict) -> None:
+    """Refuse an answer that begins with a thought which nothing ends: it was cut."""
+    turns = [turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict)]
+    for text in (turn["content"] for turn in turns if turn["role"] == "assistant"):
+        if text.lstrip().startswith("<think>") and "<think>" in text.rpartition("</think>")[2]:
+            raise ValueError(f"an answer has a thought that no </think> ends: {text!r:.100}")
 
 
 def answer_of(row: dict, column: str, prompt: list[dict]) -> list[dict]:
@@ -598,10 +619,14 @@ def taught(row: dict) -> list[str]:
 
 
 def is_asked(row: dict) -> bool:
-    """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
+    """Whether anything but an answer is said, and none of the questions before an answer is empty."""
     if "messages" in row:
-        return any(message["role"] != "assistant" and says(message["content"]) for message in row["messages"])
-    return any(says(message["content"]) for message in row["prompt"])
+        messages = row["messages"][: len(row["messages"]) - behind_answers(row["messages"])]
+    else:
+        messages = row["prompt"]
+    told = [message for message in messages if message["role"] != "assistant"]
+    questions = [message for message in told if message["role"] == "user"]
+    return any(says(message["content"]) for message in told) and all(says(message["content"]) for message in questions)
 
 
 def answers(messages: list[dict]) -> str:
@@ -625,7 +650,7 @@ def question(row: dict) -> bytes:
 
 
 def asked_in(messages: list[dict]) -> bytes:
-    """What the user asks in a conversation, whatever is answered, spaces around it and how accents are encoded aside."""
+    """What the user asks in a conversation, whatever is answered, spaces around it and the form of accents aside."""
     asked = [message["content"] for message in messages if message["role"] == "user"]
     return digest([normalize("NFC", content).strip() for content in asked])
 

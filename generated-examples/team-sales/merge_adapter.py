@@ -38,18 +38,18 @@ def main() -> None:
     model = PeftModel.from_pretrained(base, OUTPUT)
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
-    before = logits(model, tokens)
+    before = outputs(model, tokens)
     merged = model.merge_and_unload()
-    apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
+    apart = ((outputs(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
-        raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")
+        raise SystemExit(f"The adapter is not merged: the outputs would be {apart:.1%} off those of base and adapter.")
     merged.save_pretrained(MERGED)
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last
-    print(f"The adapter is merged into {MERGED}. The logits are {apart:.2%} off those of base and adapter.")
+    print(f"The adapter is merged into {MERGED}. The outputs are {apart:.2%} off those of base and adapter.")
 
 
-def logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+def outputs(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         return model(input_ids=tokens).logits.float()
 

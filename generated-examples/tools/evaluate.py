@@ -336,6 +336,7 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
         attention_mask=present,
         max_new_tokens=NEW_TOKENS,
         do_sample=False,
+        repetition_penalty=1.0,  # none, as in training, whatever the model's own settings say
         eos_token_id=stops or None,
         pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
     )

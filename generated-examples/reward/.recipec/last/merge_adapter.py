@@ -20,7 +20,7 @@ BASE = "Qwen/Qwen3-8B"
 OUTPUT = BUNDLE / "outputs" / "reward"
 MERGED = OUTPUT / "merged"
 PROBE = "What is merged must answer as base and adapter do together."
-MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
+MOST_APART = 0.1  # of the states' mean size: rounding moves them by some hundredths, a lost adapter by more
 
 
 def main() -> None:
@@ -40,20 +40,21 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
     model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
-    before = logits(model, tokens)
+    before = outputs(model, tokens)
     merged = model.merge_and_unload()
-    apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
+    apart = ((outputs(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
-        raise SystemExit(f"The adapter is not merged: the logits would be {apart:.1%} off those of base and adapter.")
+        raise SystemExit(f"The adapter is not merged: the outputs would be {apart:.1%} off those of base and adapter.")
     merged.save_pretrained(MERGED)
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last
-    print(f"The adapter is merged into {MERGED}. The logits are {apart:.2%} off those of base and adapter.")
+    print(f"The adapter is merged into {MERGED}. The outputs are {apart:.2%} off those of base and adapter.")
 
 
-def logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+def outputs(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    """What the head scores: the score itself may be near 0, of which rounding is a large share."""
     with torch.no_grad():
-        return model(input_ids=tokens).logits.float()
+        return model(input_ids=tokens, output_hidden_states=True).hidden_states[-1].float()
 
 
 if __name__ == "__main__":
