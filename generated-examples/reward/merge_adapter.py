@@ -41,10 +41,13 @@ def main() -> None:
     model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
     tokens = tokenizer(PROBE, return_tensors="pt").input_ids
     before = outputs(model, tokens)
+    head = model.base_model.model.score.modules_to_save["default"].weight.detach().clone()
     merged = model.merge_and_unload()
     apart = ((outputs(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
     if not apart <= MOST_APART:
         raise SystemExit(f"The adapter is not merged: the outputs would be {apart:.1%} off those of base and adapter.")
+    if not torch.allclose(merged.score.weight.float(), head.float(), rtol=0.01):
+        raise SystemExit("The adapter is not merged: the head of the merged model is not the trained one.")
     merged.save_pretrained(MERGED)
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last

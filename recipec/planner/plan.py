@@ -130,9 +130,8 @@ class StagePlan(Struct, frozen=True):
         """The longest that a rank of the training may write answers: those of a generation, or of an evaluation."""
         if not self.work.written_tokens:
             return 0.0
-        updates = self.decisions["updates"].value if "updates" in self.decisions else 1
         evaluations = self.decisions["eval_every"].value * self._seconds_of(EVALUATIONS)  # there are about 1 / share
-        return max(updates * self.time.terms.get("generation", 0.0), evaluations)
+        return max(self.work.steps_taught * self.time.terms.get("generation", 0.0), evaluations)
 
     @property
     def scoring_seconds(self) -> float:

@@ -59,3 +59,11 @@ def test_a_refusal_is_told_by_its_rule(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(cell.recipe, encoding="utf-8")
     done = compile_recipe(tmp_path / "recipe.toml")
     assert re.fullmatch(r"BAD-002 .*ZeRO-3", matrix._reason(done.diagnostics))
+
+
+def test_the_readme_counts_the_cells_as_the_table_does() -> None:
+    counted = next(line for line in matrix.report(matrix.read()) if " cells: " in line)
+    cells, *rest = re.findall(r"\d+", counted)
+    readme = " ".join((matrix.TESTS.parent / "README.md").read_text(encoding="utf-8").split())
+    assert re.fullmatch(r"\d+ cells: \d+ passed, \d+ refused\.", counted), f"not all have run and passed: {counted}"
+    assert f"of {cells} cells {rest[0]} passed, and {rest[1]} are refused" in readme

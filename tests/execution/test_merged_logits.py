@@ -94,7 +94,7 @@ def test_a_score_near_zero_is_no_reason_to_refuse_a_merge(
 ) -> None:
     """Rounding is a large share of it, and reward models are trained to scores around 0."""
     import torch
-    from peft import LoraConfig, get_peft_model
+    from peft import LoraConfig, LoraModel, get_peft_model
     from transformers import LlamaConfig, LlamaForSequenceClassification
 
     config = LlamaConfig(vocab_size=WORDS, hidden_size=32, num_labels=1, pad_token_id=0, **SIZES)
@@ -117,6 +117,17 @@ def test_a_score_near_zero_is_no_reason_to_refuse_a_merge(
     (output / "finished.json").write_text("{}")
     module.main()
     assert "off those of base and adapter" in capsys.readouterr().out
+    (output / "finished.json").write_text("another result")
+    whole = LoraModel.merge_and_unload
+
+    def without_head(self: Any) -> Any:
+        merged = whole(self)
+        merged.score.weight.data.zero_()
+        return merged
+
+    monkeypatch.setattr(LoraModel, "merge_and_unload", without_head)
+    with pytest.raises(SystemExit, match="the head of the merged model is not the trained one"):
+        module.main()
 
 
 @pytest.mark.parametrize("kind", STORED)
