@@ -54,6 +54,8 @@ def _files(pattern: str, folder: Path) -> tuple[list[Path], list[Path]]:
 def gone(pattern: str, folder: Path) -> list[Path]:
     """Return the links of a glob that lead to nothing, as before the files are fetched (DVC, git-annex)."""
     try:
+        if (folder / pattern).is_file():
+            return []
         return [link for link in _glob(Path(pattern), folder) if link.is_symlink() and not link.exists()]
     except (OSError, ValueError, IndexError, NotImplementedError):
         return []

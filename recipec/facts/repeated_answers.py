@@ -12,7 +12,8 @@ from hashlib import sha256
 from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS
-from recipec.dataset import Converted, says
+from recipec.dataset import ASSISTANT, Converted, says
+from recipec.dataset.messages import Message
 from recipec.facts.fact import known
 from recipec.facts.repeated import FEWEST_COUNTED, about, all_read
 from recipec.facts.sizes import learned_ends, rounded
@@ -71,11 +72,19 @@ def _of_answers(made: Converted, ends: bool) -> Iterator[bytes]:
 
     `ends`: the row is one answer and its prompt.
     """
-    turns = [*made["prompt"], made["completion"][0] | {"learned": True}] if ends else made["messages"]
-    said, asked = sha256(json.dumps(made.get("tools"), sort_keys=True, default=str).encode()), False
+    turns = [*made["prompt"], *_learned_at_its_end(made["completion"])] if ends else made["messages"]
+    said = sha256(json.dumps(made.get("tools"), sort_keys=True, default=str).encode())
+    asked, unasked = False, False  # something beside answers was said; a question said nothing
     for turn in turns:
         learned, content = turn.get("learned"), {name: value for name, value in turn.items() if name != "learned"}
         said.update(json.dumps(content, sort_keys=True, default=str).encode())
         if learned:
-            yield said.digest() if asked and says_something(turn) else b""
-        asked = asked or says(turn["content"])
+            yield said.digest() if asked and not unasked and says_something(turn) else b""
+        asked = asked or (turn["role"] != ASSISTANT[0] and says(turn["content"]))
+        unasked = unasked or (turn["role"] == "user" and not says(turn["content"]))
+
+
+def _learned_at_its_end(completion: Sequence[Message]) -> list[Message]:
+    """The messages of an answer, of which the last stands for all; an empty one where it has none."""
+    *first, last = completion or [{"role": ASSISTANT[0], "content": ""}]
+    return [*first, last | {"learned": True}]

@@ -117,6 +117,20 @@ def test_answers_are_counted_by_rows_where_only_some_were_read(tmp_path: Path, m
     assert found["examples"].value == 200
 
 
+def test_what_nobody_asked_is_no_answer_and_a_completion_may_be_empty(tmp_path: Path) -> None:
+    """Of 50 questions below a system prompt 10 are empty, and a row ends as it began."""
+    system = {"role": "system", "content": "Be kind."}
+    chat = [talk(n % 20, n)["messages"] for n in range(100)]
+    mute = [[system, {"role": "user", "content": "" if n < 10 else f"{n}?"}, chat[0][1]] for n in range(50)]
+    given = [{"messages": turns} for turns in (*chat, *mute)]
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given))
+    rows = [{"prompt": chat[0][:1], "completion": chat[0][1:2] if n else chat[0][:1]} for n in range(20)]
+    recipe = with_key(APART, "data", {"train": ["chat.jsonl", "rows.jsonl"]})
+    found = made(tmp_path, with_key(recipe, "model.name", "tiiuae/Falcon3-1B-Instruct"), rows)
+    assert found.plan, [str(finding) for finding in found.diagnostics]
+    assert found.plan.stages[0].decisions["examples"].value == 20 + 100 + 40
+
+
 def test_prompts_that_are_judged_otherwise_are_no_duplicates(tmp_path: Path) -> None:
     recipe = with_key(BASES["grpo"], "data", {"prompts": "rows.jsonl"})
     assert titles(made(tmp_path, recipe, [{"prompt": "Add.", "sum": n} for n in range(40)]), "W0553") == []

@@ -196,9 +196,11 @@ def _shorter_lengths(context: Context) -> list[int]:
 
 
 def measured_lengths(context: Context) -> Weighted:
-    """The lengths of the rows of a stage; none of text, which is cut into blocks, or beside general rows."""
-    alone = GENERAL_TOKENS not in context.data.decisions
-    return () if METHODS[context.stage.name].of_text or not alone else context.data.lengths
+    """The lengths of the rows of a stage; none of text, which is cut into blocks, beside general rows, or where every
+    answer of a conversation becomes a row, since those are of whole conversations."""
+    known = context.data.decisions
+    others = METHODS[context.stage.name].of_text or GENERAL_TOKENS in known or "answer_share" in known
+    return () if others else context.data.lengths
 
 
 def smaller_model(context: Context) -> Changes:

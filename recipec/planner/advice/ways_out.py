@@ -34,6 +34,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.units import GIB, duration, hourly, usd
 
 SHOWN = 4
+SMALL_SHARE = 0.001  # of the rows: smaller ones are not told as numbers
 PATIENCE = 4  # changes of a kind that are tried before the largest: where that is not enough, no other is; our decision
 _KINDS = (batch_for_all, unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes)
 
@@ -176,7 +177,8 @@ def _longer(change: Change, pairs: Pairs) -> Iterator[str]:
             assert found.ledger is not None
             lost = "cut" if found.ledger.decisions["overflow"].value == "truncate" else "left out"
             of = f" of stage {context.stage.label}" * (len(pairs) > 1)
-            yield f"about {share:.1%} of the rows{of} are longer: they are {lost}"
+            about = f"about {share:.1%}" if share >= SMALL_SHARE else f"fewer than {SMALL_SHARE:.1%}"
+            yield f"{about} of the rows{of} are longer: they are {lost}"
 
 
 def _length_of(change: Change) -> int | None:
