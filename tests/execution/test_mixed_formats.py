@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import compiled, with_key
+from compiling import BASES, compiled, good, texts, with_key
 from datasets import IterableDataset
+from emitted_modules import load
 from test_carried import END, asked, learned, recipe, said
 from test_prepare_data import prepared, write
 
@@ -197,3 +198,24 @@ def test_what_a_held_out_file_alone_carries_is_named(tmp_path: Path) -> None:
     write(tmp_path / "held.jsonl", [asked("Ask", said("So.", weight=7))])
     (error,) = [found for found in compiled(tmp_path, recipe(eval="held.jsonl")).diagnostics if found.code[0] == "E"]
     assert error.title == "`held.jsonl:1` cannot be used"
+
+
+def test_rows_of_tokens_hold_no_thoughts_to_strip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a stage of messages, whose thoughts are taken out, lists of numbers are no messages."""
+    tokens = {"input_ids": [*range(5, 25)], "labels": [-100] * 5 + [*range(10, 25)]}
+    thought = [{"role": "assistant", "content": f"<think>Hm.</think>{said}"} for said in ("Yes.", "No.")]
+    pairs = [
+        {"prompt": [{"role": "user", "content": f"{n}?"}], "chosen": thought[:1], "rejected": thought[1:]}
+        for n in range(60)
+    ]
+    for name, rows in (
+        ("tok.jsonl", [tokens | {"input_ids": [n, *range(6, 25)]} for n in range(60)]),
+        ("p.jsonl", pairs),
+    ):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"train": "tok.jsonl", "preferences": "p.jsonl", "reasoning": "strip"}
+    recipe = with_key(with_key(BASES["sft-dpo"], "data", data), "model.name", "Qwen/Qwen3-4B")
+    (tmp_path / "prepare_data.py").write_text(texts(good(tmp_path, recipe))["prepare_data.py"])
+    script = load(tmp_path / "prepare_data.py", monkeypatch)
+    raw = {"row": json.dumps(tokens).encode(), "place": "tok.jsonl, line 1"}
+    assert script.converted_row(raw, next(stage for stage in script.STAGES if stage.name == "sft")) == tokens
