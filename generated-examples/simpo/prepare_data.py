@@ -367,7 +367,7 @@ def named_files(pattern: str, root: Path) -> list[Path]:
     matched = sorted(Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))))
     matched = [path for path in matched if dots_in(path) == dots_in(root / pattern)]
     if gone := [path for path in matched if path.is_symlink() and not path.exists()]:
-        wrong = f"{gone[0]} is a link to what is not here ({len(gone)} such links)"
+        wrong = f"{gone[0]} is a link to a file that is not here ({len(gone)} in all)"
         raise SystemExit(f"{wrong}. Fetch the files, or remove them.")
     return [path for path in matched if path.is_file()]
 

@@ -100,7 +100,7 @@ _LORA = {
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
     "toy_learning_rate": 1e-2,  # at twice the rate some shapes learn no more than how frequent each token is
-    "toy_share": 0.6,
+    "toy_share": 0.5,
     "result": "A LoRA adapter",
     "merges": True,
     "unasked": True,

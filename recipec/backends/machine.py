@@ -121,7 +121,7 @@ def _nodes(job: Job) -> list[str]:
     downloads = f"downloads {gib(download)} and " * (download >= 0.05 * GIB)
     apart = f"otherwise each of them {downloads}tokenizes the rows itself"
     if any(stage.plan.layout.precomputes for stage in job.stages):
-        apart = "otherwise the run stops once the reference has scored the rows: one process writes that for all"
+        apart = "otherwise the run stops after the reference has scored the rows, since one process writes for all"
     return [f"HF_HOME set to a folder that the {job.nodes} nodes share; {apart}"]
 
 

@@ -131,8 +131,8 @@ def requiring(job: Job) -> dict[str, Any]:
         "equal": ("pairs with equal answers", compare),
         "contradictory": ("rows that contradict others", compare or any(kind.flag for kind in kinds)),
         "leaks": ("rows with a held-out question", True),
-        "greetings": ("held-out rows that rows to train on go on from", bool(_drops_greetings(job))),
-        "own": ("general rows that are rows to train on", any(stage.replays for stage in job.stages)),
+        "greetings": ("held-out beginnings of conversations to train on", bool(_drops_greetings(job))),
+        "own": ("general rows that are also training rows", any(stage.replays for stage in job.stages)),
         "too_long": ("rows over max_length", any(stage.value("overflow") == "drop" for stage in job.stages)),
         "unanswered": ("rows with no answer within max_length", any(map(cuts_answers, job.stages))),
     }

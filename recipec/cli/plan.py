@@ -200,7 +200,8 @@ def _examples(values: Document) -> str:
     learned = own_rows(values)
     told = f"{learned:,} of {values['examples']:,}" if learned < values["examples"] else f"{learned:,}"
     apart = values["data_rows"] < values["examples"] and KINDS[ROW_FORMATS[values["data_format"]].kind].masked
-    told = f"{told} examples" + f" (one for each answer of {values['data_rows']:,} rows)" * apart
+    different = "different " * ("kept_answers" in values)
+    told = f"{told} examples" + f" (one for each {different}answer of {values['data_rows']:,} rows)" * apart
     if "replay_rows" not in values:
         return told
     return f"{told} and {values['replay_rows']:,} general rows ({100 * values['replay']:.3g}% of all tokens)"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import islice, takewhile
 from os.path import normpath
 from pathlib import Path
+
+from msgspec import Struct
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
 TEXT_ENDINGS = (".txt", ".md")  # of files that are one row each, as raw text
@@ -20,45 +21,38 @@ def may_be_on_hub(path: str) -> bool:
     return bool(_HUB_ID.fullmatch(path)) and Path(path).suffix not in ENDINGS
 
 
+class FoundFiles(Struct, frozen=True):
+    """What a path or glob names below a folder, each in a stable order."""
+
+    files: list[Path]
+    of_bundles: list[Path]  # in bundles, which hold `.recipec/`: rows that one has prepared; a glob does not reach them
+    gone: list[Path]  # links that lead to nothing, as before the files are fetched (DVC, git-annex)
+
+
 def files_of(pattern: str, folder: Path) -> list[Path]:
-    """Return the files that a path or glob names, relative to `folder`, in a stable order; none for what is neither.
+    """Return the files that a path or glob names, relative to `folder`; none for what is neither."""
+    return found_files(pattern, folder).files
 
-    A file of that very name is taken as it is, even if the name has the signs of a glob. A glob does not reach into
-    bundles (`of_bundles`).
+
+def found_files(pattern: str, folder: Path) -> FoundFiles:
+    """Look for what a path or glob names, relative to `folder`.
+
+    A file of that very name is taken as it is, even if the name has the signs of a glob.
     """
-    return _files(pattern, folder)[0]
-
-
-def of_bundles(pattern: str, folder: Path) -> list[Path]:
-    """Return the files that a glob matches in bundles whose folders it does not name: rows that one has prepared.
-
-    A bundle is a folder that holds `.recipec/`.
-    """
-    return _files(pattern, folder)[1] if reaches_down(pattern) else []
-
-
-def _files(pattern: str, folder: Path) -> tuple[list[Path], list[Path]]:
-    """The files that are named, and those of bundles that are left out."""
     try:
         literal = folder / pattern
         if literal.is_file():
-            return [literal], []
-        found = _matching(Path(pattern), folder)
-        named = _named_folder(pattern, folder)
+            return FoundFiles([literal], [], [])
+        matched = _matching(Path(pattern), folder)
+        found, named = [path for path in matched if path.is_file()], _named_folder(pattern, folder)
         inside = {at for at in {file.parent for file in found} if _is_in_bundle(at, named)}
-        return [file for file in found if file.parent not in inside], [file for file in found if file.parent in inside]
+        return FoundFiles(
+            files=[file for file in found if file.parent not in inside],
+            of_bundles=[file for file in found if file.parent in inside],
+            gone=[path for path in matched if path.is_symlink() and not path.exists()],
+        )
     except (OSError, ValueError, IndexError, NotImplementedError):  # names and globs that pathlib cannot take
-        return [], []
-
-
-def gone(pattern: str, folder: Path) -> list[Path]:
-    """Return the links of a glob that lead to nothing, as before the files are fetched (DVC, git-annex)."""
-    try:
-        if (folder / pattern).is_file():
-            return []
-        return [link for link in _glob(Path(pattern), folder) if link.is_symlink() and not link.exists()]
-    except (OSError, ValueError, IndexError, NotImplementedError):
-        return []
+        return FoundFiles([], [], [])
 
 
 def reaches_down(pattern: str) -> bool:
@@ -91,17 +85,13 @@ def walks_everything(pattern: str, folder: Path) -> bool:
 
 
 def _matching(pattern: Path, folder: Path) -> list[Path]:
-    return sorted(found for found in _glob(pattern, folder) if found.is_file())
-
-
-def _glob(pattern: Path, folder: Path) -> Iterator[Path]:
     """Match from the folder downwards, so that the signs of a glob in the folder's own path mean nothing.
 
     As in a shell, only a name of the glob that begins with a dot matches one that does.
     """
     base = Path(pattern.anchor) if pattern.anchor else folder
     matched = base.glob(str(pattern.relative_to(pattern.anchor)))
-    return (found for found in matched if _dots(found) == _dots(folder / pattern))
+    return sorted(found for found in matched if _dots(found) == _dots(folder / pattern))
 
 
 def _dots(path: Path) -> int:

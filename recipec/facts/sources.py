@@ -22,10 +22,8 @@ from recipec.dataset import (
     RowFault,
     Sample,
     Unreadable,
-    files_of,
+    found_files,
     globs_in,
-    gone,
-    of_bundles,
     read_sample,
     turns_of,
     walks_everything,
@@ -137,18 +135,18 @@ def _look(loaded: LoadedRecipe, part: str, source: DataSource, place: Place, rep
     if walks_everything(source.path, loaded.folder):
         report.add(_of_everything(source.path, place))
         return None
-    files = files_of(source.path, loaded.folder)
-    if left_out := of_bundles(source.path, loaded.folder):
-        report.add(_of_bundles(source.path, left_out, loaded.folder, place))
-    if links := gone(source.path, loaded.folder):
-        report.add(_of_links(source.path, links, loaded.folder, place))
+    found = found_files(source.path, loaded.folder)
+    if found.of_bundles:
+        report.add(_of_bundles(source.path, found.of_bundles, loaded.folder, place))
+    if found.gone:
+        report.add(_of_links(source.path, found.gone, loaded.folder, place))
         return None
-    if not files:
+    if not found.files:
         report.add(_no_files(loaded, part, source.path, place))
         return None
     reading = ReadAs(loaded.recipe.data.ignore or (), _times(loaded), first_alone=source.take is not None)
     try:
-        sample = read_sample(files, source.path, loaded.folder, reading)
+        sample = read_sample(found.files, source.path, loaded.folder, reading)
     except Unreadable as error:
         report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),), error.help))
         return None

@@ -10,6 +10,7 @@ from recipec.verify.bundle import Bundle, BundleStage
 
 RUN_STEPS = 6
 LEARN_STEPS = 24
+LEARN_ADAPTED = 36  # steps of an adapter: at a rate at which every shape learns, some have half the loss left after 24
 # Steps of an adapter on weights that learned other rows by heart in full: these are large, and it moves them little
 # (SFT behind continued pretraining of every weight: 55% of the first loss was left after 24).
 LEARN_AFTER_FULL = 48
@@ -31,7 +32,9 @@ def steps_to_learn(stage: BundleStage, stages: Sequence[BundleStage]) -> int:
     """Steps in which a stage of a bundle's learns a batch by heart."""
     before = stages[: stages.index(stage)]
     on_trained = not stage.adapts.trains_all and any(other.adapts.trains_all for other in before)
-    return LEARN_AFTER_FULL if on_trained else LEARN_STEPS
+    if on_trained:
+        return LEARN_AFTER_FULL
+    return LEARN_STEPS if stage.adapts.trains_all else LEARN_ADAPTED
 
 
 def whole_generations(stage: BundleStage, steps: int) -> int:

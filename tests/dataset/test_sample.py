@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from compiling import BASES, CHAT, good, texts, with_key
 
-from recipec.dataset import ReadAs, Row, Unreadable, files_of, globs_in, gone, of_bundles, read_sample
+from recipec.dataset import ReadAs, Row, Unreadable, files_of, found_files, globs_in, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS, WHOLE_BYTES, WHOLE_ROWS
 
 ROW = '{"text": "a"}'
@@ -348,7 +348,7 @@ def test_a_glob_does_not_reach_into_bundles(
         (tmp_path / bundle / ".recipec").mkdir()
     (tmp_path / ".recipec").mkdir()  # the data root may lie in a bundle
     assert _below(tmp_path, files_of(pattern, tmp_path)) == found
-    assert _below(tmp_path, of_bundles(pattern, tmp_path)) == left_out
+    assert _below(tmp_path, found_files(pattern, tmp_path).of_bundles) == left_out
     emitted = _named_files(tmp_path / "build")
     assert _below(tmp_path, emitted(pattern, tmp_path)) == _below(tmp_path, emitted(pattern, tmp_path)) == found
     assert capsys.readouterr().out.count("are left out") == bool(left_out)
@@ -386,7 +386,10 @@ def test_hidden_names_are_neither_proposed_nor_missed(tmp_path: Path) -> None:
     (tmp_path / ".notes" / "gone.md").symlink_to("nowhere.md")
     (tmp_path / "b.md").write_text("Press the button.")
     assert globs_in(".", tmp_path) == ["./*.md"] and globs_in(".notes", tmp_path) == [".notes/*.json"]
-    assert gone("**/*.md", tmp_path) == [] and gone(".notes/*.md", tmp_path) != []
+    assert found_files("**/*.md", tmp_path).gone == [] and found_files(".notes/*.md", tmp_path).gone != []
+    (tmp_path / "data[1].md").write_text("Text.")
+    (tmp_path / "data1.md").symlink_to("nowhere.md")
+    assert found_files("data[1].md", tmp_path).gone == [], "a file of that very name is no glob"
     assert _below(tmp_path, _named_files(tmp_path / "build")("**/b.md", tmp_path)) == ["b.md"]
 
 
