@@ -82,3 +82,17 @@ def test_another_head_than_the_trained_one_is_found(tmp_path: Path, monkeypatch:
     other = {name: tensor.flip(-1) if "score" in name else tensor for name, tensor in load_file(weights).items()}
     save_file({name: tensor.contiguous() for name, tensor in other.items()}, weights)
     assert logit_problems(seen, reloaded(tmp_path, auto_class, adapter=True))[0]
+
+
+def test_an_engine_that_returns_nothing_when_it_is_told_to_evaluate_gives_its_logits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of DeepSpeed 0.19 does, where torch's modules return themselves."""
+    monkeypatch.syspath_prepend(str(SHIM))
+    from cpu_stand_in import learning
+
+    model = trained(tmp_path, "AutoModelForCausalLM", adapter=False)
+    expected = learning._logits(SimpleNamespace(model=model, model_wrapped=model))
+    whole = model.eval
+    monkeypatch.setattr(type(model), "eval", lambda self: whole() and None)
+    assert learning._logits(SimpleNamespace(model=model, model_wrapped=model)) == expected
