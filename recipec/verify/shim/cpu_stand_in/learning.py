@@ -224,7 +224,7 @@ def _first_numbers(model):
     parts = (part for part in model.modules() if hasattr(part, "get_output_embeddings"))
     weight = next(found for part in parts if (found := part.get_output_embeddings()) is not None).weight
     if hasattr(weight, "ds_id"):
-        from deepspeed.zero import GatheredParameters
+        from deepspeed.runtime.zero import GatheredParameters
 
         with GatheredParameters([weight]):
             return weight[:, 0].tolist()
