@@ -56,6 +56,11 @@ def has_rewards(stage: StageJob) -> bool:
     return bool(stage.judge or rewards.functions or rewards.models)
 
 
+def has_judge(stage: StageJob) -> bool:
+    """Whether a model judges the answers, the recipe's or a result of a stage: the bundle then has judge.py."""
+    return bool(stage.judge or stage.job.facts.rewards.models)
+
+
 def evaluated_with(stage: StageJob) -> Raw | None:
     """The statement of evaluate.py that imports what answers act with; None where they do not act."""
     if not stage.acts:

@@ -9,7 +9,7 @@ from typing import Any
 from recipec.axes import BASES
 from recipec.axes.adaptations import PROMPTS
 from recipec.axes.attention import SDPA
-from recipec.backends.acting import TOOLS, evaluated_with, has_rewards
+from recipec.backends.acting import TOOLS, evaluated_with, has_judge, has_rewards
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.arguments import PATIENCE_FOR_ANSWERS, in_hours
 from recipec.backends.engines.engine import torch_dtype
@@ -35,7 +35,7 @@ from recipec.backends.models import (
 )
 from recipec.backends.parts import Import, import_blocks, import_lines
 from recipec.backends.rows import PREPARED
-from recipec.backends.wrapped import FUNCTIONS, REWARDS
+from recipec.backends.wrapped import FUNCTIONS, JUDGE, REWARDS
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call
@@ -283,7 +283,7 @@ def _asked_with(stage: StageJob) -> Raw:
     files = ["ROWS", *["GENERAL"] * stage.replays, "Path(__file__)", 'Path(__file__).with_name("rows.py")']
     if stage.method.earns:
         judging = f'Path(__file__).with_name("{FUNCTIONS}").glob("*.py")'
-        wrapping = [REWARDS] * has_rewards(stage) + [TOOLS] * stage.acts
+        wrapping = [REWARDS] * has_rewards(stage) + [JUDGE] * has_judge(stage) + [TOOLS] * stage.acts
         files += [*(f'Path(__file__).with_name("{name}.py")' for name in wrapping), f"*sorted({judging})"]
     if stage.judge:  # another result of that stage gives other scores
         files.append(f'{in_bundle(stage.judge)} / "finished.json"')

@@ -6,6 +6,7 @@ from recipec.backends.job import StageJob
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw
 
+JUDGE = "judge"  # the file of the bundle that runs a reward model
 REWARDS = "rewards"  # the file of the bundle that has the functions as they are trained with
 FUNCTIONS = "functions"  # the folder with copies of the user's files
 SECONDS = 60  # that one call may take before the run stops, or the model reads that it failed: recipec's choice

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from compiling import BASES, good, texts, with_key
+from compiling import BASES, good, texts, with_key, without
 
 from recipec.backends.methods import BACKENDS
 from recipec.cli.plan import plan_text
@@ -63,6 +63,17 @@ def test_a_copied_model_is_known_and_a_changed_one_is_not(tmp_path: Path) -> Non
     assert names["which_model"](copy) != names["which_model"](model)
     (copy / "finished.json").write_text('{"result": "one"}')
     assert names["which_model"](copy) == b'{"result": "one"}'
+
+
+def test_answers_are_measured_again_when_a_file_that_scores_them_changes(tmp_path: Path) -> None:
+    stages = with_key(without(BASES["ppo"], "alignment.reward"), "data.preferences", "pairs.jsonl")
+    judged = with_key(BASES["ppo"], "alignment.reward", {"model": "Qwen/Qwen2.5-1.5B-Instruct"})
+    for number, recipe in enumerate([stages, judged, BASES["ppo"], BASES["tools"]]):
+        bundle = texts(good(tmp_path / str(number), recipe))
+        folder = next(path for path in bundle if path.endswith("rewards.py")).removesuffix("rewards.py")
+        for name in ("rewards.py", "judge.py", "tools.py"):
+            named = f'Path(__file__).with_name("{name}"),\n' in bundle[f"{folder}evaluate.py"]
+            assert named is (f"{folder}{name}" in bundle), name
 
 
 def test_a_bundle_says_how_it_is_moved_and_a_first_look_is_merged(tmp_path: Path) -> None:

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.axes.strategies import DEEPSPEED
-from recipec.backends.acting import acting_arguments, acting_artifacts, acting_part, has_rewards
+from recipec.backends.acting import acting_arguments, acting_artifacts, acting_part, has_judge, has_rewards
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.generators import generator_arguments, generator_files, generator_part
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure
 from recipec.backends.models import below_root, bundle_root, code, in_bundle, is_below_root
 from recipec.backends.parts import Import, Part, joined, lines
-from recipec.backends.wrapped import CLAMP, REWARDS, SECONDS, copy_artifact
+from recipec.backends.wrapped import CLAMP, JUDGE, REWARDS, SECONDS, copy_artifact
 from recipec.facts.rewards import JUDGE as NAME
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg
 from recipec.render.traced import Raw
-
-JUDGE = "judge"  # the file of the bundle that runs a reward model
 
 
 def generation_arguments(stage: StageJob) -> Iterator[Arg]:
@@ -75,7 +73,7 @@ def reward_artifacts(stage: StageJob) -> list[Artifact]:
     rewards, ids = stage.job.facts.rewards, stage.ids("rewards")
     file_of = {reward.module: reward.file for reward in rewards.functions}
     copies = [copy_artifact(stage, name, text, file_of[name], ids) for name, text in rewards.files.items()]
-    judge = [Artifact(f"{stage.folder}{JUDGE}.py", ids, "trl/judge.py.j2", _names_of_judge(stage))] * _has_judge(stage)
+    judge = [Artifact(f"{stage.folder}{JUDGE}.py", ids, "trl/judge.py.j2", _names_of_judge(stage))] * has_judge(stage)
     return [
         Artifact(f"{stage.folder}{REWARDS}.py", ids, "trl/rewards.py.j2", _names(stage)),
         *copies,
@@ -83,11 +81,6 @@ def reward_artifacts(stage: StageJob) -> list[Artifact]:
         *generator_files(stage),
         *acting_artifacts(stage),
     ]
-
-
-def _has_judge(stage: StageJob) -> bool:
-    """Whether a model judges the answers: one of the recipe's, or the result of a stage."""
-    return bool(stage.judge or stage.job.facts.rewards.models)
 
 
 def _names_of_judge(stage: StageJob) -> dict[str, Any]:

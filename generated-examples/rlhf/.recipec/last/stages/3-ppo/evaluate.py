@@ -119,6 +119,7 @@ def digest(*more: Path) -> str:
         Path(__file__),
         Path(__file__).with_name("rows.py"),
         Path(__file__).with_name("rewards.py"),
+        Path(__file__).with_name("judge.py"),
         *sorted(Path(__file__).with_name("functions").glob("*.py")),
         BUNDLE / "outputs" / "reward" / "merged" / "finished.json",
         *more,
