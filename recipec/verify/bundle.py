@@ -219,8 +219,12 @@ def assigned(path: Path, name: str) -> ast.expr | None:
 
 
 def call_arguments(node: ast.AST | None) -> dict[str, Any]:
-    """The keyword arguments of the outermost call in `node` that are literals."""
-    call = next((part for part in ast.walk(node) if isinstance(part, ast.Call)), None) if node else None
+    """The keyword arguments, those that are literals, of the call that a function returns, or else of the first one."""
+    if node is None:
+        return {}
+    returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return))
+    calls = (part for part in (*returned, *ast.walk(node)) if isinstance(part, ast.Call))
+    call = next(calls, None)
     return literal_keywords(call) if call else {}
 
 

@@ -165,6 +165,15 @@ def test_ranks_end_well_whose_threads_still_hold_tensors(tmp_path: Path) -> None
     assert [rank.returncode for rank in ranks] == [0, 0], ends
 
 
+def test_the_gpus_of_a_server_are_counted_whatever_else_is_said_of_the_device(tmp_path: Path) -> None:
+    script = tmp_path / "serve_answers.py"
+    script.write_text("import torch\nprint(torch.accelerator.device_count())")
+    patches = {"shared-gpus": 3, "memory-statistics": True}
+    environment = clean_environment(tmp_path) | {"PYTHONPATH": str(SHIM), "CPU_STAND_IN": json.dumps(patches)}
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "3\n", done.stderr
+
+
 def test_arguments_of_one_script_are_not_another_s(tmp_path: Path) -> None:
     patches = {"script-arguments": {"stages/1-sft/train.py": {"learning_rate": 0.5}}}
     environment = clean_environment(tmp_path) | {"PYTHONPATH": str(SHIM), "CPU_STAND_IN": json.dumps(CPU | patches)}

@@ -70,13 +70,12 @@ def _end_with(client: socket.socket) -> None:
 
 def _run(script: str, *arguments: str) -> int:
     """The exit code of a script, started as Python starts it."""
+    sys.argv = ["-c", *arguments[1:]] if script == "-c" else [script, *arguments]  # sitecustomize may read it
     try:
         _read_environment()
         if script == "-c":
-            sys.argv = ["-c", *arguments[1:]]
             exec(arguments[0], {"__name__": "__main__"})
             return 0
-        sys.argv = [script, *arguments]
         sys.path[0] = str(Path(script).resolve().parent)
         runpy.run_path(script, run_name="__main__")
     except SystemExit as end:

@@ -37,17 +37,17 @@ PATCHES = {
     **judging.PATCHES,
     **learning.PATCHES,
     **witness.PATCHES,
-}  # name -> (module, function(module, value))
+}  # name -> (module, function(module, value)), in the order of installing: the GPUs of a server are counted last
 
 
 def install(text: str) -> None:
     """Prepare the patches that `text` names: a JSON object of patch name -> its value."""
-    wanted = defaultdict(list)
-    for name, value in json.loads(text).items():
+    wanted, values = defaultdict(list), json.loads(text)
+    for name in filter(values.__contains__, dict.fromkeys([*PATCHES, *loops.PATCHES])):
         for module, patch in filter(None, (PATCHES.get(name), loops.PATCHES.get(name))):
             if module in sys.modules:
-                patch(sys.modules[module], value)
-            wanted[module].append((patch, value))
+                patch(sys.modules[module], values[name])
+            wanted[module].append((patch, values[name]))
     processes.leave_slowly()
     sys.meta_path.insert(0, AfterImport(wanted))
     sys.meta_path.insert(0, Refused("recipec"))
