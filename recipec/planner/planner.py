@@ -261,7 +261,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         needs=needs,
         crowds_host=chosen.crowds_host,
         work_for_idle=work_for_idle(context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded))),
-        idle_because=idle_because(found, device(facts.decisions["gpu_is_cpu"].value)),
+        idle_because=idle_because(context, found, device(facts.decisions["gpu_is_cpu"].value)),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),

@@ -63,6 +63,29 @@ def test_the_obstacle_is_a_row(tmp_path: Path) -> None:
     assert "x the time" in row.reason
 
 
+SEVEN: Tables = with_key(BASES["grpo"], "hardware", {"gpu": "a100-80gb", "gpus_per_node": 7})
+
+
+def test_a_batch_of_answers_is_raised_to_one_that_all_gpus_share(tmp_path: Path) -> None:
+    """128 answers are whole groups for 1, 2, 4 or 8 GPUs; with 7, six were idle."""
+    stage = planned(tmp_path, with_key(SEVEN, "data.examples", 20_000))
+    batch, group = stage.decisions["global_batch_size"], stage.value("per_prompt")
+    assert stage.layout.mesh.world_size == 7
+    assert batch.value == stage.layout.global_batch and batch.value % 7 == 0 == batch.value % group
+    assert batch.accepts and batch.value <= batch.accepts[1] and "raised from 128" in batch.because
+
+
+def test_a_stated_batch_of_answers_that_not_all_gpus_share_is_told_with_one_that_they_share(tmp_path: Path) -> None:
+    stated = with_key(with_key(SEVEN, "data.examples", 20_000), "train.global_batch_size", 128)
+    stage = planned(tmp_path, stated)
+    assert stage.layout.mesh.world_size < 7 and stage.layout.global_batch == 128, "what the recipe says is not raised"
+    (row,) = (row for row in stage.rejected if row.family.endswith("on 7 GPUs"))
+    assert "128 answers" in row.reason and "multiples of 112" in row.reason, "each prompt has 16 answers"
+    *_, batch, fewer = advised(tmp_path, stated, "W0503")
+    assert batch.startswith("set `train.global_batch_size = 224`: ddp on 7 GPUs") and "multiples of 112" in fewer
+    assert planned(tmp_path, with_key(stated, "train.global_batch_size", 224)).layout.mesh.world_size == 7
+
+
 def advised(folder: Path, tables: Tables, code: str) -> tuple[str, ...]:
     return next((found.help for found in compiled(folder, tables).diagnostics if found.code == code), ())
 

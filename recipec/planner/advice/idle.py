@@ -22,7 +22,7 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
+from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit, next_batch, shared_by_all, uneven_answers
 from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
@@ -45,8 +45,10 @@ def work_for_idle(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
     )
 
 
-def idle_because(found: Fit, noun: str) -> str:
+def idle_because(context: Context, found: Fit, noun: str) -> str:
     """Why nothing that fits on more GPUs was taken; a batch without an example for each has its own reason."""
+    if found.ledger is not None and (uneven := uneven_answers(context, found.ledger)):
+        return uneven
     if found.chosen is not None and _faster_on_host(found, found.chosen):
         return f"what is clearly faster on more {noun}s keeps optimizer states in host memory"
     return f"no layout that fits on more {noun}s is clearly faster"
@@ -89,8 +91,9 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
     assert found.chosen is not None and found.ledger is not None
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
     accepts = found.ledger.decisions["global_batch_size"].accepts
-    each, gpus = settled_method(found.ledger.decisions).least_micro_batch, context.facts.machines.gpus
-    first = max(2 * value["global_batch_size"], gpus * each, accepts[0] if accepts else 0)
+    first = max(next_batch(context, found.ledger), accepts[0] if accepts else 0)
+    if settled_method(found.ledger.decisions).generates:  # of so many answers at a time, ranks have as many each
+        first = ceil(first / (unit := shared_by_all(context, found.ledger))) * unit
     most = training_sequences(value) * value["passes"] / ENOUGH_STEPS
     for size in (round(first) * 2**power for power in range(_BATCHES)):
         if accepts is None or size > min(accepts[1], most):

@@ -28,7 +28,7 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context
-from recipec.planner.search.fit import Fit, sequences_for_all
+from recipec.planner.search.fit import Fit, sequences_for_all, uneven_answers
 from recipec.planner.search.known_bad import Refusal
 from recipec.planner.search.names import adaptation_name
 from recipec.planner.search.sequences import settled_method
@@ -72,11 +72,12 @@ def idle(
         on_gpus = [other for other in fitting or found if not other.layout.offloads]
         row = _reason(nearest_of(on_gpus or fitting or found), chosen, seconds)
         return [replace(row, family=f"{row.family} on {gpus} GPUs", can_be_asked=False)]
-    batch = ledger.decisions["global_batch_size"]
-    if batch.value >= sequences_for_all(context):
+    batch, uneven = ledger.decisions["global_batch_size"], uneven_answers(context, ledger)
+    if batch.value >= sequences_for_all(context) and not uneven:
         return []
     has = counted(batch.value, settled_method(ledger.decisions).example)
     reason = f"the global batch has {has}" + (f", and accepts {batch.accepts[1]:g}" if batch.accepts else "")
+    reason = uneven or reason
     return [Rejected(f"{chosen.adaptation} on {gpus} GPUs", chosen.layout, reason, None)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger, beside
-from recipec.units import GIB
+from recipec.units import GIB, counted
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
@@ -66,12 +67,13 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     return wider if wider.tried else found
 
 
-def sequences_for_all(context: Context) -> int:
-    """The smallest global batch with which each GPU has a micro batch; those that share layers have one together."""
+def sequences_for_all(context: Context, served_by: int = 0) -> int:
+    """The smallest global batch with which each GPU has a micro batch, but those of a server, which do not train; GPUs
+    that share layers have one together."""
     wish = {key: each.value for key, each in context.wishes.items()}
     shared = wish.get("train.tensor_parallel", 1) * wish.get("train.context_parallel", 1)
     each = wish.get("train.micro_batch_size", METHODS[context.stage.name].least_micro_batch)
-    return max(1, context.facts.machines.gpus // shared) * each
+    return max(1, (context.facts.machines.gpus - served_by) // shared) * each
 
 
 def own_batch(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> None:
@@ -94,15 +96,38 @@ def _beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
 
 
 def _larger_batch(context: Context, found: Fit) -> int:
-    """An example for every GPU, or twice the global batch; 0 where no GPU is idle, or it would give few steps."""
+    """The next global batch for all GPUs; 0 where no GPU is idle, or it would give few steps."""
     if found.chosen is None or found.ledger is None or not _idles(found.chosen, context):
         return 0
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
-    batch, each = value["global_batch_size"], settled_method(found.ledger.decisions).least_micro_batch
-    starved = batch // each < context.facts.machines.gpus
-    wanted = context.facts.machines.gpus * each if starved else 2 * batch
+    wanted = next_batch(context, found.ledger)
     steps = training_sequences(value) * value["passes"] / wanted
     return wanted if steps >= ENOUGH_STEPS else 0
+
+
+def next_batch(context: Context, ledger: Ledger) -> int:
+    """An example for every GPU, or twice the global batch. Ranks share answers equally and in whole groups, so where
+    not all GPUs can share a batch of answers, the next that they can."""
+    method, batch = settled_method(ledger.decisions), ledger.decisions["global_batch_size"].value
+    if uneven_answers(context, ledger):
+        unit = shared_by_all(context, ledger)
+        return int(batch + unit - batch % unit)
+    least = context.facts.machines.gpus * method.least_micro_batch
+    return least if batch < least else 2 * batch
+
+
+def shared_by_all(context: Context, ledger: Ledger) -> int:
+    """The smallest batch of answers that all GPUs which train share equally, and that has all answers of a prompt."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    return lcm(sequences_for_all(context, value.get("server_gpus", 0)), value.get("per_prompt", 1))
+
+
+def uneven_answers(context: Context, ledger: Ledger) -> str:
+    """Why a global batch of answers leaves GPUs idle; "" where all can share it, or none is written."""
+    method, batch = settled_method(ledger.decisions), ledger.decisions["global_batch_size"].value
+    if not method.generates or batch % (unit := shared_by_all(context, ledger)) == 0:
+        return ""
+    return f"the global batch has {counted(batch, method.example)}, and all GPUs can share only multiples of {unit}"
 
 
 def _gives_work(wider: Fit, found: Fit) -> bool:
