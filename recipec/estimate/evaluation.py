@@ -16,6 +16,7 @@ from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.scores import prefix_tokens
 from recipec.estimate.sizes import Sizes, sizes
+from recipec.estimate.spreading import ROOM_TO_PACK, find_room, modules_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
@@ -26,7 +27,6 @@ TOKENS_AT_ONCE = (512, 1_024, 2_048, 4_096)  # of a batch with its padding; more
 ON_CPU = 1_024  # larger batches leave the processor's cache: 1.1 to 1.2 times slower (9M parameters, 2026-11)
 LOSSES_AT_ONCE, LOSS_COPIES = 512, 3  # tokens whose loss is taken at once, and fp32 copies of their logits meanwhile
 BATCH_SHARE = 0.25  # of a GPU's memory that a batch may take: recipec's choice
-UNEVEN = 0.9  # of the memory of several GPUs that whole layers fill
 # Questions in a batch, whose keys and values are in memory: of the few samples, and where every row is answered.
 # A token of an answer reads all weights, for one answer as for many, so more at once are written in the same time.
 SAMPLES_AT_ONCE = (1, 2, 4, 8)
@@ -92,13 +92,14 @@ def evaluation_needs(
     tokens = ON_CPU if on_cpu else _tokens_at_once(architecture, layout, work, room)
     batch = batch_bytes(architecture, layout, work, tokens)
 
-    def held(size: int) -> Held:
+    def held(size: int, packed: bool) -> Held:
         if size + batch <= usable or on_cpu:
             return Held(size, WHOLE)
-        return Held(size, SHARED if size <= UNEVEN * gpus * max(0, usable - batch) else OFFLOADED)
+        spread = _spreads(architecture, layout, work, size, packed, [usable - batch] * gpus)
+        return Held(size, SHARED if spread else OFFLOADED)
 
-    trained = held(weights)
-    merged = held(_unquantized(architecture, layout, work)) if layout.adapts.merges else None
+    trained = held(weights, layout.adapts.quantized)
+    merged = held(_unquantized(architecture, layout, work), packed=False) if layout.adapts.merges else None
     models = [model for model in (trained, merged) if model]
     alone = work.method.generates and not on_cpu and all(model.whole for model in models)
     beside = ANSWERS_SHARE * (room.planned - max(model.bytes for model in models)) if alone else 0.0
@@ -114,6 +115,19 @@ def evaluation_needs(
         tokens_at_once=tokens,
         answers_at_once=at_once,
     )
+
+
+def _spreads(
+    architecture: Architecture, layout: Layout, work: Workload, size: int, packed: bool, rooms: list[int]
+) -> bool:
+    """Whether a model of all these bytes, with a teacher and reward models, finds room with whole layers on each GPU;
+    reward models are whole on the first."""
+    path, teacher = code_path(layout, work), work.teacher
+    others = teacher.params * path.compute if teacher else 0
+    judges = round(judge_bytes(work, path))
+    models = [modules_of(architecture, size - others - judges, path.compute)]
+    models += [modules_of(teacher, others, path.compute)] if teacher else []
+    return find_room(models, [rooms[0] - judges, *rooms[1:]], ROOM_TO_PACK if packed else 1.0)
 
 
 def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, tokens_at_once: int) -> int:

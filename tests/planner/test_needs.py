@@ -211,3 +211,13 @@ def test_fewer_answers_are_written_at_once_where_longer_ones_leave_no_room(tmp_p
     few, many = (plan.needs.evaluation for plan in reversed(plans))
     assert few.answers_at_once < many.answers_at_once == 128
     assert all(plan.needs.evaluation.batch_bytes < plan.usable_bytes for plan in plans)
+
+
+def test_a_merged_70b_lies_on_two_gpus_of_80_gb(tmp_path: Path) -> None:
+    """131.4 GiB of the 147 that are usable: what whole layers leave empty is a layer of each GPU, and not a tenth."""
+    tables = with_key(BASES["lora-ddp"], "model.name", "meta-llama/Llama-3.1-70B")
+    tables = with_key(tables, "hardware", {"gpu": "a100-80gb", "gpus_per_node": 2})
+    plan = good(tmp_path, with_key(tables, "train", {"adaptation": "qlora"})).plan
+    assert plan is not None
+    placed = plan.stages[0].needs.evaluation
+    assert placed.trained.whole and placed.merged and placed.merged.where == "spread"
