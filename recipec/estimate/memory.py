@@ -18,7 +18,7 @@ from recipec.estimate.generation import generation_terms
 from recipec.estimate.judges import judging_terms
 from recipec.estimate.moments import moments
 from recipec.estimate.scored import memory_scored
-from recipec.estimate.step import Step, step_of
+from recipec.estimate.step import Step, fixed_of, step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
@@ -70,6 +70,11 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
         error_band=error_band(layout, scored=memory_scored(architecture, layout, work)),
         host_bytes=round(step.fixed.states.host) + _waiting_on_host(step),
     )
+
+
+def least_bytes(architecture: Architecture, layout: Layout, work: Workload) -> float:
+    """What a rank holds at all times, whatever its micro batch: no peak is lower."""
+    return sum(fixed_of(architecture, layout, work).resident.values())
 
 
 def on_device(memory: MemoryEstimate, world_size: int, context: int) -> MemoryEstimate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from msgspec import Struct
@@ -45,6 +46,7 @@ class Sizes(Struct, frozen=True):
     elsewhere: int = 0  # of all parameters, those of experts that other ranks have (DeepSpeed-MoE)
 
 
+@lru_cache(maxsize=1024)  # all layouts of an adaptation have the same
 def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: bool) -> Sizes:
     """Count what trains, what is frozen and what can be quantised.
 

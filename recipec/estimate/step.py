@@ -132,8 +132,7 @@ class Step(Struct, frozen=True):
 
 def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     """Resolve everything that the moments of a step need."""
-    choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
-    fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, layout.precomputes, *choices)
+    fixed = fixed_of(architecture, layout, work)
     architecture = narrowed(architecture, layout.mesh.tensor)
     batch = _batch(architecture, layout, work, fixed.path, fixed.kinds, fixed.sequences)
     head = _head(batch.tokens, architecture, fixed)
@@ -159,6 +158,12 @@ def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
         once=tuple(scoring(part, True) for part in fixed.once),
         depth=_depth(layout, architecture),
     )
+
+
+def fixed_of(architecture: Architecture, layout: Layout, work: Workload) -> Fixed:
+    """What all micro batches of a layout share, and all ways to recompute its layers."""
+    choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
+    return _fixed(architecture, work, layout.mesh, layout.optimizer, layout.precomputes, *choices)
 
 
 def _batch(

@@ -16,7 +16,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
-from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
+from recipec.estimate.memory import MemoryEstimate, largest_that_fits, least_bytes, on_device, step_memory
 from recipec.estimate.padding import padded_tokens
 from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
@@ -279,14 +279,20 @@ def _with_largest_batch(
 
     The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
     """
-    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, work, bounds))
-    memory = step_memory(shape, largest, work)
+    *smaller, largest = _micro_batches(layout, work, bounds)
+    if smaller and least_bytes(shape, layout, work) > room_bytes:
+        found = with_batch(layout, smaller[0], bounds.global_batch)
+        return found, step_memory(shape, found, work)
+    found = with_batch(layout, largest, bounds.global_batch)
+    memory = step_memory(shape, found, work)
     if not smaller or memory.peak_allocated_bytes <= room_bytes:
-        return largest, memory
-    memory = step_memory(shape, smaller[0], work)
+        return found, memory
+    found = with_batch(layout, smaller[0], bounds.global_batch)
+    memory = step_memory(shape, found, work)
     if memory.peak_allocated_bytes > room_bytes:
-        return smaller[0], memory
-    return largest_that_fits(shape, smaller, work, room_bytes)
+        return found, memory
+    layouts = [with_batch(layout, size, bounds.global_batch) for size in smaller]
+    return largest_that_fits(shape, layouts, work, room_bytes)
 
 
 def _micro_batches(layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
