@@ -107,20 +107,44 @@ def host_memory(
 ) -> HostMemory:
     """Host memory of a node: processes, the weights while they are loaded, and what `step` holds there.
 
-    Teachers and reward models are read straight onto the devices, through the file cache.
+    Reward models, teachers that are whole on each device, and the models of vLLM take none: their files are mapped, and
+    each tensor goes straight onto a device, so that the pages behind it are free again (`device_map` in transformers
+    5.23 core_model_loading.py; vLLM's loader of safetensors). A copy of vLLM that sleeps on a training GPU drops its
+    weights (TRL 1.16, sleep level 2), and one in processes of its own has those beside the ranks.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    loaded = _read_bytes(architecture, layout, work)
+    loaded, taught = _read_bytes(architecture, layout, work), _teacher_read(layout, work)
     copies = _copies(layout, work, ranks)
     moved = step.host_bytes * ranks
-    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
+    served = _server_processes(layout)
+    needed = (ranks + served) * PROCESS_BYTES
+    needed += max(loaded * copies, moved + max(loaded * min(copies, 1), taught))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
+    reasons += [f"{served} processes of vLLM x {PROCESS_BYTES / GIB:.0f} GiB"] if served else []
     which = "weights, those of the reference model among them," if copies > ranks else "weights"
     begin = "made" if work.method.random_weights else "loaded"
-    reasons += [f"{copies} x {loaded / GIB:.1f} GiB of {which} while they are {begin}"] if copies else []
+    reading = f"{copies} x {loaded / GIB:.1f} GiB of {which} while they are {begin}"
+    if taught > loaded * copies:
+        reading = f"{taught / GIB:.1f} GiB of the teacher's weights while they are loaded"
+    reasons += [reading] if copies or taught else []
     room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
     reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
+
+
+def _server_processes(layout: Layout) -> int:
+    """Of vLLM on GPUs of its own: one that answers requests, one that schedules, and one for each GPU.
+
+    Source: vLLM docs/design/arch_overview.md, Process Count Summary (read 2026-11-29).
+    """
+    return 2 + layout.served_by if layout.served_by else 0
+
+
+def _teacher_read(layout: Layout, work: Workload) -> int:
+    """Of a teacher that ZeRO-3 shards: the first rank has all of its files in one dictionary before any value is put
+    into the model, which is sharded as it is made (transformers 5.23 modeling_utils.py, `_load_pretrained_model`)."""
+    shards = layout.spreads.engine == DEEPSPEED and layout.spreads.shards_weights
+    return 2 * work.teacher.params if work.teacher and shards else 0
 
 
 def _read_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -157,3 +157,22 @@ def test_adapters_and_a_teacher_add_no_copy_in_host_memory():
     assert on_host(full, taught).needed_bytes == 8 * PROCESS_BYTES + 8 * 4 * LLAMA_8B.params
     shape, work = layout("lora", 1, 8, "fsdp"), Workload(objective="dpo", lora=LoraShape(16))
     assert on_host(shape, work).needed_bytes == 8 * PROCESS_BYTES + 2 * LLAMA_8B.params
+
+
+def test_a_teacher_that_is_sharded_is_read_whole_by_the_first_rank():
+    """All of its files are in one dictionary; the student's are gone by then."""
+    student = Workload(objective="distill", lora=LoraShape(16), teacher=replace(LLAMA_8B, num_layers=64))
+    shape = layout("lora", 1, 8, "zero3")
+    found = on_host(shape, student)
+    assert found.needed_bytes == 8 * PROCESS_BYTES + 2 * student.teacher.params
+    assert "of the teacher's weights" in found.because
+    small = replace(student, teacher=replace(LLAMA_8B, num_layers=8))
+    assert on_host(shape, small).needed_bytes == 8 * PROCESS_BYTES + 2 * LLAMA_8B.params
+
+
+def test_a_server_of_vllm_has_processes_beside_the_ranks():
+    """With two GPUs of its own four: one answers requests, one schedules. Its weights go straight onto its GPUs."""
+    alone = layout("lora", 1, 4, "ddp")
+    beside = on_host(replace(alone, served_by=2), LORA)
+    assert beside.needed_bytes == on_host(alone, LORA).needed_bytes + 4 * PROCESS_BYTES
+    assert "4 processes of vLLM x 3 GiB" in beside.because

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.catalog.architecture import Experts
-from recipec.estimate.memory import largest_that_fits, step_memory
+from recipec.estimate.memory import largest_that_fits, least_bytes, step_memory
 from recipec.estimate.optimizers import STATES as OPTIMIZERS
 from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Mesh
@@ -162,3 +162,12 @@ def test_offload_moves_state_to_the_host():
     on_gpu, on_host = (step_memory(LLAMA_8B, replace(shape, offload=where), Workload()) for where in ("none", "cpu"))
     assert on_host.peak_allocated_bytes < on_gpu.peak_allocated_bytes / 2
     assert on_host.host_bytes > 16 * LLAMA_8B.params / 8 > on_gpu.host_bytes == 0
+
+
+@given(runs())
+@settings(max_examples=60, deadline=None)
+def test_no_micro_batch_takes_less_than_what_is_held_at_all_times(run):
+    shape, each, work = run
+    for micro_batch, accumulation in ((1, 1), (1, 8), (8, 1)):
+        sized = replace(each, micro_batch=micro_batch, accumulation=accumulation)
+        assert step_memory(shape, sized, work).peak_allocated_bytes >= least_bytes(shape, sized, work) - 20, "rounded"

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.catalog.models import model
-from recipec.estimate.memory import step_memory
+from recipec.estimate.memory import least_bytes, step_memory
 from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout, Mesh
+from recipec.planner.search import candidates
 from recipec.planner.search.candidates import with_batch
 
 GLOBAL_BATCH, RANKS = 64, 4
+LARGEST_GPU = 300 << 30
 WAYS = list(product(("single", "fsdp", "zero2"), ("full", "lora"), (True, False), ("sdpa", "eager")))
 
 
@@ -72,3 +74,17 @@ def test_another_stage_may_have_a_smaller_batch(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(METHODS, "dpo", row)
         assert good(tmp_path, with_key(BASES["sft-dpo"], "train.sft.micro_batch_size", 1))
+
+
+def test_of_what_fits_with_no_micro_batch_only_the_smallest_is_measured(monkeypatch, tmp_path: Path) -> None:
+    """Its weights alone are too large: a second size would not tell more, and an error looks at hundreds of layouts."""
+    measured: list[Layout] = []
+
+    def step(shape, layout, work):
+        measured.extend([layout] if least_bytes(shape, layout, work) > LARGEST_GPU else [])
+        return step_memory(shape, layout, work)
+
+    monkeypatch.setattr(candidates, "step_memory", step)
+    recipe = with_key(with_key(BASES["lora-ddp"], "model.name", "meta-llama/Llama-3.1-405B"), "hardware.gpu", "t4")
+    assert "E0402" in codes(compiled(tmp_path, recipe, only_plan=True))
+    assert measured and {layout.micro_batch for layout in measured} == {1}
