@@ -17,6 +17,7 @@ from recipec.dataset import (
     RowFault,
     TwoReadings,
     UnknownFormat,
+    from_published,
     in_one_object,
     labels_of_scale,
     last_answer_apart,
@@ -33,6 +34,7 @@ from recipec.facts.hub_source import formats_taken
 from recipec.facts.other_method import learns_from
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
+from recipec.facts.splitting import named_columns
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
 
@@ -166,15 +168,18 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         found = unusable(section, place, faults, len(rows_of(sources)))
         ways = rewriting(rows_of(sources), places_of(sources), error.shape)
         return replace(found, help=(*found.help, *transcripts(rows_of(sources)), *ways))
-    help = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
+        from_published(sources[0].rows, sources[0].places, taken, kept),
+        usual,
         in_one_object(sources[0].rows, sources[0].places),
-        last_answer_apart(sources[0].rows, sources[0].places, [ROW_FORMATS[name] for name in expected.taken]),
-        labels_of_scale(sources[0].rows, sources[0].places, [ROW_FORMATS[name] for name in expected.taken]),
+        last_answer_apart(sources[0].rows, sources[0].places, taken),
+        labels_of_scale(sources[0].rows, sources[0].places, taken),
         _what_they_are(expected, sources),
         _which_column(expected, sources[0].rows[0]),
     )
-    help = help or next((found for way in ways if (found := tuple(way))), ())
+    help = next((found for way in ways if (found := tuple(way))), ())
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
