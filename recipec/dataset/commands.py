@@ -18,31 +18,43 @@ _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -d
 
 
 def jq(program: str, place: str) -> str:
-    """The command that rewrites every row of the file of a place; "" for files that jq does not read."""
+    """The command that rewrites every row of the file of a place; "" for files that hold no objects."""
     file = file_of(place)
-    lines, quoted = file.rpartition(".")[0], quote(file)
-    if file.endswith(".jsonl") or (file.endswith(".json") and ", row " not in place):
-        return f"`jq -c '{program}' {quoted} > {quote(f'{lines}.new.jsonl')}`"
-    return f"`jq -c '.[] | {program}' {quoted} > {quote(f'{lines}.jsonl')}`" if file.endswith(".json") else ""
+    lines, reads = file.rpartition(".")[0], _reading(place, file)
+    if reads == _OF_PARQUET:
+        printed = _python(_each("row", "for row in rows", place))
+        return f"`{printed} | jq -c '{program}' > {quote(f'{lines}.new.jsonl')}`"
+    if reads == _OF_LIST:
+        return f"`jq -c '.[] | {program}' {quote(file)} > {quote(f'{lines}.jsonl')}`"
+    return f"`jq -c '{program}' {quote(file)} > {quote(f'{lines}.new.jsonl')}`" if reads else ""
 
 
 def python_command(made: str, each: str, place: str, before: str = "") -> str:
-    """The command that writes what is made for each; "" for files that it does not read.
+    """The command that writes what is made for each; "" for files that hold no objects.
 
     `made` and `each` are the parts of a comprehension over `rows`, `before` is a statement before it.
     """
     file = file_of(place)
+    written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
+    return f"`{_python(_each(made, each, place, before))} > {written}`" if _reading(place, file) else ""
+
+
+def _python(program: str) -> str:
+    return f"python3 -c {quote(program)}"
+
+
+def _each(made: str, each: str, place: str, before: str = "") -> str:
+    """The program that prints what is made for each."""
+    file = file_of(place)
     reads = _reading(place, file)
-    if not reads:
-        return ""
-    imports = "import re; " * ("re." in made)
+    modules = "import re; " * ("re." in made)
     dates = ", default=str" * (reads == _OF_PARQUET)  # which JSON has not got
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
-    program = f"{imports}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
-    return f"`python3 -c {quote(program)} > {quote(file.rpartition('.')[0] + '.new.jsonl')}`"
+    return f"{modules}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
 
 
 def _reading(place: str, file: str) -> str:
+    """The statement that reads the rows; "" for files that hold no objects."""
     if file.endswith(".parquet"):
         return _OF_PARQUET
     if file.endswith(".json") and ", row " in place:
@@ -65,7 +77,7 @@ def with_commas(file: str, mark: str) -> str:
     named, between = (json.dumps(text, ensure_ascii=False) for text in (file, mark))
     reads = f'csv.reader(open({named}, newline="", encoding="utf-8-sig"), delimiter={between})'
     program = f"import csv, sys; csv.field_size_limit(2**22); csv.writer(sys.stdout).writerows({reads})"
-    return f"`python3 -c {quote(program)} > {quote(file.rpartition('.')[0] + '.new.csv')}`"
+    return f"`{_python(program)} > {quote(file.rpartition('.')[0] + '.new.csv')}`"
 
 
 def unpacked(pattern: str) -> str:

@@ -1,6 +1,6 @@
 """What to write where rows hold what training needs, but in another form: a key, or a command that rewrites the file.
 
-The commands are for jq; files of other endings than .jsonl and .json are told in words alone by the findings.
+The commands are for jq; what is wrong with text and CSV files is told in words alone by the findings.
 """
 
 from __future__ import annotations

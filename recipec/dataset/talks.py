@@ -32,12 +32,12 @@ _TURNS = (
 )
 # Of messages that name the one which they answer, and of whole trees: a row for each answer, with what came before it.
 _OF_MESSAGES = (
-    'INDEX(.message_id) as $all | .[] | select(.role == "assistant") | . as $row '
-    f'| [recurse($all[.parent_id // ""] // empty) | {{role: ({_SPEAKER}), content: .text}}] | reverse '
+    'INDEX(.message_id) as $all | .[] | select(.role == "assistant") |%s '
+    f'[recurse($all[.parent_id // ""] // empty) | {{role: ({_SPEAKER}), content: .text}}] | reverse '
     "| {prompt: .[:-1], completion: .[-1:]}"
 )
 _OF_TREES = (
-    f"def rows($before): ($before + [{{role: ({_SPEAKER}), content: .text}}]) as $all "
+    f"%sdef rows($before): ($before + [{{role: ({_SPEAKER}), content: .text}}]) as $all "
     '| (select(.role == "assistant") | {prompt: $all[:-1], completion: $all[-1:]}), (.replies[]? | rows($all)); '
     ".prompt | rows([])"
 )
@@ -62,12 +62,13 @@ def trees(rows: Sequence[Row], file: str, kept: Sequence[str] = ()) -> Iterator[
     The columns that are `kept` are in the new rows, too.
     """
     names = [json.dumps(name, ensure_ascii=False) for name in kept if name in rows[0]]
+    row = " . as $row |" * bool(names)
     also = f" + {{{', '.join(f'{name}: $row[{name}]' for name in names)}}}" * bool(names)
     new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
     if {"message_id", "parent_id", "role", "text"} <= rows[0].keys():
-        command = f"jq -sc '{_OF_MESSAGES}{also}' {quote(file)} > {new}"
+        command = f"jq -sc '{_OF_MESSAGES % row}{also}' {quote(file)} > {new}"
     elif _is_tree(rows[0].get("prompt")):
-        command = f"jq -c '{'. as $row | ' * bool(also)}{_OF_TREES}{' | .' * bool(also)}{also}' {quote(file)} > {new}"
+        command = f"jq -c '{_OF_TREES % row.lstrip()}{also and ' | .' + also}' {quote(file)} > {new}"
     else:
         return
     made = "make a row of each answer, with what came before it as its prompt"

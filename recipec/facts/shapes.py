@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS
+from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
     BadRows,
@@ -148,13 +148,15 @@ def _recognised(expected: _Expected, sources: list[SampledSource]) -> DataShape:
     skips = expected.loaded.recipe.data.incomplete == SKIP
     found = recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals, skips=skips)
     if not expected.asked and found.format not in expected.taken:
-        _check_named(expected, rows, places_of(sources)[0])
+        _check_named(expected, rows, places_of(sources))
     return found
 
 
-def _check_named(expected: _Expected, rows: Sequence[Row], place: str) -> None:
+def _check_named(expected: _Expected, rows: Sequence[Row], places: Sequence[str]) -> None:
     """Rows of a format that no stage takes may be ones that it takes, with a column of another name (UnknownFormat)."""
-    taken = [ROW_FORMATS[name] for name in expected.taken]
+    place, taken = places[0], [ROW_FORMATS[name] for name in expected.taken]
+    if any(from_published(rows, places, taken)):
+        raise UnknownFormat(f"{place} has several answers to its prompt")
     if lines := [*misnamed(rows, expected.columns), *suggested_columns(rows, taken, expected.columns)]:
         names = ", ".join(f"`{name}`" for name in rows[0])
         raise UnknownFormat(f"{place} has the columns {names}, of which recipec does not know all", tuple(lines))
@@ -171,7 +173,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
     taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
-        from_published(sources[0].rows, sources[0].places, taken, kept),
+        _several_answers(sources[0], taken, kept),
         usual,
         in_one_object(sources[0].rows, sources[0].places),
         last_answer_apart(sources[0].rows, sources[0].places, taken),
@@ -184,6 +186,12 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
+
+
+def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Sequence[str]) -> Iterator[str]:
+    """What to make of rows of public datasets; where a label is an answer to them, too, this as well."""
+    if lines := [*from_published(source.rows, source.places, taken, kept)]:
+        yield from (*lines, *labels_of_scale(source.rows, source.places, taken))
 
 
 def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:

@@ -70,7 +70,7 @@ def _pair_in_list(number: int) -> dict[str, Any]:
 
 def advised(folder: Path, recipe: Tables, rows: Rows, file: str = "rows.jsonl") -> list[str]:
     """The help of the one error that these rows are refused with."""
-    text = json.dumps(rows) if file.endswith(".json") else "".join(json.dumps(row) + "\n" for row in rows)
+    text = json.dumps(rows) if file == "rows.json" else "".join(json.dumps(row) + "\n" for row in rows)
     if file.endswith(".parquet"):
         parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
         parquet.write_table(arrow.Table.from_pylist(rows), folder / file)
@@ -138,7 +138,7 @@ def test_pairs_are_made_of_what_the_rows_say_is_better(
     assert (len(made), made[0]) == FIRST_PAIRS[row]
 
 
-@pytest.mark.parametrize("file", ["rows.json", "my rows.jsonl", "rows.parquet"])
+@pytest.mark.parametrize("file", ["rows.json", "lines.json", "my rows.jsonl", "rows.parquet"])
 def test_files_of_every_kind_are_read(tmp_path: Path, file: str) -> None:
     (line,) = advised(tmp_path, DPO, [_ultrafeedback(number) for number in MANY], file)
     ran(tmp_path, line)
@@ -181,25 +181,34 @@ def test_answers_that_nothing_compares_make_no_pairs(tmp_path: Path) -> None:
     assert not any("python3" in line for line in advised(tmp_path, REWARD, rows))
 
 
-def test_older_messages_of_openai_are_rewritten(tmp_path: Path) -> None:
-    call = said("assistant", None, function_call={"name": "sky", "arguments": '{"at": "Rome"}'})
-    rows = [
-        {
-            "messages": [
-                said("developer", "Be brief."),
-                said("user", f"How is day {number}?"),
-                call,
-                said("function", "Sunny.", name="sky"),
-                said("assistant", f"Day {number} is sunny."),
-            ],
-            "functions": [{"name": "sky", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}],
-        }
-        for number in MANY
+def _older(number: int) -> dict[str, Any]:
+    """A call of a tool as OpenAI wrote it first, in a conversation that begins as OpenAI writes it now."""
+    call = {"name": "sky", "arguments": '{"at": "Rome"}'}
+    said_by = [
+        said("developer", "Be brief."),
+        said("user", f"How is day {number}?"),
+        said("assistant", None if number % 2 else "", function_call=call),
+        said("function", "Sunny.", name="sky"),
+        said("assistant", f"Day {number} is sunny."),
     ]
-    ran(tmp_path, advised(tmp_path, SFT, rows)[-1])
+    at = {"type": "object", "properties": {"at": {"type": "string"}}}
+    return {"messages": said_by, "functions": [{"name": "sky", "parameters": at}]}
+
+
+@pytest.mark.parametrize("file", ["rows.jsonl", "rows.parquet"])
+def test_older_messages_of_openai_are_rewritten(tmp_path: Path, file: str) -> None:
+    rows = [_older(number) for number in MANY]
+    call = {"type": "function", "function": rows[0]["messages"][2]["function_call"]}
+    (line,) = advised(tmp_path, SFT, rows, file)
+    ran(tmp_path, line)
     system, _, called, result, _ = passes(tmp_path, SFT)[0]["messages"]
-    assert (system["role"], result["role"]) == ("system", "tool")
-    assert called == said("assistant", None, tool_calls=[{"type": "function", "function": call["function_call"]}])
+    assert (system["role"], result["role"], called["tool_calls"]) == ("system", "tool", [call])
+
+
+def test_a_call_that_nothing_answers_is_no_answer_without_it(tmp_path: Path) -> None:
+    rows = [row | {"messages": row["messages"][1:3]} for row in map(_older, MANY[::2])]
+    ran(tmp_path, advised(tmp_path, SFT, rows)[-1])
+    assert passes(tmp_path, SFT)[0]["messages"][1]["tool_calls"]
 
 
 @pytest.mark.parametrize("quotes", [False, True])
