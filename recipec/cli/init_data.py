@@ -42,13 +42,19 @@ def look(pattern: str) -> SeenRows:
 
 def _seen(sample: Sample) -> SeenRows:
     from recipec.axes import ROW_FORMATS
-    from recipec.dataset import BadRows, learning_from, ratings, recognise
+    from recipec.axes.row_formats import PROMPTS
+    from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
     from recipec.dataset.contents import lacking
 
+    lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
     try:
         shape = recognise(sample.rows, None, {}, sample.places, skips=True)
     except BadRows as error:
         shape = error.shape
+    except UnknownFormat as error:
+        raise UnknownFormat(str(error), lines or error.help) from error
+    if lines and ROW_FORMATS[shape.format] == PROMPTS:
+        raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
     lacks = [lacking(row, ROW_FORMATS[shape.format], shape.columns) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")

@@ -1,5 +1,6 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
+from recipec.dataset.commands import jq
 from recipec.dataset.contents import (
     ASSISTANT,
     NOTHING,
@@ -31,8 +32,9 @@ from recipec.dataset.files import (
 )
 from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.messages import Message, RowReading
+from recipec.dataset.published import from_published
 from recipec.dataset.ratings import learning_from, ratings
-from recipec.dataset.rewriting import in_one_object, jq, labels_of_scale, last_answer_apart, rewriting, without_nul
+from recipec.dataset.rewriting import in_one_object, labels_of_scale, last_answer_apart, rewriting, without_nul
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import SAMPLE_ROWS, ReadAs, Sample, first_rows, read_sample
 from recipec.dataset.saying import says
@@ -76,6 +78,7 @@ __all__ = [
     "flag_columns",
     "flag_of",
     "found_files",
+    "from_published",
     "globs_in",
     "in_one_object",
     "jq",

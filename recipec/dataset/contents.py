@@ -63,7 +63,7 @@ def mute_message(turns: Any) -> str:
     said = {"role": "content", "from": "value"}
     for turn in turns if isinstance(turns, list) else ():
         fields = [text for speaker, text in said.items() if isinstance(turn, dict) and turn.get(speaker)]
-        if fields and turn.get(fields[0]) is None and not turn.get("tool_calls"):
+        if fields and turn.get(fields[0]) is None and not (turn.get("tool_calls") or turn.get("function_call")):
             return f"a message without `{fields[0]}`"
     return ""
 

@@ -79,6 +79,8 @@ def message_of(turn: Mapping[str, Any], name: str, content: str, reading: RowRea
     if speaker not in turn or not (text in turn or turn.get("tool_calls")):
         seen = ", ".join(f"`{field}`" for field in turn) or "none"
         raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`: its fields are {seen}")
+    if turn.get(CALLS) not in NOTHING:
+        raise BadContent(f"`{name}` has a message with `{CALLS}`, which OpenAI wrote before it had `tool_calls`")
     role = _role(turn[speaker], name, speaker, content, reading)
     calls = _calls(turn, name)
     said = turn.get(text)

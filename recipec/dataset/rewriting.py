@@ -1,19 +1,19 @@
 """What to write where rows hold what training needs, but in another form: a key, or a command that rewrites the file.
 
-The commands are for jq; files of other endings than .jsonl and .json are told in words alone by the findings.
+The commands are for jq; what is wrong with text and CSV files is told in words alone by the findings.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
 from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
-from recipec.dataset.contents import SPEAKERS, TOOL_SPEAKERS, Row, flag_of, style_of, turns_of, written_in
+from recipec.dataset.commands import file_of, jq, path_of
+from recipec.dataset.contents import CALLS, SPEAKERS, TOOL_SPEAKERS, Row, flag_of, style_of, turns_of, written_in
 from recipec.dataset.formats import DataShape
 from recipec.dataset.rows import unwrapped
 
@@ -25,7 +25,8 @@ _TALK = {name for row in ROW_FORMATS.values() if KINDS[row.kind].masked for role
 
 # Who speaks, in the words that are read -> by the field that says so; and words that mean one of them, in lower case.
 _READ = {"role": {"system", "user", "assistant", "tool"}, "from": {*SPEAKERS, *TOOL_SPEAKERS}}
-_MEANT = SPEAKERS | {"ai": "assistant", "bot": "assistant", "prompter": "user"}
+_OLD = {("role", "function"): "tool"}  # of OpenAI, before it had `tool_calls`
+_MEANT = SPEAKERS | {"ai": "assistant", "bot": "assistant", "prompter": "user", "developer": "system"}
 
 
 def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
@@ -33,7 +34,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from _of_numbers(rows, places, shape)
     names = [*shape.columns.values()]
-    for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_speakers(rows, names)):
+    for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_messages(rows, names)):
         yield from _command(program, places[0])
         return
     single = [name for name in shape.columns.values() if _is_message(first.get(name))]
@@ -45,7 +46,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     if not single and not asked and len(texts) == 1:
         yield f'to read `{texts[0]}` as the prompt: `columns = {{ {_PROMPT} = "{texts[0]}" }}` under [data]'
         return
-    steps = [f"{_path(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
+    steps = [f"{path_of(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
     if steps:
         yield from _command(" | ".join(steps), places[0])
 
@@ -58,10 +59,10 @@ def _of_numbers(rows: Sequence[Row], places: Sequence[str], shape: DataShape) ->
     for place, row in zip(places, rows, strict=True):
         for name in names:
             if _is_number(row.get(name)):
-                found.setdefault(_path(name), place)
+                found.setdefault(path_of(name), place)
             fields = [field for turn in turns_of(row.get(name)) for field in _TEXTS if _is_number(turn.get(field))]
             for field in fields:
-                found.setdefault(f"{_path(name)}[]?.{field}", place)
+                found.setdefault(f"{path_of(name)}[]?.{field}", place)
     if found:
         command = jq(f"({', '.join(found)} | numbers) |= tostring", next(iter(found.values())))
         yield "write numbers as text" + f": {command}" * bool(command)
@@ -78,7 +79,7 @@ def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         turn = r"\n\n(Human|Assistant): (.*?)(?=\n\n(?:Human|Assistant): |$)"
         speaker = 'if .[0].string == "Human" then "human" else "gpt" end'
         turns = f'[match("{turn}"; "gp") | .captures | {{from: ({speaker}), value: .[1].string}}]'
-        yield f"({', '.join(map(_path, texts))}) |= {turns}"
+        yield f"({', '.join(map(path_of, texts))}) |= {turns}"
 
 
 def _of_question_pairs(row: Row) -> Iterator[str]:
@@ -86,7 +87,21 @@ def _of_question_pairs(row: Row) -> Iterator[str]:
     for name in (name for name in row if name in _TALK):
         if (turns := turns_of(row[name])) and all({"input", "output"} <= turn.keys() for turn in turns):
             each = '{role: "user", content: .input}, {role: "assistant", content: .output}'
-            yield f"{_path(name)} |= [.[] | {each}]"
+            yield f"{path_of(name)} |= [.[] | {each}]"
+
+
+def _of_messages(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """The program for messages that another version of their format wrote: who calls tools, and who speaks."""
+    if steps := (*_of_old_calls(rows, names), *_of_speakers(rows, names)):
+        yield " | ".join(steps)
+
+
+def _of_old_calls(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """The steps for calls of tools as OpenAI wrote them before it had `tool_calls`: one in a field of a message."""
+    calls = f'if .{CALLS} then .tool_calls = [{{type: "function", function: .{CALLS}}}] else . end | del(.{CALLS})'
+    for name in names:
+        if any(isinstance(turn.get(CALLS), Mapping) for row in rows for turn in turns_of(row.get(name))):
+            yield f"{path_of(name)} |= map({calls})"
 
 
 def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -99,12 +114,12 @@ def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
             word = turn.get(speaker)
             if not isinstance(word, str) or word in _READ[speaker]:
                 continue
-            if not (role := _MEANT.get(word.strip().lower())):
+            if not (role := _MEANT.get(word.strip().lower()) or _OLD.get((speaker, word))):
                 return
             meant[word], steps[name] = role, speaker
     if steps:
         words = json.dumps(meant, ensure_ascii=False)
-        yield " | ".join(f"{_path(name)}[].{speaker} |= ({words}[.] // .)" for name, speaker in steps.items())
+        yield " | ".join(f"{path_of(name)}[].{speaker} |= ({words}[.] // .)" for name, speaker in steps.items())
 
 
 def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
@@ -115,9 +130,10 @@ def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Seque
         kind = KINDS[format.kind]
         if kind.flag and flags:
             answer = next(role.name for role in format.required if role.becomes in kind.taught)
-            path, flag = _path(talks[0]), _path(flags[0])
+            path, flag = path_of(talks[0]), path_of(flags[0])
             parts = f"{_PROMPT}: {path}[:-1], {answer}: {path}[-1:], {kind.flag}: {flag}"
-            yield from _command(f"{{{parts}}}", places[0])
+            read = path if flags[0] == kind.flag else f"{path}, {flag}"
+            yield from _command(f". + {{{parts}}} | del({read})", places[0])
             return
 
 
@@ -136,7 +152,7 @@ def labels_of_scale(rows: Sequence[Row], places: Sequence[str], formats: Sequenc
 
 def _label(name: str, numbers: Sequence[float], place: str, *, some: bool) -> Iterator[str]:
     """The command for one column; the middle of the scale is a beginning, and the user's to decide."""
-    low, high, path = min(numbers), max(numbers), _path(name)
+    low, high, path = min(numbers), max(numbers), path_of(name)
     command = jq(f"select({path} != null) | " * some + f".label = ({path} > {(low + high) / 2:g})", place)
     said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false"
     yield f"{said}: decide from which number on an answer is good" + f", as in {command}" * bool(command)
@@ -147,16 +163,7 @@ def in_one_object(rows: Sequence[Row], places: Sequence[str]) -> Iterator[str]:
     for name, value in rows[0].items() if len(rows) == 1 else ():
         turns = turns_of(value)
         if turns and not any(map(_is_message, turns)):
-            yield f"if `{name}` holds the rows: {unwrapped(name, _file(places[0]))}"
-
-
-def jq(program: str, place: str) -> str:
-    """The command that rewrites every row of the file of a place; "" for files that jq does not read."""
-    file = _file(place)
-    lines, quoted = file.rpartition(".")[0], quote(file)
-    if file.endswith(".jsonl"):
-        return f"`jq -c '{program}' {quoted} > {quote(f'{lines}.new.jsonl')}`"
-    return f"`jq -c '.[] | {program}' {quoted} > {quote(f'{lines}.jsonl')}`" if file.endswith(".json") else ""
+            yield f"if `{name}` holds the rows: {unwrapped(name, file_of(places[0]))}"
 
 
 def _command(program: str, place: str) -> Iterator[str]:
@@ -168,31 +175,22 @@ def _asking(names: Sequence[str]) -> Iterator[str]:
     """The steps that make a prompt of one column, or of the texts of several that say something."""
     others = [name for name in names if name != _PROMPT]
     if len(names) > 1:
-        listed = ", ".join(map(_path, names))
+        listed = ", ".join(map(path_of, names))
         yield f'.{_PROMPT} = ([{listed}] | map(select(. != null and . != "")) | join("\\n\\n"))'
     elif names:
-        yield f".{_PROMPT} = {_path(names[0])}"
+        yield f".{_PROMPT} = {path_of(names[0])}"
     if others:
-        yield f"del({', '.join(map(_path, others))})"
+        yield f"del({', '.join(map(path_of, others))})"
 
 
 def without_nul(place: str) -> Iterator[str]:
     """Yield what takes NUL characters out of the file of a place, which JSON writes with six characters."""
     if command := jq(r'walk(if type == "string" then gsub("\u0000"; "") else . end)', place):
         yield f"take NUL characters out: {command}"
-    elif not (file := _file(place)).endswith(".parquet"):
+    elif not (file := file_of(place)).endswith(".parquet"):
         yield f"take NUL characters out: `tr -d '\\000' < {quote(file)} > {quote(f'{file}.new')}`"
 
 
 def _is_message(value: Any) -> bool:
     """Whether a value is one message, of either way to write messages."""
     return isinstance(value, Mapping) and ({"role", "content"} <= value.keys() or {"from", "value"} <= value.keys())
-
-
-def _path(name: str) -> str:
-    return f".{name}" if name.isidentifier() and name.isascii() else f".[{json.dumps(name, ensure_ascii=False)}]"
-
-
-def _file(place: str) -> str:
-    """The file of a place, which names a line or a row behind it."""
-    return re.sub(r":\d+$|, row \d+$", "", place)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from recipec.axes.row_formats import TEXT
+from recipec.dataset.commands import with_commas
 
 DOCUMENT = TEXT.roles[0].aliases[0]  # the column of a file that is one text
 MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
@@ -133,20 +134,26 @@ def _is_of_the_cut(error: json.JSONDecodeError) -> bool:
 def csv_rows(text: str, shown: str) -> Numbered:
     """Yield the records below the header; the number is that of a record's first line."""
     csv.field_size_limit(MAX_FIELD_CHARACTERS)
+    _check_separator(text, shown)
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
         names = list(reader.fieldnames or ())
         if twice := listed_twice(names):
             raise Unreadable(f"{shown}:1", f"its header names {twice} twice")
-        if len(names) == 1 and (mark := next((mark for mark in SEPARATORS if mark in names[0]), "")):
-            said = f"its header is one column, with {SEPARATORS[mark]} where commas would stand between the names"
-            raise Unreadable(f"{shown}:1", said, ("save the file with commas between the fields",))
         for row in reader:
             if None in row:
                 raise Unreadable(f"{shown}:{reader.line_num}", "this line has more fields than the header")
             yield reader.line_num - sum(text.count("\n") for text in row.values() if text), dict(row)
     except csv.Error as error:
         raise Unreadable(f"{shown}:{reader.line_num}", f"it is not CSV: {error}") from error
+
+
+def _check_separator(text: str, shown: str) -> None:
+    """Raise Unreadable where the names of the header have another mark than a comma between them."""
+    header = text.partition("\n")[0]
+    if "," not in header and (mark := next((mark for mark in SEPARATORS if mark in header), "")):
+        said = f"its header is one column, with {SEPARATORS[mark]} where commas would stand between the names"
+        raise Unreadable(f"{shown}:1", said, (f"put commas between the fields: {with_commas(shown, mark)}",))
 
 
 def csv_beginning(text: str, shown: str) -> list[tuple[int, Row]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from recipec.dataset.commands import unpacked, with_commas
 from recipec.dataset.files import ENDINGS, TEXT_ENDINGS
 from recipec.dataset.rows import (
     READERS,
@@ -30,6 +31,7 @@ WHOLE_BYTES = 2**20  # files that have no more than this together are read to th
 WHOLE_ROWS = 2_000  # of such files, which may hold very short rows, or compressed ones
 SAMPLE_BYTES = 4 * 2**20  # of all files together; a row longer than this is not data but a mistake
 MOST_FILES = 20  # that are looked into, from the first to the last: each may have other columns
+_TAB = "\t"  # between the fields of .tsv
 _LIMIT = f"{SAMPLE_BYTES // 2**20} MiB"
 
 
@@ -211,7 +213,8 @@ def _kind(files: list[Path], shown: str) -> str:
     if len(endings) > 1:
         raise Unreadable(shown, f"its files have several endings ({', '.join(endings)}): one source must have one")
     if endings[0] not in ENDINGS:
-        raise Unreadable(shown, f"its ending `{endings[0]}` is not one of {', '.join(ENDINGS)}")
+        help = unpacked(shown) or (f"write it as CSV: {with_commas(shown, _TAB)}" if endings[0] == ".tsv" else "")
+        raise Unreadable(shown, f"its ending `{endings[0]}` is not one of {', '.join(ENDINGS)}", (help,) * bool(help))
     return endings[0]
 
 

@@ -5,6 +5,7 @@ What is known of either is how to rewrite it; the commands are for jq.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
@@ -31,11 +32,12 @@ _TURNS = (
 )
 # Of messages that name the one which they answer, and of whole trees: a row for each answer, with what came before it.
 _OF_MESSAGES = (
-    'INDEX(.message_id) as $all | .[] | select(.role == "assistant") | [recurse($all[.parent_id // ""] // empty) '
-    f"| {{role: ({_SPEAKER}), content: .text}}] | reverse | {{prompt: .[:-1], completion: .[-1:]}}"
+    'INDEX(.message_id) as $all | .[] | select(.role == "assistant") |%s '
+    f'[recurse($all[.parent_id // ""] // empty) | {{role: ({_SPEAKER}), content: .text}}] | reverse '
+    "| {prompt: .[:-1], completion: .[-1:]}"
 )
 _OF_TREES = (
-    f"def rows($before): ($before + [{{role: ({_SPEAKER}), content: .text}}]) as $all "
+    f"%sdef rows($before): ($before + [{{role: ({_SPEAKER}), content: .text}}]) as $all "
     '| (select(.role == "assistant") | {prompt: $all[:-1], completion: $all[-1:]}), (.replies[]? | rows($all)); '
     ".prompt | rows([])"
 )
@@ -54,13 +56,19 @@ def rewritten(column: str, text: str, file: str) -> Iterator[str]:
         yield f"make conversations of them: `jq -c '{program}' {quote(file)} > {new}`"
 
 
-def trees(rows: Sequence[Row], file: str) -> Iterator[str]:
-    """Yield the command that makes rows of prompts and answers of trees of messages, as those of OASST."""
+def trees(rows: Sequence[Row], file: str, kept: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the command that makes rows of prompts and answers of trees of messages, as those of OASST.
+
+    The columns that are `kept` are in the new rows, too.
+    """
+    names = [json.dumps(name, ensure_ascii=False) for name in kept if name in rows[0]]
+    row = " . as $row |" * bool(names)
+    also = f" + {{{', '.join(f'{name}: $row[{name}]' for name in names)}}}" * bool(names)
     new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
     if {"message_id", "parent_id", "role", "text"} <= rows[0].keys():
-        command = f"jq -sc '{_OF_MESSAGES}' {quote(file)} > {new}"
+        command = f"jq -sc '{_OF_MESSAGES % row}{also}' {quote(file)} > {new}"
     elif _is_tree(rows[0].get("prompt")):
-        command = f"jq -c '{_OF_TREES}' {quote(file)} > {new}"
+        command = f"jq -c '{_OF_TREES % row.lstrip()}{also and ' | .' + also}' {quote(file)} > {new}"
     else:
         return
     made = "make a row of each answer, with what came before it as its prompt"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS
+from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
     BadRows,
@@ -17,6 +17,7 @@ from recipec.dataset import (
     RowFault,
     TwoReadings,
     UnknownFormat,
+    from_published,
     in_one_object,
     labels_of_scale,
     last_answer_apart,
@@ -33,6 +34,7 @@ from recipec.facts.hub_source import formats_taken
 from recipec.facts.other_method import learns_from
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
+from recipec.facts.splitting import named_columns
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
 
@@ -146,13 +148,15 @@ def _recognised(expected: _Expected, sources: list[SampledSource]) -> DataShape:
     skips = expected.loaded.recipe.data.incomplete == SKIP
     found = recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals, skips=skips)
     if not expected.asked and found.format not in expected.taken:
-        _check_named(expected, rows, places_of(sources)[0])
+        _check_named(expected, rows, places_of(sources))
     return found
 
 
-def _check_named(expected: _Expected, rows: Sequence[Row], place: str) -> None:
+def _check_named(expected: _Expected, rows: Sequence[Row], places: Sequence[str]) -> None:
     """Rows of a format that no stage takes may be ones that it takes, with a column of another name (UnknownFormat)."""
-    taken = [ROW_FORMATS[name] for name in expected.taken]
+    place, taken = places[0], [ROW_FORMATS[name] for name in expected.taken]
+    if any(from_published(rows, places, taken)):
+        raise UnknownFormat(f"{place} has several answers to its prompt")
     if lines := [*misnamed(rows, expected.columns), *suggested_columns(rows, taken, expected.columns)]:
         names = ", ".join(f"`{name}`" for name in rows[0])
         raise UnknownFormat(f"{place} has the columns {names}, of which recipec does not know all", tuple(lines))
@@ -166,19 +170,28 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         found = unusable(section, place, faults, len(rows_of(sources)))
         ways = rewriting(rows_of(sources), places_of(sources), error.shape)
         return replace(found, help=(*found.help, *transcripts(rows_of(sources)), *ways))
-    help = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
+        _several_answers(sources[0], taken, kept),
+        usual,
         in_one_object(sources[0].rows, sources[0].places),
-        last_answer_apart(sources[0].rows, sources[0].places, [ROW_FORMATS[name] for name in expected.taken]),
-        labels_of_scale(sources[0].rows, sources[0].places, [ROW_FORMATS[name] for name in expected.taken]),
+        last_answer_apart(sources[0].rows, sources[0].places, taken),
+        labels_of_scale(sources[0].rows, sources[0].places, taken),
         _what_they_are(expected, sources),
         _which_column(expected, sources[0].rows[0]),
     )
-    help = help or next((found for way in ways if (found := tuple(way))), ())
+    help = next((found for way in ways if (found := tuple(way))), ())
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
+
+
+def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Sequence[str]) -> Iterator[str]:
+    """What to make of rows of public datasets; where a label is an answer to them, too, this as well."""
+    if lines := [*from_published(source.rows, source.places, taken, kept)]:
+        yield from (*lines, *labels_of_scale(source.rows, source.places, taken))
 
 
 def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:

@@ -21,6 +21,12 @@ OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, o
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")  # a whole number as a table with gaps writes it
 
 
+def named_columns(loaded: LoadedRecipe) -> list[str]:
+    """The columns that the recipe names beside those of the format: to split rows by, and to order them by."""
+    split, order = (loaded.value(section, key) or {} for section, key in (("data", "split"), ("train", "curriculum")))
+    return [*split.values(), *(name for key, name in order.items() if key == "column")]
+
+
 def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield a column that a source lacks and values that are no classes (E0401), and rows without a value (E0304)."""
     for key, column in (loaded.value("data", "split") or {}).items():

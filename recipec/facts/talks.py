@@ -12,6 +12,7 @@ from recipec.dataset import rewritten, trees, written_out
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
 from recipec.facts.sources import SampledSource
+from recipec.facts.splitting import named_columns
 from recipec.recipe import LoadedRecipe
 
 _PARENT = "parent_id"  # the field of a message that names the one which it answers
@@ -23,7 +24,7 @@ def of_trees(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource
     for source in sources:
         if not source.rows or _stated(loaded, source) or _PARENT in (loaded.recipe.data.ignore or ()):
             continue
-        if ways := tuple(trees(source.rows, _file(source))):
+        if ways := tuple(trees(source.rows, _file(source), named_columns(loaded))):
             said = "one message, which names the one that it answers" if _PARENT in source.rows[0] else "a whole tree"
             label = Label(
                 source.place, f"a row is {said}; training reads conversations, or prompts with an answer each"

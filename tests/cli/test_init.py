@@ -260,6 +260,18 @@ def test_rows_of_no_format_are_refused_with_the_help_of_check(run, folder):
     assert not (folder / "new").exists()
 
 
+@pytest.mark.parametrize("asked", ["instruction", "prompt"])
+def test_rows_of_public_datasets_are_refused_with_what_makes_pairs_or_answers_of_them(run, folder, asked):
+    """Where a prompt is all that a format reads of them, too."""
+    answers = [{"response": "So.", "score": 2}, {"response": "No.", "score": 1}]
+    (folder / "odd.jsonl").write_text(
+        "".join(json.dumps({asked: f"Why {n}?", "answers": answers}) + "\n" for n in range(9))
+    )
+    result = run("init", "new", "--data", "odd.jsonl", "--gpu", "h100", "--yes")
+    assert result.exit_code == 2 and '"rejected": answers[0]' in result.stderr and '"completion": ' in result.stderr
+    assert not (folder / "new").exists()
+
+
 def test_ratings_are_told_in_the_recipe(run, folder):
     rows = [{"prompt": f"Why {n}?", "completion": f"So {n}.", "thumbs": "up" if n % 3 else "down"} for n in range(60)]
     (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -171,6 +171,7 @@ MUTE: list[tuple[Any, str]] = [
     ([*CONVERSATION, {"role": "assistant"}], "a message without `content`"),
     ([{"from": "human", "value": None}, {"from": "gpt", "value": "So."}], "a message without `value`"),
     ([*CONVERSATION, CALL], ""),
+    ([*CONVERSATION, {"role": "assistant", "content": None, "function_call": {"name": "sum"}}], ""),
     ([*CONVERSATION, "So."], ""),
     ("So.", ""),
 ]

@@ -243,6 +243,7 @@ NAMES = [
     "value",
     "tool_calls",
     "tool_call_id",
+    "function_call",
     "name",
     "weight",
     "train",

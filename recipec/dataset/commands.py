@@ -1,0 +1,89 @@
+"""Commands of jq and of Python that make other rows of the rows of a file, for a POSIX shell."""
+
+from __future__ import annotations
+
+import json
+import re
+from shlex import quote
+
+# How rows are read that stand one a line, in one JSON list, or in Parquet.
+_OF_LINES = 'import json; rows = map(json.loads, filter(bytes.strip, open({file}, "rb")))'
+_OF_LIST = 'import json; rows = json.load(open({file}, "rb"))'
+_OF_PARQUET = (
+    "import json, pyarrow.parquet as parquet; "
+    "rows = (row for part in parquet.ParquetFile({file}).iter_batches() for row in part.to_pylist())"
+)
+
+_UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
+
+
+def jq(program: str, place: str) -> str:
+    """The command that rewrites every row of the file of a place; "" for files that hold no objects."""
+    file = file_of(place)
+    lines, reads = file.rpartition(".")[0], _reading(place, file)
+    if reads == _OF_PARQUET:
+        printed = _python(_each("row", "for row in rows", place))
+        return f"`{printed} | jq -c '{program}' > {quote(f'{lines}.new.jsonl')}`"
+    if reads == _OF_LIST:
+        return f"`jq -c '.[] | {program}' {quote(file)} > {quote(f'{lines}.jsonl')}`"
+    return f"`jq -c '{program}' {quote(file)} > {quote(f'{lines}.new.jsonl')}`" if reads else ""
+
+
+def python_command(made: str, each: str, place: str, before: str = "") -> str:
+    """The command that writes what is made for each; "" for files that hold no objects.
+
+    `made` and `each` are the parts of a comprehension over `rows`, `before` is a statement before it.
+    """
+    file = file_of(place)
+    written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
+    return f"`{_python(_each(made, each, place, before))} > {written}`" if _reading(place, file) else ""
+
+
+def _python(program: str) -> str:
+    return f"python3 -c {quote(program)}"
+
+
+def _each(made: str, each: str, place: str, before: str = "") -> str:
+    """The program that prints what is made for each."""
+    file = file_of(place)
+    reads = _reading(place, file)
+    modules = "import re; " * ("re." in made)
+    dates = ", default=str" * (reads == _OF_PARQUET)  # which JSON has not got
+    opened = reads.format(file=json.dumps(file, ensure_ascii=False))
+    return f"{modules}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
+
+
+def _reading(place: str, file: str) -> str:
+    """The statement that reads the rows; "" for files that hold no objects."""
+    if file.endswith(".parquet"):
+        return _OF_PARQUET
+    if file.endswith(".json") and ", row " in place:
+        return _OF_LIST
+    return _OF_LINES if file.endswith((".jsonl", ".json")) else ""
+
+
+def file_of(place: str) -> str:
+    """The file of a place, which names a line or a row behind it."""
+    return re.sub(r":\d+$|, row \d+$", "", place)
+
+
+def path_of(name: str) -> str:
+    """A column, as jq calls it."""
+    return f".{name}" if name.isidentifier() and name.isascii() else f".[{json.dumps(name, ensure_ascii=False)}]"
+
+
+def with_commas(file: str, mark: str) -> str:
+    """The command that writes a file as CSV whose fields have another mark between them."""
+    named, between = (json.dumps(text, ensure_ascii=False) for text in (file, mark))
+    reads = f'csv.reader(open({named}, newline="", encoding="utf-8-sig"), delimiter={between})'
+    program = f"import csv, sys; csv.field_size_limit(2**22); csv.writer(sys.stdout).writerows({reads})"
+    return f"`{_python(program)} > {quote(file.rpartition('.')[0] + '.new.csv')}`"
+
+
+def unpacked(pattern: str) -> str:
+    """How to unpack the files that a path or glob names, and what the recipe then names; "" of files that are not."""
+    path, _, ending = pattern.rpartition(".")
+    if ending not in _UNPACK:
+        return ""
+    files = pattern if any(sign in pattern for sign in "*?[") else quote(pattern)
+    return f"unpack with `{_UNPACK[ending]} {files}`, and name `{path}` in the recipe"

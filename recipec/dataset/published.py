@@ -1,0 +1,182 @@
+"""Rows as public datasets have them, which no format reads: the command that makes training rows of them.
+
+UltraFeedback and Nectar rate a list of answers, Chatbot Arena names the winner of two, HelpSteer2 rates the answers of
+several rows, and LLaMA-Factory used to write both answers of a pair in a list. Which answer is better is read from
+the rows alone, and rows in which none is are left out. The commands are for Python, which is there where recipec is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
+from recipec.axes.row_formats import PREFERENCE
+from recipec.dataset.commands import python_command
+from recipec.dataset.contents import Row, turns_of
+
+_BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", "rank": "lowest"}  # fields of answers
+_OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
+_SAID = ("response", "answer", "completion", "output", "text", "content")  # fields and columns that hold an answer
+_SIDES = ("conversation", "response", "answer", "completion")  # columns of two answers: response_a and response_b
+_WON = {"model_a", "model_b"}  # values of `winner`; every other one is no victory
+_ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
+_BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
+_TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
+_TURNS = (
+    '[{{"role": "user" if who == "Human" else "assistant", "content": said}} for who, said in '
+    r're.findall(r"\n\n(Human|Assistant): ?(.*?)(?=\n\n(?:Human|Assistant):|\Z)", {prompt}, re.S) if said]'
+)
+
+
+class _Found(Struct, frozen=True):
+    """What published rows hold, and how Python calls the parts; `rows` are all of them."""
+
+    pairs: str  # what the command that makes pairs does
+    each: str  # the clauses that go over the pairs
+    better: str
+    worse: str
+    best: str = ""  # what the command does that keeps the better answer alone; "" where it is known only beside another
+    prompt: str = ""  # "" where the answers are whole conversations
+    alike: str = ""  # one more clause, for pairs
+    row: str = "row"  # the row that other columns are taken from
+    before: str = ""  # a statement before all
+
+
+def from_published(
+    rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], kept: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield the commands that make rows of these formats; the columns that are `kept` are in them, too."""
+    ways = (_of_rated_lists, _of_duels, _of_lists_of_two, _of_rated_rows)
+    found = next((found for way in ways for found in way(rows)), None)
+    if found is None:
+        return
+    asked = {"prompt": found.prompt} if found.prompt else {}
+    if PREFERENCE in formats:
+        made = asked | {"chosen": found.better, "rejected": found.worse}
+        yield from _command(found, found.pairs, _with(rows[0], kept, made, found.row), places[0], found.alike)
+    if found.best and any(KINDS[format.kind].masked for format in formats):
+        made = asked | {"completion" if found.prompt else "messages": found.better}
+        yield from _command(found, found.best, _with(rows[0], kept, made, found.row), places[0])
+
+
+def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> dict[str, str]:
+    """What is made, behind the columns that stay as they are."""
+    stay = (name for name in row if (name in kept or name in _BEHIND) and name not in made)
+    return {name: f"{called}[{json.dumps(name)}]" for name in stay} | made
+
+
+def _command(found: _Found, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
+    fields = ", ".join(f"{json.dumps(name)}: {value}" for name, value in made.items())
+    if command := python_command(f"{{{fields}}}", found.each + more, place, found.before):
+        yield f"{does}: {command}"
+
+
+def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Rows with a list of answers, each with a score or a rank."""
+    for name in rows[0]:
+        answers = [turn for row in rows for turn in turns_of(row.get(name))]
+        said, score = _first(_SAID, answers, str), _first(_BETTER, answers, (int, float))
+        if not (said and score and (prompt := _prompt(rows))):
+            continue
+        sign, worst = ("", "lowest") if _BETTER[score] == "highest" else ("-", "highest")
+        rated = f"[answer for answer in row[{json.dumps(name)}] if answer[{json.dumps(score)}] is not None]"
+        by = f"key=lambda answer: {sign}answer[{json.dumps(score)}]"
+        the = f"the answer with the {_BETTER[score]} `{score}`"
+        yield _Found(
+            pairs=f"make a pair of each row, {the} and one with the {worst}, without ties",
+            best=f"train on {the} of each row",
+            each=f"for row in rows for answers in [sorted({rated}, {by})] if answers",
+            alike=f" if answers[0][{json.dumps(score)}] != answers[-1][{json.dumps(score)}]",
+            prompt=prompt,
+            better=f"answers[-1][{json.dumps(said)}]",
+            worse=f"answers[0][{json.dumps(said)}]",
+        )
+
+
+def _first(names: Sequence[str] | dict[str, str], answers: Sequence[Row], kind: Any) -> str:
+    """The first of the fields that every answer has, and some hold a value of this kind in."""
+    shared = [name for name in names if answers and all(name in answer for answer in answers)]
+    held = (name for name in shared if all(isinstance(answer[name], (kind, type(None))) for answer in answers))
+    return next((name for name in held if any(answer[name] is not None for answer in answers)), "")
+
+
+def _prompt(rows: Sequence[Row], row: str = "row") -> str:
+    """What is asked, in the one column that asks; "" where there is none, or several say something."""
+    asking = [name for name in rows[0] if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
+    if len(asking) != 1:
+        return ""
+    prompt = f"{row}[{json.dumps(asking[0])}]"
+    texts = [row.get(asking[0]) for row in rows]
+    return _TURNS.format(prompt=prompt) if all(str(text).startswith(_TRANSCRIPT) for text in texts) else prompt
+
+
+def _of_duels(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Rows with two answers of models, and the winner; what is neither model's victory is counted."""
+    side = next((side for side in _SIDES if {f"{side}_a", f"{side}_b"} <= rows[0].keys()), "")
+    ties = sum(row.get("winner") not in _WON for row in rows)
+    talks = bool(turns_of(rows[0].get(f"{side}_a")))
+    prompt = "" if talks else _prompt(rows)
+    if not side or ties == len(rows) or not (talks or prompt):
+        return
+    without = f"without rows of which `winner` names no model ({ties} of {len(rows)} sampled)"
+    differ = " and those whose conversations differ before the last message" * talks
+    first, second = (f'row["{side}_{end}"][:-1]' for end in "ab")
+    yield _Found(
+        pairs=f"make a pair of each row by its `winner`, {without}{differ}",
+        best=f"train on the `{side}` of the winner, {without}",
+        each='for row in rows for won, lost in ("ab", "ba") if row["winner"] == "model_" + won',
+        alike=f" if {first} == {second}" * talks,
+        prompt=prompt,
+        better=f'row["{side}_" + won]',
+        worse=f'row["{side}_" + lost]',
+    )
+
+
+def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Pairs in a list, which stands where an answer would; earlier turns beside them would be lost."""
+    if any(row.get("history") for row in rows) or "instruction" not in rows[0]:
+        return
+    for name in (name for name in ("output", "answer", "response") if name in rows[0]):
+        if all(isinstance(row.get(name), list) and [*map(type, row[name])] == [str, str] for row in rows):
+            input = any(row.get("input") for row in rows)
+            both = '"\\n\\n".join(filter(None, [row["instruction"], row["input"]]))'
+            yield _Found(
+                pairs=f"if the first text of `{name}` is the preferred answer, as in LLaMA-Factory, rewrite the rows",
+                each="for row in rows",
+                prompt=both if input else 'row["instruction"]',
+                better=f'row["{name}"][0]',
+                worse=f'row["{name}"][1]',
+            )
+
+
+def _of_rated_rows(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Rows with one answer and ratings of it, where some have the same prompt."""
+    said = next((name for name in _SAID if all(isinstance(row.get(name), str) for row in rows)), "")
+    prompt = _prompt(rows, "answers[-1]")
+    asked = next((name for name in rows[0] if prompt == f"answers[-1][{json.dumps(name)}]"), "")
+    if not (said and asked and all(isinstance(row[asked], str) for row in rows)):
+        return
+    for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
+        if all(type(row.get(name)) in (int, float) for row in rows) and _compared(rows, asked, name):
+            key, by = json.dumps(asked), json.dumps(name)
+            yield _Found(
+                pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`, without ties",
+                before=f"groups = {{}}; [groups.setdefault(row[{key}], []).append(row) for row in rows]; ",
+                each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: row[{by}])]",
+                alike=f" if answers[0][{by}] != answers[-1][{by}]",
+                prompt=prompt,
+                better=f"answers[-1][{json.dumps(said)}]",
+                worse=f"answers[0][{json.dumps(said)}]",
+                row="answers[-1]",
+            )
+
+
+def _compared(rows: Sequence[Row], asked: str, rating: str) -> bool:
+    """Whether two answers to one prompt are rated differently."""
+    pairs = pairwise(sorted(((row[asked], row[rating]) for row in rows), key=lambda pair: pair[0]))
+    return any(one[0] == other[0] and one[1] != other[1] for one, other in pairs)
