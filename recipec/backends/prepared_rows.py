@@ -8,7 +8,7 @@ from typing import Any
 from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import FLAG_TEXTS, USUAL_FLAGS
 from recipec.backends.job import Job, StageJob
-from recipec.backends.reading import Way, from_files, listed, sources_of, split_column
+from recipec.backends.reading import Way, from_files, listed, sources_of, split_columns
 from recipec.facts.converting import SKIP
 from recipec.facts.held_out import HELD_OUT
 from recipec.render.traced import Raw, Traced, mark
@@ -16,8 +16,8 @@ from recipec.render.traced import Raw, Traced, mark
 
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
     """What rows carry on their way, beside what the trainer reads."""
-    split, conversations = bool(split_column(stages[0].job)), any(map(of_conversations, stages))
-    beside = ["place", *["split_by"] * split, *["hardness"] * asks_hardness(stages)]
+    split, conversations = split_columns(stages[0].job), any(map(of_conversations, stages))
+    beside = ["place", *split, *["hardness"] * asks_hardness(stages)]
     beside += ["conversation", "rest"] * conversations
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
     begins, together = answers_begin(stages), keeps_together(stages[0].job)
