@@ -15,9 +15,9 @@ from recipec.axes import ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, says
 from recipec.dataset.messages import Message
 from recipec.facts.fact import known
-from recipec.facts.repeated import FEWEST_COUNTED, about, all_read
+from recipec.facts.repeated import FEWEST_COUNTED, about
 from recipec.facts.sizes import learned_ends, rounded
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SampledSource, all_read
 from recipec.facts.unanswered import says_something
 from recipec.rules.core import Decision
 
