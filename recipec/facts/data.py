@@ -105,8 +105,7 @@ def data_facts(
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
-    last = loaded.recipe.data.loss_on == LAST_ANSWER
-    facts = without_repeated_answers(without_repeated(measured, sources), sources, last)
+    facts = without_repeated_answers(without_repeated(measured, sources), sources, loaded.recipe.data)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
