@@ -160,7 +160,7 @@ def _drawn(stage: StageJob) -> str:
 def _apart(stage: StageJob) -> str:
     """What keeps the rows of training from those that are held out."""
     if stage.format.answers == 0:
-        counted = " (report.json counts these as `branches`)" * counts_branches(stage.job)
+        counted = " (counted in report.json as branches)" * counts_branches(stage.job)
         return f"no conversation to train on asks all that a held-out one asks, though both may begin alike{counted}"
     if not stage.kind.masked and stage.kind.taught == stage.kind.columns:  # raw text: nothing in it is asked
         return "no document to train on is the same as one that is held out"

@@ -307,6 +307,11 @@ def _answers(sources: Sequence[SampledSource], data: Data) -> Iterator[Decision]
     yield known("answer_share", round(share, 3), how, origin="data")
 
 
+def answers_each(sources: Sequence[SampledSource], data: Data) -> float:
+    """How many learned answers a row has; one where no rows are conversations, or none was read."""
+    return next((fact.value for fact in _answers(sources, data) if fact.id == "answers_per_row"), 1.0)
+
+
 def learned_ends(made: Converted, shape: DataShape, data: Data) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
