@@ -30,7 +30,7 @@ class _Answer(Struct, frozen=True):
 
 
 def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], data: Data) -> list[Decision]:
-    """The sizes with the answers that preparation keeps, where all rows were read; lengths are those of these answers."""
+    """The sizes with the answers that preparation keeps, where all rows were read; their lengths are those of these."""
     share = next((size for size in sizes if size.id == "answer_share"), None)
     if share is None or share.origin != "data" or not all_read(sources):
         return [*sizes]

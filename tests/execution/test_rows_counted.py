@@ -289,7 +289,7 @@ def test_the_build_says_where_preparation_will_stop(
     """At more than 5% of 60 rows, where all of them were read."""
     rows = [asked(f"Question {n}", said("" if n < empty else f"A {n}")) for n in range(60)]
     write(tmp_path / "chat.jsonl", rows)
-    made = with_key(recipe(), "model.name", model)
+    made = with_key({**recipe(), "data": {"train": "chat.jsonl"}}, "model.name", model)
     (found,) = [one for one in compiled(tmp_path, made).diagnostics if one.code == "W0542"]
     assert found.title.startswith("prepare_data.py will stop: 4 of 60 rows of data.train") is stops
     assert any("raise MAX_DROPPED" in line for line in found.help) is stops
@@ -298,7 +298,7 @@ def test_the_build_says_where_preparation_will_stop(
     monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
     if not stops:
         return script.main()
-    with pytest.raises(SystemExit, match="^sft: 4 of 60 rows have an empty answer.* That is more than 5%"):
+    with pytest.raises(SystemExit, match=r"^sft: 4 of 60 rows have an empty answer.* That is more than 5%"):
         script.main()
 
 
@@ -309,6 +309,6 @@ def test_a_conversation_that_loses_one_of_many_answers_stops_nothing_for_certain
     for row in rows[:20]:
         row["messages"][-1]["content"] = ""
     write(tmp_path / "chat.jsonl", rows)
-    made = with_key(recipe(), "model.name", "tiiuae/Falcon3-1B-Instruct")
+    made = with_key({**recipe(), "data": {"train": "chat.jsonl"}}, "model.name", "tiiuae/Falcon3-1B-Instruct")
     (found,) = [one for one in compiled(tmp_path, made).diagnostics if one.code == "W0542"]
     assert found.title == "20 of 40 sampled rows of data.train have an empty answer"
