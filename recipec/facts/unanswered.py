@@ -8,7 +8,7 @@ from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
 from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.sources import SampledSource, all_read, states_rows
+from recipec.facts.sources import SampledSource, all_read
 from recipec.recipe import LoadedRecipe
 from recipec.rules.data import dropped_rows_limit
 
@@ -27,7 +27,7 @@ def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSour
     help: tuple[str, ...] = ("remove these rows, or correct them",)
     limit = f"more than {dropped_rows_limit().value:.0%}"
     note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are {limit}"
-    if not states_rows(loaded) and _stops(sources, mute | unasked):
+    if loaded.recipe.data.examples is None and _stops(sources, mute | unasked):
         title = f"prepare_data.py will stop: {len(found)} of {sampled} rows of data.{section} {lacks}"
         help += ("to train without them, raise MAX_DROPPED in prepare_data.py of the bundle",)
         note = f"prepare_data.py leaves out rows that {lacks}, and stops because they are {limit} of all rows"
@@ -42,7 +42,7 @@ def _too_many(lost: int, rows: int) -> bool:
 
 
 def _stops(sources: Sequence[SampledSource], lost: Collection[str]) -> bool:
-    """Whether preparation stops for certain: all rows were read, and too many are left out however they are learned.
+    """Whether preparation of these rows stops for certain: all were read, and too many are left out however they are learned.
 
     Where every answer becomes a row, a conversation may lose one of several, and one without an answer is no such row.
     """

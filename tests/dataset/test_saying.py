@@ -116,4 +116,4 @@ def test_rows_that_say_nothing_are_told_when_a_recipe_is_compiled(tmp_path: Path
     rows = [*CHAT, {"messages": blank}]
     (tmp_path / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (told,) = [found for found in compiled(tmp_path, BASES["lora-single"]).diagnostics if found.code == "W0542"]
-    assert told.title == f"prepare_data.py will stop: 1 of 9 rows of data.train {lacks}"
+    assert told.title == f"1 of 9 sampled rows of data.train {lacks}"
