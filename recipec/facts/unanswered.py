@@ -42,7 +42,7 @@ def _too_many(lost: int, rows: int) -> bool:
 
 
 def _stops(sources: Sequence[SampledSource], lost: Collection[str]) -> bool:
-    """Whether preparation of these rows stops for certain: all were read, and too many are left out however they are learned.
+    """Whether preparation stops for certain: all rows were read, and too many are left out however they are learned.
 
     Where every answer becomes a row, a conversation may lose one of several, and one without an answer is no such row.
     """
