@@ -202,14 +202,14 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
         features=features,
         num_proc=processes(len(raw)),
     )
-    rows = without_refused(rows)
+    rows = without_refused(rows, rows)
     found = rows.map(
         lambda batch: looked_at(batch, tokenizer),
         batched=True,
         remove_columns=rows.column_names,
         num_proc=processes(len(rows)),
     )
-    found = without_refused(found)
+    found = without_refused(found, rows)
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
 
@@ -221,11 +221,12 @@ def read_row(raw: dict, features: Features, stage: Stage) -> dict:
         return {**dict.fromkeys(features), "place": raw["place"], "refused": str(error)}
 
 
-def without_refused(rows: Dataset) -> Dataset:
+def without_refused(rows: Dataset, placed: Dataset) -> Dataset:
     """The rows, if none of them was refused; else each reason is told, with its first row."""
+    refused = {said: index for index, said in enumerate(rows["refused"][:]) if said}
     reasons: dict[str, list[str]] = {}
-    for said in dict.fromkeys(filter(None, rows["refused"][:])):
-        _, reason, *_ = said.split(": ")
+    for said, place in zip(refused, placed.select([*refused.values()])["place"][:], strict=True):
+        reason, *_ = said.removeprefix(f"{place}: ").split(": ")  # a file's name may hold ": ", too
         reasons.setdefault(VALUES.sub("…", reason), []).append(said)
     if reasons:
         told = [first + f" ({len(others):,} more rows like it)" * bool(others) for first, *others in reasons.values()]

@@ -28,6 +28,7 @@ from recipec.backends.reading import (
     reading,
     sources_of,
     split_column,
+    split_columns,
     way_of,
     ways_to_write,
 )
@@ -177,9 +178,12 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
 
 def _bringing(job: Job) -> dict[str, Any]:
     """What a converted row has beside the columns of its kind."""
-    split, turns = job.loaded.recipe.data.split, any(stage.format.turns for stage in job.stages)
+    turns, columns = any(stage.format.turns for stage in job.stages), split_columns(job)
+    beside = columns | {"hardness": "float64"} if asks_hardness(job.stages) else columns
+    typed = ", ".join(f'"{name}": Value("{type}")' for name, type in beside.items())
     return {
-        "split_type": "float64" if split and split.time else "binary",
+        "split_type": columns.get("split_by", ""),
+        "beside_features": Raw(f"{{{typed}}}"),
         "brings_more": turns or bool(split_column(job)) or asks_hardness(job.stages),
     }
 
@@ -231,8 +235,8 @@ def _features_by_format(ways: Sequence[Way]) -> Raw:
 
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     """answers_of_KIND: one row for each answer."""
-    split, tools = bool(split_column(stages[0].job)), "tools" in carries(stages)
-    along = ["place", *["split_by"] * split, *["hardness"] * asks_hardness(stages), *["tools"] * tools]
+    split, tools = split_columns(stages[0].job), "tools" in carries(stages)
+    along = ["place", *split, *["hardness"] * asks_hardness(stages), *["tools"] * tools]
     names = {
         "along": along,
         "unrolled_columns": ["prompt", "completion", "conversation", "rest", *along],

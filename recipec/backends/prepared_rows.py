@@ -8,20 +8,21 @@ from typing import Any
 from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import FLAG_TEXTS, USUAL_FLAGS
 from recipec.backends.job import Job, StageJob
-from recipec.backends.reading import Way, listed, sources_of, split_column
+from recipec.backends.reading import Way, from_files, listed, sources_of, split_columns
 from recipec.facts.converting import SKIP
+from recipec.facts.held_out import HELD_OUT
 from recipec.render.traced import Raw, Traced, mark
 
 
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
     """What rows carry on their way, beside what the trainer reads."""
-    split, conversations = bool(split_column(stages[0].job)), any(map(of_conversations, stages))
-    beside = ["place", *["split_by"] * split, *["hardness"] * asks_hardness(stages)]
+    split, conversations = split_columns(stages[0].job), any(map(of_conversations, stages))
+    beside = ["place", *split, *["hardness"] * asks_hardness(stages)]
     beside += ["conversation", "rest"] * conversations
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
     begins, together = answers_begin(stages), keeps_together(stages[0].job)
     known = {"answered": conversations, "beginnings": begins, "openings": together, "behind": begins}
-    known |= {"equal": compares, "sides": compares}
+    known |= {"equal": compares, "sides": compares, "exchange": counts_branches(stages[0].job)}
     known |= {"weight": weighs(stages[0].job)}
     marks = ["teaches", "itself", "question", *(name for name, has in known.items() if has), *beside]
     return {
@@ -30,6 +31,7 @@ def marks_of(stages: list[StageJob]) -> dict[str, Any]:
         "answers_begin": begins,
         "held_out_type": Raw("HeldOut" if begins else "set[bytes]"),
         "keeps_together": together,
+        "counts_branches": counts_branches(stages[0].job),
         "opens": conversations or together,
         "openings_of_row": _openings(stages),
     }
@@ -56,6 +58,13 @@ def keeps_together(job: Job) -> bool:
     by_column = split is not None and bool(split.time or split.group)
     drawn_at_all = any(stage.value(fraction) for stage in job.stages for fraction in drawn)
     return answers_begin(job.stages) and drawn_at_all and not by_column
+
+
+def counts_branches(job: Job) -> bool:
+    """Whether conversations to train on may begin as held-out ones do: a file, a group or a time parts them."""
+    split = job.loaded.recipe.data.split
+    by_column = split is not None and bool(split.time or split.group)
+    return answers_begin(job.stages) and (by_column or any(from_files(job, part) for part in HELD_OUT))
 
 
 def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:

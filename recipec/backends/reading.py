@@ -183,6 +183,14 @@ def split_column(job: Job) -> str | None:
     return (split and (split.time or split.group or split.stratify)) or None
 
 
+def split_columns(job: Job) -> dict[str, str]:
+    """The columns that prepare_data.py splits rows by, and their types: a time, and the date that it was read from."""
+    if split_column(job) is None:
+        return {}
+    by_time = bool(job.loaded.recipe.data.split and job.loaded.recipe.data.split.time)
+    return {"split_by": "float64", "split_date": "string"} if by_time else {"split_by": "binary"}
+
+
 def _may_be(path: str, ending: str) -> bool:
     """Whether a path names files of that ending, or is a glob that does not say which it names."""
     suffix = Path(path).suffix

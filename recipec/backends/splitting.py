@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.backends.job import Job, StageJob
-from recipec.backends.prepared_rows import answers_begin, of_conversations, weighs
+from recipec.backends.prepared_rows import answers_begin, keeps_together, of_conversations, weighs
 from recipec.backends.reading import from_files, split_column
 from recipec.facts.converting import SKIP
 from recipec.facts.held_out import HELD_OUT
@@ -79,9 +79,12 @@ def _draws(stage: StageJob) -> bool:
 
 
 def _comparing(job: Job) -> dict[str, Any]:
-    """Whether rows for evaluation may be those of the test: where a file brings one of them."""
+    """Whether rows for evaluation may ask what the test asks.
+
+    That is where a file brings one of them, a column decides what stays together, or conversations begin alike.
+    """
     both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
-    brought = from_files(job, "eval") or from_files(job, "test") or _by_column(job)
+    brought = from_files(job, "eval") or from_files(job, "test") or _by_column(job) or keeps_together(job)
     asked = 'HeldOut().add(splits["test"])' if answers_begin(job.stages) else 'set(splits["test"]["question"][:])'
     return {"all_compare": brought and all(both), "compares_parts": brought and any(both), "asked_of_test": Raw(asked)}
 

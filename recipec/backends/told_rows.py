@@ -6,6 +6,7 @@ from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import TEXTS
 from recipec.backends.intervals import saves
 from recipec.backends.job import StageJob
+from recipec.backends.prepared_rows import counts_branches
 from recipec.dataset import OF_RESULTS, DataShape
 from recipec.facts.converting import SKIP
 from recipec.facts.labels import MEANING
@@ -159,7 +160,8 @@ def _drawn(stage: StageJob) -> str:
 def _apart(stage: StageJob) -> str:
     """What keeps the rows of training from those that are held out."""
     if stage.format.answers == 0:
-        return "no conversation to train on asks all that a held-out one asks, though both may begin alike"
+        counted = " (counted in report.json as branches)" * counts_branches(stage.job)
+        return f"no conversation to train on asks all that a held-out one asks, though both may begin alike{counted}"
     if not stage.kind.masked and stage.kind.taught == stage.kind.columns:  # raw text: nothing in it is asked
         return "no document to train on is the same as one that is held out"
     return "no row to train on has the question of one that is held out"

@@ -49,6 +49,8 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
     made = _conversation(row, shape, reading, ends) if KINDS[format.kind].masked else _apart(row, shape, reading)
     if _SYSTEM in reading.carries:
         _instruct(row, made, reading)
+    if reading.system:
+        made |= {name: _uninstructed(turns, reading.system) for name, turns in made.items() if isinstance(turns, list)}
     if reading.takes_out:
         made |= {name: without_thoughts(turns) for name, turns in made.items() if isinstance(turns, list)}
     else:
@@ -210,6 +212,11 @@ def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
         raise BadContent(f"the row has several system prompts: {shown}", *_one_system_prompt(row, reading))
     if found and not own:
         messages.insert(0, {"role": _SYSTEM, "content": found.pop()})
+
+
+def _uninstructed(turns: list[Message], given: str) -> list[Message]:
+    """The messages without the system prompt that the recipe gives every row: preparation writes it once."""
+    return turns[1:] if turns[:1] == [{"role": _SYSTEM, "content": given}] else turns
 
 
 def _one_system_prompt(row: Row, reading: RowReading) -> Iterator[str]:

@@ -45,6 +45,7 @@ class RowReading(Struct, frozen=True):
     answers_anew: bool = False  # answers at the end of a prompt are left out
     opening_answers: str = ""  # the value of data.opening_answers
     skips_incomplete: bool = False  # rows that lack what their format needs are left out
+    system: str = ""  # the value of data.system
 
 
 def messages_of(value: Any, name: str, content: str, reading: RowReading) -> list[Message]:

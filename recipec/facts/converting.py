@@ -35,7 +35,8 @@ def reading_of(loaded: LoadedRecipe, carries: Sequence[str]) -> RowReading:
     anew = any(row.answers_anew for row in methods_of(loaded.recipe.goal.task))
     left_out = frozenset(data.ignore or ())
     opening, skips = data.opening_answers or "", data.incomplete == SKIP
-    return RowReading(tuple(carries), left_out, data.reasoning in WITHOUT, anew, opening, skips)
+    thinks_not = data.reasoning in WITHOUT
+    return RowReading(tuple(carries), left_out, thinks_not, anew, opening, skips, data.system or "")
 
 
 def with_converted(

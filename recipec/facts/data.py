@@ -22,7 +22,7 @@ from recipec.facts.repeated import many_repeated, without_repeated
 from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
-from recipec.facts.sizes import LAST_ANSWER, Weighted, answered, mean_up_to, rounded, rows_there, sizes
+from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
 from recipec.facts.talks import as_raw_text, of_trees
@@ -40,6 +40,7 @@ class HeldOut(Struct, frozen=True):
 
     shapes: tuple[DataShape, ...]  # of each source
     unread: tuple[str, ...]  # what their rows hold, and nothing reads
+    answers: float = 1.0  # learned ones of a row, on average
 
 
 class DataFacts(Struct, frozen=True):
@@ -105,8 +106,7 @@ def data_facts(
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
-    last = loaded.recipe.data.loss_on == LAST_ANSWER
-    facts = without_repeated_answers(without_repeated(measured, sources), sources, last)
+    facts = without_repeated_answers(without_repeated(measured, sources), sources, loaded.recipe.data)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
@@ -230,7 +230,7 @@ def _answers_read_by(facts: DataFacts, method: Method, marked: bool) -> DataFact
     if row.kind in method.kinds and (together or not KINDS[row.kind].masked):
         return facts
     if not row.answers:
-        decisions = {**facts.decisions, **answered(facts.decisions)}
+        decisions = {**facts.decisions, **answered(facts.decisions), **_parts_answered(facts)}
         return replace(facts, decisions=decisions, length_read=facts.decisions["answer_share"].value)
     because = f"{row.answers} answers in each of {rows.value:,} {row.name} rows; {rows.because}"
     decisions = {**facts.decisions, "examples": replace(rows, value=row.answers * rows.value, because=because)}
@@ -238,6 +238,18 @@ def _answers_read_by(facts: DataFacts, method: Method, marked: bool) -> DataFact
         wanted = f"one of the {row.answers} answers of every {row.name} row"
         decisions["true_share"] = known("true_share", 1 / row.answers, wanted, origin="data")
     return replace(facts, decisions=decisions)
+
+
+def _parts_answered(facts: DataFacts) -> dict[str, Decision]:
+    """The rows of parts with files of their own, where every answer is a row; PART_data_rows are those of the files."""
+    found = {}
+    for part, held in facts.held_out.items():
+        rows = facts.decisions[f"{part}_rows"]
+        if rows.value and held.answers != 1:
+            because = f"{held.answers:g} answers in each of {rows.value:,} conversations; {rows.because}"
+            found[rows.id] = replace(rows, value=rounded(held.answers * rows.value), because=because)
+            found[f"{part}_data_rows"] = replace(rows, id=f"{part}_data_rows")
+    return found
 
 
 def train_format(data: Mapping[str, DataFacts]) -> Decision:

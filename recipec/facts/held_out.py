@@ -18,7 +18,7 @@ from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
 from recipec.facts.leaks import leaks
 from recipec.facts.row_faults import unusable
-from recipec.facts.sizes import GENERAL_TOKENS, lengths_of, rows_read
+from recipec.facts.sizes import GENERAL_TOKENS, answers_each, lengths_of, rows_read
 from recipec.facts.sources import SampledSource, rows_of, sources_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
@@ -44,7 +44,7 @@ def with_held_out(
     found = {}
     for name, facts in data.items():
         parts = {part: fitting[part][name] for part in PARTS if name in fitting[part]}
-        held_out = {part: _held_out(loaded, held) for part, held in parts.items()}
+        held_out = {part: _held_out(loaded, held, facts.shape) for part, held in parts.items()}
         carrying = _carrying_parts(loaded, facts, [source for held in parts.values() for source in held])
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
@@ -87,8 +87,9 @@ def _replays(loaded: LoadedRecipe) -> bool:
     return loaded.is_set("data", "replay") or not any(loaded.is_set(*table) for table in tables)
 
 
-def _held_out(loaded: LoadedRecipe, sources: list[SampledSource]) -> HeldOut:
-    return HeldOut(tuple(source.shape for source in sources), unread(loaded, sources))
+def _held_out(loaded: LoadedRecipe, sources: list[SampledSource], learned: DataShape) -> HeldOut:
+    answers = answers_each([as_learned(loaded, source, learned) for source in sources], loaded.recipe.data)
+    return HeldOut(tuple(source.shape for source in sources), unread(loaded, sources), answers)
 
 
 def _carrying_parts(loaded: LoadedRecipe, facts: DataFacts, sources: list[SampledSource]) -> DataFacts:

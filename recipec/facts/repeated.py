@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from recipec.dataset import SAMPLE_ROWS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sizes import rounded
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SampledSource, all_read
 from recipec.facts.unanswered import teaching_nothing
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -61,17 +61,6 @@ def about(count: int, rows: int) -> str:
 
 def _less(size: Decision, rows: int, told: str) -> Decision:
     return replace(size, value=rows, because=f"{size.because}; {told}") if size.origin == "data" else size
-
-
-def all_read(sources: Sequence[SampledSource]) -> bool:
-    """Whether every row that is taken was read, and is counted as it is."""
-    return all(source.sample and source.sample.counted and _read_whole(source) for source in sources)
-
-
-def _read_whole(source: SampledSource) -> bool:
-    assert source.sample is not None
-    total = min(source.sample.total_rows, source.given.take or source.sample.total_rows)
-    return not source.given.examples and total <= len(source.rows) + len(source.unanswered)
 
 
 def _repeated(sources: Sequence[SampledSource]) -> list[list[str]]:

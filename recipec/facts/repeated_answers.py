@@ -15,10 +15,11 @@ from recipec.axes import ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, says
 from recipec.dataset.messages import Message
 from recipec.facts.fact import known
-from recipec.facts.repeated import FEWEST_COUNTED, about, all_read
-from recipec.facts.sizes import learned_ends, rounded
-from recipec.facts.sources import SampledSource
+from recipec.facts.repeated import FEWEST_COUNTED, about
+from recipec.facts.sizes import LAST_ANSWER, learned_ends, rounded
+from recipec.facts.sources import SampledSource, all_read
 from recipec.facts.unanswered import says_something
+from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
 
 
@@ -28,16 +29,13 @@ class _Answer(Struct, frozen=True):
     weight: float  # of its source
 
 
-def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], last: bool) -> list[Decision]:
-    """The sizes with the answers that preparation will keep, where all rows were read; their lengths are those of them.
-
-    `last`: the last answer of a conversation alone is learned.
-    """
+def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], data: Data) -> list[Decision]:
+    """The sizes with the answers that preparation keeps, where all rows were read; their lengths are those of these."""
     share = next((size for size in sizes if size.id == "answer_share"), None)
     if share is None or share.origin != "data" or not all_read(sources):
         return [*sizes]
     by_weight = sorted(sources, key=lambda source: -source.weight)  # of several, the one that weighs most stays
-    answers = [answer for source in by_weight for answer in _answers(source, last)]
+    answers = [answer for source in by_weight for answer in _answers(source, data)]
     kept = [*{answer.itself: answer for answer in reversed(answers)}.values()]
     repeated = len(answers) - len(kept)
     if repeated < FEWEST_COUNTED:
@@ -57,12 +55,12 @@ def _longer(share: Decision, answers: Sequence[_Answer], kept: Sequence[_Answer]
     return known(share.id, round(share.value * after / before, 3), f"{share.because}, each once", origin="data")
 
 
-def _answers(source: SampledSource, last: bool) -> Iterator[_Answer]:
+def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:
     """The answers of a source that are learned."""
     for made in source.made:
         found = [*_of_answers(made, bool(ROW_FORMATS[source.shape.format].answers))]
-        lengths, _ = learned_ends(made, source.shape, last)
-        for itself, tokens in zip(found[-1:] if last else found, lengths, strict=True):
+        lengths, _ = learned_ends(made, source.shape, data)
+        for itself, tokens in zip(found[-1:] if data.loss_on == LAST_ANSWER else found, lengths, strict=True):
             if itself:
                 yield _Answer(itself, tokens, source.weight)
 

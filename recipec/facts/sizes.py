@@ -13,10 +13,13 @@ from msgspec.structs import replace
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import Template
 from recipec.dataset import SAMPLE_ROWS, Converted, DataShape, Message
+from recipec.dataset.contents import THOUGHT
+from recipec.facts.converting import KEEP
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import SampledSource, states_rows
 from recipec.facts.token_size import TokenSize, token_size
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
 from recipec.units import counted
 
@@ -74,7 +77,7 @@ def sizes(
         tokens,
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
         *_too_long(loaded, sources, head, lengths, context),
-        *_answers(sources, data.loss_on == LAST_ANSWER),
+        *_answers(sources, data),
     ]
     return found, lengths if longest and tokens.origin == "data" else []
 
@@ -283,14 +286,14 @@ def _head(prompt: str | None, template: Template | None, size: TokenSize) -> _He
     return _Head(always, _message_tokens({"role": "system", "content": prompt}, size) if prompt else system, size)
 
 
-def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]:
+def _answers(sources: Sequence[SampledSource], data: Data) -> Iterator[Decision]:
     """How many learned answers a row has, and how much shorter than the whole is what ends with one.
 
     Nothing where no rows are conversations. Rows of one answer beside them are whole.
     """
     if all(ROW_FORMATS[source.shape.format].answers for source in sources):
         return
-    parts = [(*learned_ends(made, source.shape, last), weight) for source in sources for made, weight in _rows(source)]
+    parts = [(*learned_ends(made, source.shape, data), weight) for source in sources for made, weight in _rows(source)]
     each = sum(weight * len(lengths) for lengths, _, weight in parts)
     if not each:
         yield known("answers_per_row", 1.0, "assumed", origin="default")
@@ -304,15 +307,31 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     yield known("answer_share", round(share, 3), how, origin="data")
 
 
-def learned_ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], float]:
+def answers_each(sources: Sequence[SampledSource], data: Data) -> float:
+    """How many learned answers a row has; one where no rows are conversations, or none was read."""
+    return next((fact.value for fact in _answers(sources, data) if fact.id == "answers_per_row"), 1.0)
+
+
+def learned_ends(made: Converted, shape: DataShape, data: Data) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
         whole = _length(made, shape, _Head())
         return [whole], whole
     messages = made["messages"]
-    reached = list(accumulate(_message_tokens(message, TokenSize()) for message in messages))  # for a share of them
-    lengths = [length for message, length in zip(messages, reached, strict=True) if message.get("learned")]
-    return lengths[-1:] if last else lengths, reached[-1]
+    reached = [*accumulate(_message_tokens(message, TokenSize()) for message in messages)]  # for a share of them
+    shown = _shown(messages, reached) if data.reasoning == KEEP else reached
+    lengths = [length for message, length in zip(messages, shown, strict=True) if message.get("learned")]
+    return lengths[-1:] if data.loss_on == LAST_ANSWER else lengths, reached[-1]
+
+
+def _shown(messages: Sequence[Message], reached: Sequence[float]) -> Iterator[float]:
+    """What is reached with each message, without the thoughts before its question: templates show none of these."""
+    thought = hidden = 0.0
+    for message, length in zip(messages, reached, strict=True):
+        if message["role"] == "user":
+            hidden = thought
+        thought += _thought_tokens(message, TokenSize())
+        yield length - hidden
 
 
 def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
@@ -348,6 +367,12 @@ def _message_tokens(message: Message, size: TokenSize) -> float:
     texts = (message["content"], message.get("reasoning_content", ""))
     calls = sum(_json_tokens(call, size) for call in message.get("tool_calls", ()))
     return TOKENS_AROUND_MESSAGE + sum(_tokens(text, size) for text in texts) + calls
+
+
+def _thought_tokens(message: Message, size: TokenSize) -> float:
+    """Those of a thought before an answer, in a field of its own or in the text."""
+    thought, end, _ = message["content"].rpartition(THOUGHT[1])
+    return _tokens(message.get("reasoning_content", "") + thought + end, size)
 
 
 def _json_tokens(value: object, size: TokenSize) -> float:

@@ -249,3 +249,14 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
     below = " in folders of its own" * ("**" in "".join(globs))
     label = Label(place, f"holds {endings} files{below}" if globs else f"holds no data files ({', '.join(ENDINGS)})")
     return Diagnostic("E0303", f"`{path}` is a folder, not a data file", (label,), tuple(help))
+
+
+def all_read(sources: Sequence[SampledSource]) -> bool:
+    """Whether every row that is taken was read, and is counted as it is."""
+    return all(source.sample and source.sample.counted and _read_whole(source) for source in sources)
+
+
+def _read_whole(source: SampledSource) -> bool:
+    assert source.sample is not None
+    total = min(source.sample.total_rows, source.given.take or source.sample.total_rows)
+    return not source.given.examples and total <= len(source.rows) + len(source.unanswered)

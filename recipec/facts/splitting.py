@@ -36,6 +36,8 @@ def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
         for source in (source for source in sources if source not in lacking):
             if faults := _faults(key, column, source):
                 yield unusable(section, source.place, faults, len(source.rows))
+        if key == "time":
+            yield from _mixed_times(section, column, sources)
         if key == "stratify" and not lacking:
             yield from _no_classes(loaded, section, column, list(sources))
 
@@ -67,9 +69,27 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
     ]
 
 
+def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0304 for numbers beside dates, or dates beside numbers: nothing says which of them is the newer."""
+    times = [(source, *placed) for source in sources for placed in zip(source.places, source.rows, strict=True)]
+    times = [(source, place, row[column]) for source, place, row in times if _is_time(row.get(column))]
+    first = next(((place, value) for _, place, value in times), ("", None))
+    others = [(source, place, value) for source, place, value in times if _is_date(value) != _is_date(first[1])]
+    if others:
+        beside = f"and {first[1]} in {first[0]}: dates and numbers cannot be compared"
+        way = ("write all of them as dates as in 2026-01-31, or all as numbers",)
+        faults = [RowFault(place, f"`{column}` holds {value}, {beside}", help=way) for _, place, value in others]
+        yield unusable(section, others[0][0].place, faults, len(rows_of(sources)))
+
+
+def _is_date(value: Any) -> bool:
+    """Whether a time is written as a date, and not as a number."""
+    return isinstance(value, date) or (isinstance(value, str) and not value.replace(".", "", 1).isdecimal())
+
+
 def _is_time(value: Any) -> bool:
     try:
-        if isinstance(value, str) and not value.replace(".", "", 1).isdecimal():
+        if isinstance(value, str) and _is_date(value):
             return bool(datetime.fromisoformat(value))
         return isinstance(value, date) or (not isinstance(value, bool) and isfinite(float(value)))
     except (TypeError, ValueError, OverflowError):

@@ -49,7 +49,7 @@ def _conversations(made: Converted, shape: DataShape, given: bool) -> Iterator[l
     """The messages of each conversation of a row; `given`: the recipe has a system prompt for all."""
     for taught in KINDS[ROW_FORMATS[shape.format].kind].taught or ("",):
         turns = [*made.get("prompt", ()), *made.get(taught, ())]
-        yield [{"role": _SYSTEM}] * (given and turns[0]["role"] != _SYSTEM) + turns
+        yield [{"role": _SYSTEM}] * (given and all(turn["role"] != _SYSTEM for turn in turns[:1])) + turns
 
 
 def _fault(turns: Sequence[Message], template: Template) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
 from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SampledSource, all_read
 from recipec.recipe import LoadedRecipe
 from recipec.rules.data import dropped_rows_limit
 
@@ -23,14 +23,38 @@ def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSour
     sampled = sum(len(source.rows) + len(source.unanswered) for source in sources)
     if not found:
         return
-    limit = dropped_rows_limit().value
     title = f"{len(found)} of {sampled} sampled rows of data.{section} {lacks}"
-    stops = len(found) > limit * sampled
-    allowing = 'if they may be left out, write allow = ["W0542"] under [recipe]'
-    help = ("remove these rows, or correct them" if stops else allowing,)
-    note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are more than {limit:.0%}"
+    help: tuple[str, ...] = ("remove these rows, or correct them",)
+    limit = f"more than {dropped_rows_limit().value:.0%}"
+    note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are {limit}"
+    if loaded.recipe.data.examples is None and _stops(sources, mute | unasked):
+        title = f"prepare_data.py will stop: {len(found)} of {sampled} rows of data.{section} {lacks}"
+        help += ("to train without them, raise MAX_DROPPED in prepare_data.py of the bundle",)
+        note = f"prepare_data.py leaves out rows that {lacks}, and stops because they are {limit} of all rows"
+    elif not _too_many(len(found), sampled):
+        help = ('if they may be left out, write allow = ["W0542"] under [recipe]',)
     label = Label(loaded.place("data", section), f"the first is {found[0]}")
     yield Diagnostic("W0542", title, (label,), help, (note,))
+
+
+def _too_many(lost: int, rows: int) -> bool:
+    return lost > dropped_rows_limit().value * rows
+
+
+def _stops(sources: Sequence[SampledSource], lost: Collection[str]) -> bool:
+    """Whether preparation stops for certain: all rows were read, and too many are left out however they are learned.
+
+    Where every answer becomes a row, a conversation may lose one of several, and one without an answer is no such row.
+    """
+    if not all_read(sources):
+        return False
+    answers = [
+        (place, len(_answers(made, source.shape)))
+        for source in sources
+        for place, made in zip(source.places, source.made, strict=True)
+    ]
+    rows = sum(len(source.unanswered) for source in sources) + sum(max(1, count) for _, count in answers)
+    return _too_many(sum(place in lost for place, _ in answers), rows)
 
 
 def teaching_nothing(source: SampledSource) -> set[str]:

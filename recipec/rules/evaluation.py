@@ -112,9 +112,20 @@ def prepared_rows(value: Mapping[str, Any]) -> int:
 
 def read_rows(value: Mapping[str, Any]) -> int:
     """The rows that prepare_data.py reads: all general ones where a stage reads them, though it learns a share."""
+    return max(prepared_rows(value), value["examples"] + _general_rows(value))
+
+
+def rows_apart(value: Mapping[str, Any]) -> int:
+    """How many more rows prepare_data.py makes than it reads: answers of conversations, of general ones too."""
+    general = _general_rows(value)
+    own = value["examples"] - value["data_rows"]
+    return own + general - value["general_data_rows"] if general and "general_data_rows" in value else own
+
+
+def _general_rows(value: Mapping[str, Any]) -> int:
+    """All general rows, where a stage reads them."""
     reads = "replay_rows" in value or "ewc_strength" in value
-    general = (value.get("general_rows") or 0) if reads else 0
-    return max(prepared_rows(value), value["examples"] + general)
+    return (value.get("general_rows") or 0) if reads else 0
 
 
 def looked_at_general(value: Mapping[str, Any]) -> int:

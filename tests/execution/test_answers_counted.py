@@ -10,6 +10,8 @@ from compiling import BASES, good, with_key
 from test_prepare_data import emitted, write
 from test_splits import UNMARKED, conversations
 
+from recipec.estimate.whole_run import PREPARATION
+
 pytestmark = pytest.mark.executes
 
 
@@ -36,3 +38,24 @@ def test_the_plan_counts_answers_as_preparation_keeps_them(tmp_path: Path, monke
     assert counts["duplicates"] > 0 < counts["empty"]
     assert planned.value == counts["answers"] - counts["empty"] - counts["duplicates"] == 99
     assert f"{counts['duplicates']} of {counts['answers'] - counts['empty']} answers are exact" in planned.because
+
+
+def test_the_bill_counts_the_answers_of_general_conversations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As preparation makes them: every answer is a row, of general conversations as of those of the task."""
+    general = [
+        {"messages": [turn | {"content": f"General: {turn['content']}"} for turn in row["messages"]]}
+        for row in conversations(100, 10)
+    ]
+    write(tmp_path / "chat.jsonl", conversations(200, 10))
+    write(tmp_path / "own.jsonl", general)
+    recipe = with_key(BASES["lora-single"], "model.name", UNMARKED)
+    recipe = {**recipe, "data": {"train": "chat.jsonl", "general": "own.jsonl", "replay": 0.1}}
+    done = good(tmp_path, recipe)
+    stage = done.plan.stages[0]
+    (told,) = [part.because for part in stage.parts if part.name == PREPARATION]
+    emitted(tmp_path, recipe, monkeypatch).main()
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())
+    made, read = (sum(report[part][count] for part in ("train", "general")) for count in ("answers", "read"))
+    assert (made, read) == (3_000, 300)
+    assert stage.decisions["general_rows"].value == report["general"]["answers"]
+    assert told == f"prepare_data.py makes {made:,} rows of {read:,}"

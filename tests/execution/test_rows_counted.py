@@ -279,3 +279,36 @@ def test_a_row_without_a_value_to_judge_by_is_refused(tmp_path: Path, monkeypatc
     with pytest.raises(SystemExit, match="line 61: the row has no value for sum"):
         script.main()
     assert [found.code for found in compiled(tmp_path, BASES["grpo"]).diagnostics if found.code[0] == "E"] == ["E0310"]
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-0.6B", "tiiuae/Falcon3-1B-Instruct"], ids=["marked", "each a row"])
+@pytest.mark.parametrize(("empty", "stops"), [(4, True), (3, False)])
+def test_the_build_says_where_preparation_will_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, empty: int, stops: bool
+) -> None:
+    """At more than 5% of 60 rows, where all of them were read."""
+    rows = [asked(f"Question {n}", said("" if n < empty else f"A {n}")) for n in range(60)]
+    write(tmp_path / "chat.jsonl", rows)
+    made = with_key({**recipe(), "data": {"train": "chat.jsonl"}}, "model.name", model)
+    (found,) = [one for one in compiled(tmp_path, made).diagnostics if one.code == "W0542"]
+    assert found.title.startswith("prepare_data.py will stop: 4 of 60 rows of data.train") is stops
+    assert any("raise MAX_DROPPED" in line for line in found.help) is stops
+    script = emitted(tmp_path, made, monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    if not stops:
+        return script.main()
+    with pytest.raises(SystemExit, match=r"^sft: 4 of 60 rows have an empty answer.* That is more than 5%"):
+        script.main()
+
+
+def test_a_conversation_that_loses_one_of_many_answers_stops_nothing_for_certain(tmp_path: Path) -> None:
+    """Where each answer becomes a row, one in twenty of the conversations' answers may be lost."""
+    turns = [("user", "Why {}?"), ("assistant", "So {}.")] * 20
+    rows = [{"messages": [{"role": role, "content": text.format(n)} for role, text in turns]} for n in range(40)]
+    for row in rows[:20]:
+        row["messages"][-1]["content"] = ""
+    write(tmp_path / "chat.jsonl", rows)
+    made = with_key({**recipe(), "data": {"train": "chat.jsonl"}}, "model.name", "tiiuae/Falcon3-1B-Instruct")
+    (found,) = [one for one in compiled(tmp_path, made).diagnostics if one.code == "W0542"]
+    assert found.title == "20 of 40 sampled rows of data.train have an empty answer"

@@ -431,3 +431,22 @@ def test_rows_with_an_empty_answer_are_told_and_may_not_be_many(
     else:
         script.main()
         assert f"{lost}. They are left out.\n" in capsys.readouterr().out
+
+
+def test_a_file_with_a_colon_in_its_name_hides_no_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reasons are told apart by what follows the place of a row, whatever its file is called."""
+    (tmp_path / "week: 1").mkdir()
+    name = "week: 1/chat: all.jsonl"
+    write(tmp_path / name, chats(60))
+    script = emitted(tmp_path, recipe(train=name), monkeypatch)
+    rows = chats(60)
+    rows[3]["messages"] = rows[7]["messages"] = "Why?"
+    rows[4]["messages"] = ["Why?"]
+    rows[5]["messages"][0]["role"] = "narrator"
+    write(tmp_path / name, rows)
+    with pytest.raises(SystemExit) as stopped:
+        script.main()
+    first, second, third = str(stopped.value).splitlines()
+    assert first.startswith(f"{name}, line 4: `messages` holds 'Why?'") and first.endswith("(1 more rows like it)")
+    assert second.startswith(f"{name}, line 5: this is no message")
+    assert third.startswith(f"{name}, line 6: this message is not from ")

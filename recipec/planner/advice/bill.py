@@ -15,7 +15,7 @@ from recipec.planner.advice.needs import fetches_model
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
 from recipec.rules.core import Ledger
-from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, training_tokens
+from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, rows_apart, training_tokens
 from recipec.rules.failures import expected_failures
 from recipec.rules.intervals import saves_in, steps_taught, times_in
 from recipec.rules.loader import tokenizing_processes
@@ -96,8 +96,7 @@ def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> 
 
 def _rows(value: Mapping[str, Any]) -> Rows:
     evaluated, tested = looked_at(value, "eval"), looked_at(value, "test") + looked_at_general(value)
-    apart = value["examples"] - value["data_rows"]
-    return Rows(prepared_rows(value), training_tokens(value), evaluated, tested, read_rows(value), apart)
+    return Rows(prepared_rows(value), training_tokens(value), evaluated, tested, read_rows(value), rows_apart(value))
 
 
 def _copied_seconds(needs: Needs, bounds: Bounds) -> float:

@@ -144,6 +144,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    tested = HeldOut().add(splits["test"])
+    splits["eval"] = drop_leaks(splits["eval"], tested, report.setdefault("eval", {}))  # it chooses the checkpoint
     held_out = HeldOut().add(*(rows for name, rows in splits.items() if name != "train"))
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     check_leaks(stage, splits["train"], report["train"])
@@ -243,14 +245,14 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
         features=features,
         num_proc=processes(len(raw)),
     )
-    rows = without_refused(rows)
+    rows = without_refused(rows, rows)
     found = rows.map(
         lambda batch: looked_at(batch, tokenizer),
         batched=True,
         remove_columns=rows.column_names,
         num_proc=processes(len(rows)),
     )
-    found = without_refused(found)
+    found = without_refused(found, rows)
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
 
@@ -262,11 +264,12 @@ def read_row(raw: dict, features: Features, stage: Stage) -> dict:
         return {**dict.fromkeys(features), "place": raw["place"], "refused": str(error)}
 
 
-def without_refused(rows: Dataset) -> Dataset:
+def without_refused(rows: Dataset, placed: Dataset) -> Dataset:
     """The rows, if none of them was refused; else each reason is told, with its first row."""
+    refused = {said: index for index, said in enumerate(rows["refused"][:]) if said}
     reasons: dict[str, list[str]] = {}
-    for said in dict.fromkeys(filter(None, rows["refused"][:])):
-        _, reason, *_ = said.split(": ")
+    for said, place in zip(refused, placed.select([*refused.values()])["place"][:], strict=True):
+        reason, *_ = said.removeprefix(f"{place}: ").split(": ")  # a file's name may hold ": ", too
         reasons.setdefault(VALUES.sub("…", reason), []).append(said)
     if reasons:
         told = [first + f" ({len(others):,} more rows like it)" * bool(others) for first, *others in reasons.values()]
