@@ -126,7 +126,16 @@ def test_training_takes_no_option_cut_short(tmp_path: Path, loop: str) -> None:
     ("keys", "started"),
     [
         ({}, "python evaluate.py before"),  # on all GPUs of the node
-        ({"hardware.nodes": 4, "hardware.gpus_per_node": 2, "hardware.network_gbps": 800}, "before --offload"),
+        ({"hardware.nodes": 4, "hardware.gpus_per_node": 2, "hardware.network_gbps": 800}, "python evaluate.py before"),
+        (
+            {
+                "hardware.gpu": "a100-40gb",
+                "hardware.nodes": 8,
+                "hardware.gpus_per_node": 2,
+                "hardware.network_gbps": 800,
+            },
+            "before --offload",
+        ),
     ],
 )
 def test_a_model_that_no_gpu_holds_is_spread_over_all_and_else_over_host_memory(

@@ -25,7 +25,7 @@ from recipec.planner.search.asked import (
     replay_rows,
 )
 from recipec.planner.search.experts import adapted_experts, router_loss
-from recipec.planner.search.global_batch import raise_batch, whole_groups
+from recipec.planner.search.global_batch import beside_server, raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
 from recipec.planner.search.sequences import settled_method, step_inputs, training_sequences
 from recipec.rules import (
@@ -123,6 +123,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         whole_groups(ledger)
     for rule in preference.serving_rules(settled_method(ledger.decisions)):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
+    beside_server(ledger)
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     plain = "balance_loss" not in ledger.decisions

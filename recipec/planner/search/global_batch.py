@@ -22,6 +22,13 @@ def raise_batch(ledger: Ledger, least: int, fits_with: bool) -> None:
     ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=inputs, accepts=accepts)
 
 
+def beside_server(ledger: Ledger) -> None:
+    """A global batch that is raised for all GPUs leaves out those of a server, which are decided after it."""
+    batch = ledger.decisions["global_batch_size"]
+    if "server_gpus" in ledger.decisions and "gpus" in batch.inputs:
+        ledger.decisions[batch.id] = replace(batch, inputs=(*batch.inputs, "server_gpus"))
+
+
 def whole_groups(ledger: Ledger) -> None:
     """A global batch of answers that holds all of each prompt, where the recipe does not set it; in micro batches of
     the size that it sets."""
