@@ -46,8 +46,12 @@ def start(place: Path, training: str, gpus: int = 4, **environment: str) -> subp
     command = [sys.executable, "-c", _RUN, str(gpus), str(place / "serve_answers.py"), sys.executable, "-c", training]
     own = {"PATH": f"{place}{os.pathsep}{os.environ['PATH']}", "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
     environment = {name: os.environ[name] for name in ("HOME",) if name in os.environ} | own | environment
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=place)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment, "cwd": place}
+    known = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it
+    try:
+        return subprocess.Popen(command, **options)
+    finally:
+        signal.signal(signal.SIGINT, known)
 
 
 def is_there(pid: int) -> bool:
