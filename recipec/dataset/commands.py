@@ -1,4 +1,7 @@
-"""Commands of jq and of Python that make other rows of the rows of a file, for a POSIX shell."""
+"""Commands of jq and of Python that make other rows of the rows of a file, for a POSIX shell.
+
+Names of columns and files are whatever the data say: each program and each name is quoted.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ def jq(program: str, place: str) -> str:
     lines, reads = file.rpartition(".")[0], _reading(place, file)
     if reads == _OF_PARQUET:
         printed = _python(_each("row", "for row in rows", place))
-        return f"`{printed} | jq -c '{program}' > {quote(f'{lines}.new.jsonl')}`"
+        return f"`{printed} | jq -c {quote(program)} > {quote(f'{lines}.new.jsonl')}`"
     if reads == _OF_LIST:
-        return f"`jq -c '.[] | {program}' {quote(file)} > {quote(f'{lines}.jsonl')}`"
-    return f"`jq -c '{program}' {quote(file)} > {quote(f'{lines}.new.jsonl')}`" if reads else ""
+        return f"`jq -c {quote(f'.[] | {program}')} {quote(file)} > {quote(f'{lines}.jsonl')}`"
+    return f"`jq -c {quote(program)} {quote(file)} > {quote(f'{lines}.new.jsonl')}`" if reads else ""
 
 
 def python_command(made: str, each: str, place: str, before: str = "") -> str:
@@ -85,5 +88,5 @@ def unpacked(pattern: str) -> str:
     path, _, ending = pattern.rpartition(".")
     if ending not in _UNPACK:
         return ""
-    files = pattern if any(sign in pattern for sign in "*?[") else quote(pattern)
+    files = re.sub(r"([^\w./*?\[\]-])", r"\\\1", pattern)  # the shell still has to find what a glob names
     return f"unpack with `{_UNPACK[ending]} {files}`, and name `{path}` in the recipe"

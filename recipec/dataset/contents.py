@@ -71,6 +71,12 @@ def mute_message(turns: Any) -> str:
 MOST_WORDS = 3  # that say of an answer that it is not rated, in one column: recipec's choice
 
 
+def on_a_scale(rows: Sequence[Row], name: str) -> bool:
+    """Whether a column rates with more than two numbers, and with nothing else."""
+    said = [row[name] for row in rows if row.get(name) is not None]
+    return len({*said} if all(type(value) in (int, float) for value in said) else ()) > 2
+
+
 def rated_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
     """Those of the columns that hold a flag in some rows, and in the others nothing or a word, such as "unrated"."""
     return [name for name in names if _are_ratings([row.get(name) for row in rows])]

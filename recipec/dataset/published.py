@@ -91,11 +91,16 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:
             pairs=f"make a pair of each row, {the} and one with the {worst}, without ties",
             best=f"train on {the} of each row",
             each=f"for row in rows for answers in [sorted({rated}, {by})] if answers",
-            alike=f" if answers[0][{json.dumps(score)}] != answers[-1][{json.dumps(score)}]",
             prompt=prompt,
-            better=f"answers[-1][{json.dumps(said)}]",
-            worse=f"answers[0][{json.dumps(said)}]",
+            **_ends(said, score),
         )
+
+
+def _ends(said: str, rating: str) -> dict[str, str]:
+    """The last and the first of the sorted `answers`, and the clause that leaves out those that are rated alike."""
+    text, by = json.dumps(said), json.dumps(rating)
+    alike = f" if answers[0][{by}] != answers[-1][{by}]"
+    return {"better": f"answers[-1][{text}]", "worse": f"answers[0][{text}]", "alike": alike}
 
 
 def _first(names: Sequence[str] | dict[str, str], answers: Sequence[Row], kind: Any) -> str:
@@ -168,11 +173,9 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[_Found]:
                 pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`, without ties",
                 before=f"groups = {{}}; [groups.setdefault(row[{key}], []).append(row) for row in rows]; ",
                 each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: row[{by}])]",
-                alike=f" if answers[0][{by}] != answers[-1][{by}]",
                 prompt=prompt,
-                better=f"answers[-1][{json.dumps(said)}]",
-                worse=f"answers[0][{json.dumps(said)}]",
                 row="answers[-1]",
+                **_ends(said, name),
             )
 
 

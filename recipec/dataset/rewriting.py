@@ -6,14 +6,24 @@ The commands are for jq; what is wrong with text and CSV files is told in words 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
 from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.commands import file_of, jq, path_of
-from recipec.dataset.contents import CALLS, SPEAKERS, TOOL_SPEAKERS, Row, flag_of, style_of, turns_of, written_in
+from recipec.dataset.contents import (
+    CALLS,
+    SPEAKERS,
+    TOOL_SPEAKERS,
+    Row,
+    flag_of,
+    on_a_scale,
+    style_of,
+    turns_of,
+    written_in,
+)
 from recipec.dataset.formats import DataShape
 from recipec.dataset.rows import unwrapped
 
@@ -137,15 +147,19 @@ def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Seque
             return
 
 
-def labels_of_scale(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
-    """Yield what makes labels of the numbers of a scale, where a format needs a label and the rows are rated so."""
+def labels_of_scale(
+    rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], named: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield what makes labels of the numbers of a scale, where a format needs a label and the rows are rated so.
+
+    A rating has a name that says so, or is among those that the recipe `named` as labels.
+    """
     if not any(role.holds == FLAGS for format in formats for role in format.required):
         return
     for name in rows[0]:
-        numbers = [row[name] for row in rows if type(row.get(name)) in (int, float)]
-        rated = any(word in name.lower() for word in RATING_WORDS)
-        others = [row[name] for row in rows if row.get(name) is not None and type(row[name]) not in (int, float)]
-        if rated and len({*numbers}) > 2 and not others:
+        rated = name in named or any(word in name.lower() for word in RATING_WORDS)
+        if rated and on_a_scale(rows, name):
+            numbers = [row[name] for row in rows if row.get(name) is not None]
             yield from _label(name, numbers, places[0], some=len(numbers) < len(rows))
             return
 

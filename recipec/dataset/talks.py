@@ -53,7 +53,7 @@ def rewritten(column: str, text: str, file: str) -> Iterator[str]:
     if text.startswith(_GUANACO) and file.endswith(".jsonl") and column.isidentifier():
         program = f".conversations = [.{column} | {_TURNS}] | del(.{column})"
         new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
-        yield f"make conversations of them: `jq -c '{program}' {quote(file)} > {new}`"
+        yield f"make conversations of them: `jq -c {quote(program)} {quote(file)} > {new}`"
 
 
 def trees(rows: Sequence[Row], file: str, kept: Sequence[str] = ()) -> Iterator[str]:
@@ -66,9 +66,10 @@ def trees(rows: Sequence[Row], file: str, kept: Sequence[str] = ()) -> Iterator[
     also = f" + {{{', '.join(f'{name}: $row[{name}]' for name in names)}}}" * bool(names)
     new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
     if {"message_id", "parent_id", "role", "text"} <= rows[0].keys():
-        command = f"jq -sc '{_OF_MESSAGES % row}{also}' {quote(file)} > {new}"
+        command = f"jq -sc {quote(_OF_MESSAGES % row + also)} {quote(file)} > {new}"
     elif _is_tree(rows[0].get("prompt")):
-        command = f"jq -c '{_OF_TREES % row.lstrip()}{also and ' | .' + also}' {quote(file)} > {new}"
+        program = _OF_TREES % row.lstrip() + " | ." * bool(also) + also
+        command = f"jq -c {quote(program)} {quote(file)} > {new}"
     else:
         return
     made = "make a row of each answer, with what came before it as its prompt"

@@ -168,8 +168,10 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     if isinstance(error, BadRows):
         faults = [*error.faults, *_other_faults(expected.loaded, sources, error)]
         found = unusable(section, place, faults, len(rows_of(sources)))
-        ways = rewriting(rows_of(sources), places_of(sources), error.shape)
-        return replace(found, help=(*found.help, *transcripts(rows_of(sources)), *ways))
+        seen = rows_of(sources), places_of(sources)
+        flags, format = {fault.flag for fault in faults}, ROW_FORMATS[error.shape.format]
+        ways = (*rewriting(*seen, error.shape), *labels_of_scale(*seen, [format], flags))
+        return replace(found, help=(*found.help, *transcripts(seen[0]), *ways))
     usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
     taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (

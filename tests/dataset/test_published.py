@@ -270,3 +270,35 @@ def test_columns_beside_trees_stay(tmp_path: Path, whole: bool) -> None:
     grouped = with_key(SFT, "data.split", {"group": "message_tree_id"})
     ran(tmp_path, advised(tmp_path, grouped, rows)[0])
     assert passes(tmp_path, grouped)[3]["message_tree_id"] == "t3"
+
+
+def _told(folder: Path, recipe: Tables, words: str) -> str:
+    """The line of help with these words, beside whatever else is told."""
+    return next(line for found in compiled(folder, recipe).diagnostics for line in found.help if words in line)
+
+
+WILD = "my rating'; touch pwned; '"
+
+
+def test_a_column_s_name_does_not_end_a_word_of_the_shell(tmp_path: Path) -> None:
+    kto: Tables = {**BASES["kto"], "data": {"preferences": "rows.jsonl", "columns": {"label": WILD}}}
+    rows = [{"prompt": f"Why {number}?", "completion": "So.", WILD: number % 5} for number in MANY]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran(tmp_path, _told(tmp_path, kto, ".label = "))
+    assert json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[3])["label"] is True
+    (tmp_path / "rows.json").write_text(json.dumps({WILD: [{"prompt": "Why?", "completion": "So."}]}))
+    ran(tmp_path, _told(tmp_path, _reading(SFT, "rows.json"), "one a line"))
+    assert json.loads((tmp_path / "rows.jsonl").read_text()) == {"prompt": "Why?", "completion": "So."}
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("columns", [{}, {"columns": {"label": "rating"}}])
+def test_a_scale_that_begins_as_a_flag_does_is_a_scale(tmp_path: Path, columns: dict[str, Any]) -> None:
+    kto: Tables = {**BASES["kto"], "data": {"preferences": "rows.jsonl", **columns}}
+    rows = [{"prompt": f"Why {number}?", "completion": "So.", "rating": number % 5} for number in MANY]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    helps = [line for found in compiled(tmp_path, kto).diagnostics for line in found.help]
+    assert not any(line.startswith(("name the column", "if they are")) for line in helps)
+    ran(tmp_path, _told(tmp_path, kto, "`rating` holds numbers from 0 to 4"))
+    usual = {**kto, "data": {"preferences": "rows.new.jsonl", "ignore": ["rating"]}}
+    assert not [found for found in compiled(tmp_path, usual).diagnostics if found.code.startswith("E")]
