@@ -50,6 +50,7 @@ TABLES = {
         needed=True,
     ),
     "process": Table(figures=("start_seconds",), amounts=("started_gib",)),
+    "heap": Table(sizes=("sequences", "tokens"), amounts=("grown_gib",)),
     "gpu_memory": Table(amounts=("total_gib", "free_gib")),
     "memory_copy": Table(figures=("gb_s",), limits={"gb_s": "memory"}),
     "host_link": Table(
@@ -90,6 +91,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "cores": (1, 4_096),
     "host_memory_gib": (0.1, 65_536),
     "started_gib": (0.001, 65_536),
+    "grown_gib": (0.001, 65_536),
     "start_seconds": (0.01, 3_600),
     "total_gib": (0.1, 1_024),
     "free_gib": (0.001, 1_024),
@@ -142,6 +144,14 @@ class MicroStep(Struct, frozen=True):
     passes_seconds: float
 
 
+class Heap(Struct, frozen=True):
+    """What micro steps of the probed model added to a process of a CPU, whose C library keeps freed blocks."""
+
+    sequences: int
+    tokens: int
+    grown_gib: float
+
+
 class Measured(Struct, frozen=True):
     """The figures that replace assumptions; None where the file does not have one. Rates are those of one device."""
 
@@ -159,7 +169,8 @@ class Measured(Struct, frozen=True):
     collective_seconds: float | None = None  # of a small one, without its transfer
     context_gib: float | None = None  # of a GPU's memory, what a process takes before its first tensor
     memory_gib: float | None = None  # of a GPU
-    process_gib: float | None = None  # host memory of a process that has imported what training imports
+    process_gib: float | None = None  # host memory of a process that has trained the smallest model
+    heap: Heap | None = None
     start_seconds: float | None = None
     disk_write_gb_s: float | None = None
     disk_read_gb_s: float | None = None  # past the file cache
@@ -192,6 +203,7 @@ def measured_from(name: str, document: Mapping[str, Any], shares: int = 1) -> Me
         context_gib=context,
         memory_gib=memory.get("total_gib"),
         process_gib=process.get("started_gib"),
+        heap=Heap(**document["heap"]) if "heap" in document else None,
         start_seconds=process.get("start_seconds"),
         disk_write_gb_s=disk.get("write_gb_s"),
         disk_read_gb_s=disk.get("read_gb_s"),

@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.measured import Measured
 from recipec.estimate.calibration import calibration_of
+from recipec.estimate.overhead import heap_factor
 from recipec.layout import Layout, Machines
 
 
@@ -43,14 +44,11 @@ def _needed(gpu: Gpu, found: Measured, layout: Layout, machines: Machines) -> It
     yield "the rest of a step", learned.kernels_learned
     if layout.optimizer == "adamw" and not layout.offloads:
         yield "the optimizer", found.optimizer_gb_s is not None
-    yield (
-        ("memory of a process", found.process_gib is not None)
-        if on_cpu
-        else (
-            "memory of the GPU and what its driver takes",
-            found.memory_gib is not None,
-        )
-    )
+    if on_cpu:
+        yield "memory of a process", found.process_gib is not None
+        yield "what its heap keeps", heap_factor(found) is not None
+    else:
+        yield "memory of the GPU and what its driver takes", found.memory_gib is not None
     yield "the start of a process", found.start_seconds is not None
     yield "the disk", found.disk_write_gb_s is not None
     if world > 1:

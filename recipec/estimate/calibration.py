@@ -13,14 +13,14 @@ from statistics import mean
 
 from msgspec import Struct
 
-from recipec.axes.strategies import ON_DEVICE
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.measured import PROBED, Measured, MicroStep
+from recipec.catalog.measured import MicroStep
 from recipec.estimate.flops import StepFlops, step_flops
 from recipec.estimate.kernels import LAUNCH_SECONDS, Card, kernel_seconds, launches, side_by_side
+from recipec.estimate.probed import probed
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.workload import Workload
-from recipec.layout import Layout, Mesh
+from recipec.layout import Layout
 
 LOADED = 1.5  # times the smallest step: above that, kernels and not launches take the time of a GPU's step; our choice
 
@@ -94,30 +94,10 @@ def _side_by_side(points: Sequence[_Point]) -> Calibration:
 
 
 def _point(row: MicroStep, card: Card) -> _Point:
-    """The law's parts of a step as recipec/probe/steps.py runs it."""
+    """The law's parts of a micro step."""
     assert card.measured is not None
-    architecture = _probed(card.measured)
-    layout = Layout("full", row.dtype, "single", Mesh(), ON_DEVICE, row.sequences, 1, False, "sdpa", False, "adamw")
-    work = Workload(seq_len_tokens=row.tokens, head="hf")
+    architecture, layout, work = probed(card.measured.device, row.dtype, row.sequences, row.tokens)
     step = step_of(architecture, layout, work)
     flops = step_flops(architecture, layout, work, step.fixed)
     parts = (architecture, layout, work, step)
     return _Point(row.passes_seconds, launches(*parts), kernel_seconds(*parts, flops, card))
-
-
-@lru_cache(maxsize=2)
-def _probed(measured: Measured) -> Architecture:
-    shape = PROBED[measured.device]
-    return Architecture(
-        model_type="llama",
-        hidden_size=shape.hidden,
-        num_layers=shape.layers,
-        num_heads=shape.heads,
-        num_kv_heads=shape.heads,
-        head_dim=shape.hidden // shape.heads,
-        intermediate_size=shape.intermediate,
-        vocab_size=shape.vocabulary,
-        tie_embeddings=True,
-        max_position=8192,
-        decoder_layer="LlamaDecoderLayer",
-    )

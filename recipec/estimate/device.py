@@ -1,10 +1,8 @@
-"""From allocated bytes to what a card must have: the caching allocator, the CUDA context, NCCL."""
+"""From allocated bytes to what a card must have: the caching allocator, the CUDA context, NCCL; or a CPU's process."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from recipec.catalog.measured import Measured
+from msgspec import Struct
 
 GIB = 1 << 30
 
@@ -21,29 +19,26 @@ NCCL_BYTES = round(0.6 * GIB)
 WORKSPACE_BYTES = 2 * 32 * (1 << 20)
 
 
-def reserved_factor(world_size: int) -> float:
-    """Expected max_memory_reserved / max_memory_allocated."""
-    return RESERVED_SINGLE if world_size == 1 else RESERVED_SHARDED
+class Overhead(Struct, frozen=True):
+    """What a rank takes beside its tensors, and around them: assumed, unless the machine was measured."""
+
+    context_bytes: int = CONTEXT_BYTES  # before the first tensor
+    library_bytes: int = WORKSPACE_BYTES
+    communication_bytes: int = NCCL_BYTES  # of several ranks
+    heap_factor: float | None = None  # reserved / allocated of a CPU's process
+
+    def reserved_factor(self, world_size: int) -> float:
+        """Expected max_memory_reserved / max_memory_allocated."""
+        return self.heap_factor or (RESERVED_SINGLE if world_size == 1 else RESERVED_SHARDED)
+
+    def outside_bytes(self, world_size: int) -> int:
+        """Memory of a rank outside its allocator."""
+        return self.context_bytes + self.library_bytes + (self.communication_bytes if world_size > 1 else 0)
+
+    def allocatable_bytes(self, memory_gib: float, world_size: int) -> int:
+        """Allocated bytes that fit a device of `memory_gib`, per rank, beside the rest and the allocator's cache."""
+        capacity = round(memory_gib * GIB) - self.outside_bytes(world_size)
+        return max(0, int(capacity / self.reserved_factor(world_size)))
 
 
-class _Card(Protocol):
-    @property
-    def measured(self) -> Measured | None: ...
-
-
-def context_bytes(card: _Card) -> int:
-    """What a process takes before its first tensor: as it was measured, of a GPU's memory or as a process of a CPU."""
-    found = card.measured
-    gib = None if found is None else found.process_gib if found.device == "cpu" else found.context_gib
-    return CONTEXT_BYTES if gib is None else round(gib * GIB)
-
-
-def device_overhead_bytes(world_size: int, context: int = CONTEXT_BYTES) -> int:
-    """Memory of a rank outside torch's allocator; `context` in bytes."""
-    return context + WORKSPACE_BYTES + (NCCL_BYTES if world_size > 1 else 0)
-
-
-def allocatable_bytes(gpu_memory_gib: float, world_size: int, context: int = CONTEXT_BYTES) -> int:
-    """Allocated bytes that fit a card of `gpu_memory_gib`, per rank, beside its overhead and the allocator's cache."""
-    capacity = round(gpu_memory_gib * GIB) - device_overhead_bytes(world_size, context)
-    return max(0, int(capacity / reserved_factor(world_size)))
+ASSUMED = Overhead()

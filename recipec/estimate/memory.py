@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.device import device_overhead_bytes, reserved_factor
+from recipec.estimate.device import ASSUMED, Overhead
 from recipec.estimate.generation import generation_terms
 from recipec.estimate.judges import judging_terms
 from recipec.estimate.moments import moments
@@ -59,14 +59,14 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
     terms = {name: round(size) for name, size in live[peak].items() if size >= 0.5}
     allocated = sum(terms.values())
     world = layout.mesh.world_size
-    reserved = round(allocated * reserved_factor(world))
+    reserved = round(allocated * ASSUMED.reserved_factor(world))
     return MemoryEstimate(
         terms=terms,
         moments=totals,
         peak_moment=peak,
         peak_allocated_bytes=allocated,
         peak_reserved_bytes=reserved,
-        peak_device_bytes=reserved + device_overhead_bytes(world),
+        peak_device_bytes=reserved + ASSUMED.outside_bytes(world),
         error_band=error_band(layout, scored=memory_scored(architecture, layout, work)),
         host_bytes=round(step.fixed.states.host) + _waiting_on_host(step),
     )
@@ -77,9 +77,13 @@ def least_bytes(architecture: Architecture, layout: Layout, work: Workload) -> f
     return sum(fixed_of(architecture, layout, work).resident.values())
 
 
-def on_device(memory: MemoryEstimate, world_size: int, context: int) -> MemoryEstimate:
-    """The estimate on a machine where a process takes `context` bytes before its first tensor."""
-    return replace(memory, peak_device_bytes=memory.peak_reserved_bytes + device_overhead_bytes(world_size, context))
+def on_device(memory: MemoryEstimate, world_size: int, overhead: Overhead) -> MemoryEstimate:
+    """The estimate on a machine that takes `overhead` beside the tensors."""
+    reserved = round(memory.peak_allocated_bytes * overhead.reserved_factor(world_size))
+    found = replace(
+        memory, peak_reserved_bytes=reserved, peak_device_bytes=reserved + overhead.outside_bytes(world_size)
+    )
+    return replace(found, error_band=HEAP_BAND) if overhead.heap_factor else found
 
 
 def _waiting_on_host(step: Step) -> int:
@@ -100,6 +104,10 @@ def error_band(layout: Layout, *, scored: bool = True) -> ErrorBand:
     if layout.spreads.replicates:
         return ErrorBand(0.98, 1.04, "45 published runs on one GPU, none with DDP", scored)
     return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources", scored)
+
+
+# Of the process, not of its tensors: benchmarks/results/probe.md.
+HEAP_BAND = ErrorBand(0.75, 1.1, "four trainings on one CPU", scored=False)
 
 
 def largest_that_fits(

@@ -13,12 +13,12 @@ from msgspec import Struct
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibrated_seconds, calibration_of
-from recipec.estimate.device import allocatable_bytes, context_bytes
 from recipec.estimate.flops import StepFlops, step_flops
 from recipec.estimate.generation import generation_seconds
 from recipec.estimate.kernels import Card, memory_rate, peak_flops, teacher_seconds
 from recipec.estimate.links import Link
 from recipec.estimate.memory import step_memory
+from recipec.estimate.overhead import overhead_of
 from recipec.estimate.scored import time_scored
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
@@ -133,7 +133,7 @@ def _paging(architecture: Architecture, layout: Layout, work: Workload, step: St
         return 0.0
     states = step.fixed.path.optimizer * step.fixed.sizes.trainable / step.fixed.path.state_shards
     room = (
-        allocatable_bytes(gpu.memory_gib, layout.mesh.world_size, context_bytes(gpu))
+        overhead_of(gpu).allocatable_bytes(gpu.memory_gib, layout.mesh.world_size)
         - step_memory(architecture, layout, work).peak_allocated_bytes
     )
     return 2 * min(states, max(states - room, 0.0)) / (link.copied_gb_s * 1e9)

@@ -58,9 +58,10 @@ def _refused(document: Document, path: Path, title: str, message: str) -> Diagno
 
 def _more_than_there_is(document: Document) -> Iterator[Diagnostic]:
     memory, host = document.data.get("gpu_memory"), document.data["machine"]["host_memory_gib"]
-    if document.data.get("process", {}).get("started_gib", 0) > host:
-        title, message = "`process.started_gib` is more than the host has", f"of {host:g} GiB in all"
-        yield _refused(document, ("process", "started_gib"), title, message)
+    for path in (("process", "started_gib"), ("heap", "grown_gib")):
+        if document.data.get(path[0], {}).get(path[1], 0) > host:
+            title, message = f"`{'.'.join(path)}` is more than the host has", f"of {host:g} GiB in all"
+            yield _refused(document, path, title, message)
     if memory and memory["free_gib"] > memory["total_gib"]:
         title, message = "`gpu_memory.free_gib` is more than the GPU has", f"of {memory['total_gib']:g} GiB in all"
         yield _refused(document, ("gpu_memory", "free_gib"), title, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from recipec.axes.adaptations import FULL, LORA, QLORA
-from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.device import ASSUMED
 from recipec.estimate.memory import largest_that_fits
 from recipec.figures.figure import Figure, Ours, at_most, between, figure
 from recipec.figures.trainings import Training, card_gb
@@ -50,7 +50,7 @@ def _batch(id: str, states: str, stated: tuple[int, int], job: Training, gpu_gib
 
     def largest() -> Ours:
         batches = [replace(job.layout, micro_batch=size) for size in range(1, MOST_SEQUENCES + 1)]
-        fits, _ = largest_that_fits(job.architecture, batches, job.work, allocatable_bytes(gpu_gib, 1))
+        fits, _ = largest_that_fits(job.architecture, batches, job.work, ASSUMED.allocatable_bytes(gpu_gib, 1))
         return Ours(fits.micro_batch, f"largest micro batch that fits {gpu_gib:g} GiB, from one sequence up: {job}")
 
     largest.__doc__ = why

@@ -18,7 +18,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.catalog.gpus import gpu as gpu_named
 from recipec.catalog.machines import machine
 from recipec.catalog.models import model
-from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.device import ASSUMED
 from recipec.estimate.links import link_of
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.step import step_of
@@ -149,4 +149,4 @@ def fewest_gpus(size: str, way: Adaptation, strategy: Strategy, card: str) -> in
 
 
 def _fits(job: Training, card: str) -> bool:
-    return memory(job).peak_allocated_bytes <= allocatable_bytes(gpu(card).memory_gib, job.ranks)
+    return memory(job).peak_allocated_bytes <= ASSUMED.allocatable_bytes(gpu(card).memory_gib, job.ranks)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recipec.probe import attention, collectives, disk, host_link, machine, memory, products, start, steps
+from recipec.probe import attention, collectives, disk, heap, host_link, machine, memory, products, start, steps
 from recipec.probe.device import name_of_device
 
 # Shares of the time. Starting processes and writing files take what they take: about half a minute.
@@ -28,6 +28,7 @@ def measure(folder: Path, seconds: float, cpu: bool) -> dict[str, Any]:
     tables: dict[str, Callable[[], Any]] = {
         "machine": lambda: machine.identity(device),
         "process": start.measure,
+        "heap": lambda: heap.measure(device),
         "gpu_memory": lambda: memory.room(device),
         "memory_copy": lambda: memory.copies(device, part["memory_copy"]),
         "host_link": lambda: host_link.measure(device, part["host_link"]),

@@ -19,14 +19,14 @@ from recipec.probe.timing import LEAST, MOST, WARM_UPS, figure
 def measure(device: str, budget_seconds: float) -> Iterator[dict[str, Any]]:
     """Yield a row of `micro_step` for each size: forward and backward, then the optimizer."""
     shape = PROBED[device]
-    model, precision = _model(device), list(dtypes(device))[-1]
+    model, precision = model_of(device), list(dtypes(device))[-1]
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     parameters = sum(weight.numel() for weight in model.parameters())
     for sequences, length in shape.batches:
         each = budget_seconds / len(shape.batches)
         batch = torch.randint(0, shape.vocabulary, (sequences, length), device=device)
         try:
-            passes, steps = _timed(model, optimizer, batch, precision, each)
+            passes, steps = timed(model, optimizer, batch, precision, each)
         except torch.OutOfMemoryError:  # of a small card, which has no room for the larger batches either
             left_out(f"micro steps of {sequences} x {length} tokens and more", "out of memory")
             return
@@ -40,7 +40,8 @@ def measure(device: str, budget_seconds: float) -> Iterator[dict[str, Any]]:
         }
 
 
-def _model(device: str) -> PreTrainedModel:
+def model_of(device: str) -> PreTrainedModel:
+    """The probed model, with random weights."""
     shape = PROBED[device]
     config = LlamaConfig(
         hidden_size=shape.hidden,
@@ -55,7 +56,7 @@ def _model(device: str) -> PreTrainedModel:
     return LlamaForCausalLM(config).to(device).train()
 
 
-def _timed(
+def timed(
     model: PreTrainedModel, optimizer: torch.optim.Optimizer, batch: torch.Tensor, precision: str, budget_seconds: float
 ) -> tuple[list[float], list[float]]:
     """Seconds of forward and backward, and of the optimizer, for each repetition."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from recipec.axes.loops import ENGINE
 from recipec.estimate.cost import run_cost
-from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.device import ASSUMED
 from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
 from recipec.estimate.storage import PROCESS_BYTES, export_bytes, host_memory, run_storage
@@ -93,8 +93,8 @@ def test_offload_asks_for_host_memory():
 
 
 def test_several_ranks_keep_more_of_a_card_back():
-    assert allocatable_bytes(80, 8) < allocatable_bytes(80, 1) < 80 * GIB
-    assert allocatable_bytes(0.1, 1) == 0
+    assert ASSUMED.allocatable_bytes(80, 8) < ASSUMED.allocatable_bytes(80, 1) < 80 * GIB
+    assert ASSUMED.allocatable_bytes(0.1, 1) == 0
 
 
 def test_an_export_has_the_tokenizer_beside_the_weights():

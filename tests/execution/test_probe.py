@@ -24,11 +24,21 @@ def test_a_probe_writes_what_a_plan_reads(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = tomllib.loads((tmp_path / NAMED).read_text())
-    assert {"machine", "process", "memory_copy", "disk", "product", "attention", "micro_step", "collective"} < set(
-        found
-    )
+    assert {
+        "machine",
+        "process",
+        "heap",
+        "memory_copy",
+        "disk",
+        "product",
+        "attention",
+        "micro_step",
+        "collective",
+    } < set(found)
     assert {row["kind"] for row in found["collective"]} == {"all_reduce", "all_gather", "reduce_scatter"}
     assert found["machine"]["gpus"] == [] and found["process"]["started_gib"] > 0.2
+    gradients_and_states = 12 * found["micro_step"][0]["parameters"] / 2**30
+    assert gradients_and_states < found["heap"]["grown_gib"] < 20 * gradients_and_states
 
     recipe = with_key(BASES["cpu"], "hardware.measured", NAMED)
     planned = compiled(tmp_path, recipe)
@@ -48,7 +58,7 @@ def test_batches_that_do_not_fit_are_told(monkeypatch: pytest.MonkeyPatch, capsy
             raise torch.OutOfMemoryError
         return [0.2, 0.2], [0.1, 0.1]
 
-    monkeypatch.setattr(steps, "_timed", out_of_memory)
+    monkeypatch.setattr(steps, "timed", out_of_memory)
     assert [row["tokens"] for row in steps.measure("cpu", 0.0)] == [16]
     assert capsys.readouterr().err == "  left out: micro steps of 16 x 64 tokens and more: out of memory\n"
 

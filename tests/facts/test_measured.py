@@ -204,17 +204,48 @@ def test_micro_steps_in_another_precision_are_not_used(tmp_path: Path) -> None:
     assert stage(compiled(tmp_path, ON_PAIR))["measured"]["assumed"] == ["launches", "the rest of a step"]
 
 
-def test_the_memory_of_a_cpu_is_measured_in_both_units(tmp_path: Path) -> None:
+def planned_on_cpu(folder: Path, *tables: str) -> Compilation:
+    """Compile with the head of the sample, as if it were a CPU's, and with more tables."""
     text = re.sub(r"\n\[gpu_memory\][^[]*", "\n", PAIR.read_text()).replace('"cuda"', '"cpu"')
     text = re.sub(r"gpus = .*", "gpus = []", text)
     head, first, _ = text.partition("\n[memory_copy]")
     assert first
-    write_data(tmp_path)
-    (tmp_path / NAMED).write_text(head)
-    found = compiled(tmp_path, with_key(BASES["cpu"], "hardware.measured", NAMED))
+    write_data(folder)
+    (folder / NAMED).write_text("\n".join((head, *tables)))
+    return compiled(folder, with_key(BASES["cpu"], "hardware.measured", NAMED))
+
+
+def test_the_memory_of_a_cpu_is_measured_in_both_units(tmp_path: Path) -> None:
+    found = planned_on_cpu(tmp_path)
     assert found.facts is not None, found.diagnostics
     value = {name: found.facts.decisions[name].value for name in ("vram_gib", "total_vram_gb")}
     assert value == {"vram_gib": 442.5, "total_vram_gb": pytest.approx(442.5 * 2**30 / 1e9)}
+
+
+def heap(grown_gib: float) -> str:
+    return f"[heap]\nsequences = 4\ntokens = 512\ngrown_gib = {grown_gib}\n"
+
+
+def test_what_the_heap_of_a_cpu_keeps_is_learned_from_micro_steps(tmp_path: Path) -> None:
+    """Those of 4 x 512 tokens hold 0.553 GiB by the law, of which 0.038 are weights."""
+    found = stage(planned_on_cpu(tmp_path, heap(0.8)))
+    memory = found["memory"]
+    assert memory["peak_reserved_bytes"] / memory["peak_allocated_bytes"] == pytest.approx(0.838 / 0.553, rel=0.01)
+    assert memory["peak_device_bytes"] == memory["peak_reserved_bytes"] + round(1.31 * 2**30)
+    assert "what its heap keeps" in found["measured"]["measured"]
+    assert memory["error_band"]["source"] == "four trainings on one CPU"
+
+
+@pytest.mark.parametrize("tables", [(), (heap(0.1),)])
+def test_a_heap_that_no_library_has_is_not_believed(tmp_path: Path, tables: tuple[str, ...]) -> None:
+    found = stage(planned_on_cpu(tmp_path, *tables))
+    memory = found["memory"]
+    assert "what its heap keeps" in found["measured"]["assumed"]
+    assert memory["peak_reserved_bytes"] == pytest.approx(1.06 * memory["peak_allocated_bytes"], rel=0.001)
+
+
+def test_a_heap_is_not_larger_than_the_host(tmp_path: Path) -> None:
+    assert codes(planned_on_cpu(tmp_path, heap(500.0))) == ["E0413"]
 
 
 def test_a_preset_names_a_file_beside_it(tmp_path: Path) -> None:

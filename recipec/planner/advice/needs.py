@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from recipec.axes import Method
 from recipec.catalog.models import Model
 from recipec.estimate.basis import basis_of
-from recipec.estimate.device import allocatable_bytes, context_bytes
 from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluation_needs
+from recipec.estimate.overhead import overhead_of
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
@@ -58,7 +58,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
 def _evaluation(facts: Facts, chosen: Candidate, work: Workload, answered: Answered) -> Evaluation:
     """On as many GPUs of one node as the stage has ranks there, which is how many the launch script starts it on."""
     gpu, ranks = facts.gpu, min(chosen.layout.mesh.world_size, facts.machines.gpus_per_node)
-    room = GpuRoom(usable_bytes(gpu, 1), allocatable_bytes(gpu.memory_gib, 1, context_bytes(gpu)))
+    room = GpuRoom(usable_bytes(gpu, 1), overhead_of(gpu).allocatable_bytes(gpu.memory_gib, 1))
     shape, on_cpu = facts.model.architecture, gpu.kind == "cpu"
     return evaluation_needs(shape, chosen.layout, work, room, ranks, on_cpu, answered)
 

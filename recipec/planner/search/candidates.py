@@ -14,9 +14,9 @@ from recipec.axes.method import SIMILAR
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, least_bytes, on_device, step_memory
+from recipec.estimate.overhead import overhead_of
 from recipec.estimate.padding import padded_tokens
 from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
@@ -179,13 +179,14 @@ def by_preference(tried: Iterable[Candidate]) -> list[str]:
 
 def usable_bytes(gpu: Gpu, world_size: int) -> int:
     """The allocated bytes per rank that a plan may be predicted to reach."""
-    return int(HEADROOM * allocatable_bytes(gpu.memory_gib, world_size, context_bytes(gpu)))
+    return int(HEADROOM * overhead_of(gpu).allocatable_bytes(gpu.memory_gib, world_size))
 
 
 def gpu_gib(gpu: Gpu, allocated_bytes: int, world_size: int) -> float:
     """Memory of such a GPU on which a plan may reach `allocated_bytes`, in GiB: `usable_bytes` the other way."""
-    reserved = allocated_bytes / HEADROOM * reserved_factor(world_size)
-    return (reserved + device_overhead_bytes(world_size, context_bytes(gpu))) / GIB
+    overhead = overhead_of(gpu)
+    reserved = allocated_bytes / HEADROOM * overhead.reserved_factor(world_size)
+    return (reserved + overhead.outside_bytes(world_size)) / GIB
 
 
 def candidates(
@@ -207,7 +208,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
     found = Candidate(work.objective, layout, memory, None, over, needed, *beside)
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
-    return replace(found, memory=on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu)))
+    return replace(found, memory=on_device(found.memory, found.layout.mesh.world_size, overhead_of(gpu)))
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
