@@ -57,14 +57,14 @@ def _drops_greetings(job: Job) -> list[str]:
 def _by_column(job: Job) -> bool:
     """Whether rows that ask the same may be drawn into several parts: a column decides which stay together."""
     split = job.loaded.recipe.data.split
-    return bool(split and (split.group or split.stratify or (split.time and answers_begin(job.stages))))
+    return bool(split and (split.group or split.stratify or split.time))
 
 
 def leaking(job: Job) -> dict[str, Any]:
     """Whether rows to train on may ask what their own stage holds out, and what a user can do about it."""
     split, drawn = job.loaded.recipe.data.split, any(map(_draws, job.stages))
     files = " and ".join(_files_held_out(job))
-    by_column = bool(not files and drawn and split and (split.group or split.stratify))
+    by_column = bool(not files and drawn and _by_column(job))
     begin = drawn and answers_begin(job.stages)
     way = _WAY_OF_FILES.format(files) if files else _WAY_OF_BEGINNINGS
     return {"checks_leaks": bool(files or by_column or begin), "leaks_by_column": by_column, "ways_to_part": way}

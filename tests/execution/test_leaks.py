@@ -195,14 +195,31 @@ def emitted_with(folder: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> Any
     return emitted(folder, recipe(split={key: "of"}), monkeypatch)
 
 
-def test_more_newest_rows_than_planned_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = [f"Why {n}?" if n % 2 else "Continue" for n in range(100)]
+def by_time(folder: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     rows = [{"messages": turns(("user", said), ("assistant", f"So {n}.")), "at": n} for n, said in enumerate(asked)]
-    write(tmp_path / "chat.jsonl", rows)
-    emitted(tmp_path, recipe(split={"time": "at"}), monkeypatch).main()
-    assert "NOTE: 55 rows are held out, 10 planned: older rows ask what the newest ask" in capsys.readouterr().out
+    write(folder / "chat.jsonl", rows)
+    return emitted(folder, recipe(split={"time": "at"}), monkeypatch)
+
+
+def test_only_the_newest_rows_are_held_out_and_older_ones_that_ask_the_same_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [f"Why {n}?" for n in range(100)]
+    asked[3] = asked[97]
+    by_time(tmp_path, asked, monkeypatch).main()
+    parts = {part: [row["messages"][-1]["content"] for row in rows] for part, rows in split_of(tmp_path).items()}
+    assert sorted(parts["test"]) == [f"So {n}." for n in range(90, 100)]
+    assert sorted(parts["eval"]) == [f"So {n}." for n in range(80, 90)]
+    assert parts["test"] != sorted(parts["test"])  # so that the first ones are a sample of all
+    assert report_of(tmp_path)["train"]["leaks"] == 1 and "So 3." not in parts["train"]
+
+
+def test_older_rows_that_ask_what_the_newest_ask_stop_the_preparation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = by_time(tmp_path, [f"Why {n}?" if n % 2 else "Continue" for n in range(100)], monkeypatch)
+    with pytest.raises(SystemExit, match="40 of 80 training rows ask what held-out rows ask.*Split at random"):
+        script.main()
 
 
 @pytest.mark.parametrize("name", ["own.jsonl", "own.json", "own.csv"])
