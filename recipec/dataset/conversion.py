@@ -57,7 +57,7 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
         check_ended([turn for turns in made.values() if isinstance(turns, list) for turn in turns])
     if "tools" in reading.carries:
         made["tools"] = _tools(row, reading)
-        _check_offered(made)
+        _check_offered(made, row, reading)
     if KINDS[format.kind].masked and not ends and not any(map(_answers, made[format.required[0].name])):
         raise Unanswered("the assistant says nothing")
     return made
@@ -246,13 +246,14 @@ def _tools(row: Row, reading: RowReading) -> list[Mapping[str, Any]]:
     return []
 
 
-def _check_offered(made: Converted) -> None:
-    """No tool is called that is not among those that the row offers."""
+def _check_offered(made: Converted, row: Row, reading: RowReading) -> None:
+    """No tool is called that is not among those that the row offers; a row without that column may say them."""
     offered = [tool.get("function", tool)["name"] for tool in made["tools"]]
     turns = [turn for column, value in made.items() if column != "tools" and isinstance(value, list) for turn in value]
     called = [call["function"]["name"] for turn in turns for call in turn.get("tool_calls", ())]
-    if offered and (lost := [name for name in called if name not in offered]):
-        among = f"the tools of the row: {', '.join(offered)}"
+    names_tools = any(name in row for name in CARRIED["tools"].columns if name not in reading.ignored)
+    if names_tools and (lost := [name for name in called if name not in offered]):
+        among = f"the tools of the row: {', '.join(offered) or 'there are none'}"
         raise BadContent(f"a message calls {lost[0]!r:.40}, which is not among {among:.80}")
 
 

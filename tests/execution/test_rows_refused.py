@@ -58,8 +58,9 @@ def calling(*results: str, tools: tuple[str, ...] = ("weather",)) -> dict[str, A
         (calling("c1", "c3"), "result for the call 'c3'.* out of place"),
         (calling("c1", "c2", "c2"), "result for the call 'c2'.* out of place"),
         (calling("c1", "c2", tools=("search",)), "'weather'.* which is not among the tools of the row: search"),
+        (calling("c1", "c2", tools=()), "'weather'.* which is not among the tools of the row: there are none"),
     ],
-    ids=["exchanged", "of no call", "twice", "of no tool"],
+    ids=["exchanged", "of no call", "twice", "of no tool", "of none"],
 )
 def test_results_and_calls_that_fit_nothing_are_refused_by_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any], told: str
