@@ -160,7 +160,8 @@ def labels_of_scale(
         rated = name in named or any(word in name.lower() for word in RATING_WORDS)
         if rated and on_a_scale(rows, name):
             numbers = [row[name] for row in rows if row.get(name) is not None]
-            yield from _label(name, numbers, places[0], some=len(numbers) < len(rows))
+            renamed = ', and write `label = "label"` in `data.columns`' * (name in named)
+            yield from (line + renamed for line in _label(name, numbers, places[0], some=len(numbers) < len(rows)))
             return
 
 

@@ -198,15 +198,24 @@ def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Se
 
 def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:
     """The format that the rows have, where it is another one than the recipe names or the section takes."""
-    try:
-        found = recognise(tuple(rows_of(sources)), None, {}, places_of(sources)).format
-    except UnknownFormat:
+    found = _format_of(sources, expected.columns) or _format_of(sources, {})
+    if found is None:
         return
     if found not in expected.taken:
         yield f"these are {found} rows, which the stages that read data.{expected.section} do not take"
         yield from learns_from(expected.loaded, expected.section, found)
     elif expected.asked:
         yield f'these are {found} rows: write `format = "{found}"`, or leave `format` out'
+
+
+def _format_of(sources: list[SampledSource], columns: Mapping[str, str]) -> str | None:
+    """The format of all that there are, if the columns have these names; a few rows may be faulty."""
+    try:
+        return recognise(tuple(rows_of(sources)), None, columns, places_of(sources)).format
+    except BadRows as error:
+        return error.shape.format
+    except UnknownFormat:
+        return None
 
 
 def _which_column(expected: _Expected, row: Row) -> Iterator[str]:
