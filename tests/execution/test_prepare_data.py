@@ -676,3 +676,27 @@ def test_a_conversation_that_the_template_refuses_is_shown(tmp_path: Path, monke
     write(tmp_path / "chat.jsonl", rows)
     with pytest.raises(SystemExit, match=r"the chat template refuses .*Be kind\..*: System role not supported"):
         script.main()
+
+
+@pytest.mark.parametrize("named", ["data/sft/train.jsonl", "data/sft/*.jsonl"])
+def test_raw_rows_are_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    raw = tmp_path / "data" / "sft" / "train.jsonl"
+    raw.parent.mkdir(parents=True)
+    write(raw, chats(40))
+    script = emitted(tmp_path, with_key(BASES["lora-single"], "data", {"train": named}), monkeypatch)
+    with pytest.raises(SystemExit, match=r"train\.jsonl is in the folder of the prepared rows"):
+        script.main()
+    assert raw.read_text().count("\n") == 40
+
+
+def test_a_glob_does_not_read_what_was_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = tmp_path / "data" / "raw" / "chat.jsonl"
+    raw.parent.mkdir(parents=True)
+    write(raw, chats(40))
+    recipe = with_key(BASES["lora-single"], "data", {"train": "data/**/*.jsonl"})
+    script = emitted(tmp_path, recipe, monkeypatch)
+    script.main()
+    first = prepared(tmp_path, "sft/train")
+    script.named_files.cache_clear()
+    script.main()
+    assert prepared(tmp_path, "sft/train") == first
