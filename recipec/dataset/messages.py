@@ -245,4 +245,5 @@ def _thought(turn: Mapping[str, Any], message: Message) -> Message:
 def _check_fields(value: Mapping[str, Any], known: set[str], name: str, what: str) -> None:
     """Nothing that is said in a part or a call is lost."""
     if lost := [field for field, held in value.items() if field not in known and held not in NOTHING]:
-        raise BadContent(f"`{name}` has a {what} with `{lost[0]}`, which nothing reads")
+        help = f"remove `{lost[0]}` from every {what}: `data.ignore` passes over columns and fields of messages alone"
+        raise BadContent(f"`{name}` has a {what} with `{lost[0]}`, which nothing reads", help)

@@ -318,11 +318,14 @@ def test_patterns_name_files_in_any_folder(here: Path, pattern: str, found: list
     assert _below(here, files_of(pattern, here)) == found
 
 
+FINDING = ("named_files", "is_in_bundle", "dots_in", "apart", "is_written")  # of the emitted functions
+
+
 @pytest.mark.parametrize(("pattern", "found"), [case for case in PATTERNS if case[1]])
 def test_the_emitted_code_finds_the_same_files(here: Path, pattern: str, found: list[str]) -> None:
     tree = ast.parse(texts(good(here.parent, BASES["lora-single"]))["prepare_data.py"])
-    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("named_files", "dots_in")]
-    scope = {"Path": Path}
+    tree.body = [node for node in tree.body if getattr(node, "name", "") in FINDING]
+    scope = {"Path": Path, "BUNDLE": here.parent, "STAGES": []}
     exec(compile(tree, "prepare_data.py", "exec"), scope)
     assert _below(here, scope["named_files"](pattern, here)) == found
     assert _below(here, scope["named_files"](str(here / "a.jsonl"), here.parent)) == ["a.jsonl"]
@@ -399,8 +402,8 @@ def _named_files(folder: Path) -> Callable[[str, Path], list[Path]]:
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHAT))
     recipe = with_key(BASES["lora-single"], "data.train", "**/train.jsonl")
     tree = ast.parse(texts(good(folder, recipe))["prepare_data.py"])
-    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("named_files", "is_in_bundle", "dots_in")]
-    scope: dict[str, Any] = {"Path": Path, "cache": cache, "takewhile": takewhile}
+    tree.body = [node for node in tree.body if getattr(node, "name", "") in FINDING]
+    scope: dict[str, Any] = {"Path": Path, "cache": cache, "takewhile": takewhile, "BUNDLE": folder, "STAGES": []}
     exec(compile(tree, "prepare_data.py", "exec"), scope)
     return scope["named_files"]
 
