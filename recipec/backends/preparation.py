@@ -136,8 +136,8 @@ def _iterator_names(stages: list[StageJob]) -> Raw | None:
     cuts = any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
     takes = any(source.path and source.take for source in sources_of(job))
     cuts = cuts or any(source.path and reaches_down(source.path) for source in sources_of(job))
-    splits = any(map(splits_texts, stages))
-    used = {"accumulate": any(stage.replays for stage in stages), "islice": takes, "pairwise": splits, "takewhile": cuts}
+    replays, splits = any(stage.replays for stage in stages), any(map(splits_texts, stages))
+    used = {"accumulate": replays, "islice": takes, "pairwise": splits, "takewhile": cuts}
     names = ", ".join(name for name, has in used.items() if has)
     return mark(",".join(job.ids("overflow", "packing", "replay")), names) if names else None
 

@@ -62,7 +62,7 @@ def _by_column(job: Job) -> bool:
 
 def leaking(job: Job) -> dict[str, Any]:
     """Whether rows to train on may ask what their own stage holds out, and what a user can do about it."""
-    split, drawn = job.loaded.recipe.data.split, any(map(_draws, job.stages))
+    drawn = any(map(_draws, job.stages))
     files = " and ".join(_files_held_out(job))
     by_column = bool(not files and drawn and _by_column(job))
     begin = drawn and answers_begin(job.stages)

@@ -218,7 +218,7 @@ def test_older_rows_that_ask_what_the_newest_ask_stop_the_preparation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = by_time(tmp_path, [f"Why {n}?" if n % 2 else "Continue" for n in range(100)], monkeypatch)
-    with pytest.raises(SystemExit, match="40 of 80 training rows ask what held-out rows ask.*Split at random"):
+    with pytest.raises(SystemExit, match=r"40 of 80 training rows ask what held-out rows ask.*Split at random"):
         script.main()
 
 

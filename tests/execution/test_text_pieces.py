@@ -37,7 +37,7 @@ def with_prefix() -> PreTrainedTokenizerFast:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("tokenizer", [bytewise(False), bytewise(True), with_prefix()], ids=["bytes", "begun", "prefix"])
+@pytest.mark.parametrize("tokenizer", [bytewise(False), bytewise(True), with_prefix()], ids=["bytes", "begun", "space"])
 def test_pieces_are_the_text_again_and_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: PreTrainedTokenizerFast, text: str
 ) -> None:
