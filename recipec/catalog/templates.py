@@ -27,6 +27,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     empty_thought: bool = False  # it writes an empty thought before an answer that has none
     tools: bool = False  # it shows tools, calls and results, and TRL finds the calls in what a model writes
     quiet: bool = False  # a prompt ends with an empty thought unless thinking is asked for
+    begins_thought: bool = False  # a prompt ends with <think>, unless thinking is turned off
     unended: bool = False  # nothing ends an answer that comes last, but in TRL's version of it
     keeps_thoughts: bool = False  # TRL's version writes thoughts before earlier answers too, which it leaves out
     system: str = SHOWN  # of SYSTEMS: what becomes of a system message

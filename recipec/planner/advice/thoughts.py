@@ -17,6 +17,10 @@ from recipec.rules.core import Decision
 _OF_ANSWERS = ("assistant", "completion")  # values of loss_on
 _ALLOW = 'if the model is never to think again, write allow = ["W0522"] under [recipe]'
 _SOME_ALLOW = 'if the model is to decide by the question whether it thinks, write allow = ["W0522"] under [recipe]'
+_BEGUN_ALLOW = (
+    "its prompts begin with a thought, so that answers without one are learned for prompts with enable_thinking=False "
+    'alone: if that is wanted, write allow = ["W0522"] under [recipe]'
+)
 _EARLIER = (
     "TRL's training version writes it before earlier answers of a conversation too, where the model does not see it "
     "in use"
@@ -39,7 +43,8 @@ def empty_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report:
         help = (f'reasoning = "off" under [data]: {_GIVEN}',) * (not template.unended) + (_ALLOW,)
     elif silent.value:
         because, title = silent.because, f"{model.name} learns to think before some answers, and not before others"
-        help = "give every answer a thought, or train those without one in a recipe of their own", _SOME_ALLOW
+        allow = _BEGUN_ALLOW if template.begins_thought else _SOME_ALLOW
+        help = "give every answer a thought, or train those without one in a recipe of their own", allow
     else:
         return
     label = Label(loaded.place("data", section_of(loaded, stage)), because)
