@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 from itertools import chain, count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,7 +74,7 @@ def compare(
     emitted = {file.path: file for file in files}
     given_up = [(file, force or file.path in restore) for file in emitted.values()]
     changes = [change for file, up in given_up for change in _file_changes(out, file, last, on_conflict, up)]
-    orphans = [_orphan(out, path, text) for path, text in last.texts.items() if path not in emitted]
+    orphans = [_orphan(out, path, text, emitted) for path, text in last.texts.items() if path not in emitted]
     return changes + [change for change in orphans if change]
 
 
@@ -181,14 +181,17 @@ def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
         return merged
 
 
-def _orphan(out: Path, path: str, built: str) -> FileChange | None:
-    """A file of the last build that this one does not emit."""
+def _orphan(out: Path, path: str, built: str, emitted: Iterable[str]) -> FileChange | None:
+    """A file of the last build that this one does not emit; one of its name may do its work now, without the edits."""
     disk = read_file(out / path)
     if disk is None:
         return None
     if disk.text == built:
         return FileChange(path, Action.DELETE, "no longer part of the bundle", found=disk)
-    return FileChange(path, Action.KEEP_ORPHAN, "no longer part of the bundle, kept because you edited it")
+    name = PurePosixPath(path).name
+    heirs = " or ".join(other for other in emitted if PurePosixPath(other).name == name)
+    note = "no longer part of the bundle, kept because you edited it" + f"; your edits are not in {heirs}" * bool(heirs)
+    return FileChange(path, Action.KEEP_ORPHAN, note)
 
 
 def _write(file: Rendered, action: Action, disk: Found | None, note: str = "", text: str | None = None) -> FileChange:

@@ -220,6 +220,14 @@ def test_edited_orphan_is_kept_and_merges_when_it_comes_back(out: Path) -> None:
     assert (out / "train.py").read_text() == "new\none\ntwo\nthree\nmine\n"
 
 
+def test_an_edited_orphan_names_the_file_that_took_its_place(out: Path) -> None:
+    """As when a bundle of two stages becomes one of one."""
+    (out / "train.py").write_text("one\ntwo\nthree\nmine\n")
+    moved = {f"stages/{path}" if path == "train.py" else path: text for path, text in FILES.items()}
+    (note,) = [change.note for change in build(out, moved).changes if change.path == "train.py"]
+    assert note.endswith("kept because you edited it; your edits are not in stages/train.py")
+
+
 def test_lost_executable_bit_is_set_again(out: Path) -> None:
     (out / "launch/local.sh").chmod(0o640)
 
