@@ -9,7 +9,9 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of
 from recipec.backends.reading import asks_commits, sources_of
 from recipec.planner.advice.prepared_ahead import WORTH_PREPARING_AHEAD
+from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
+from recipec.rules import reservations
 from recipec.rules.words import device
 from recipec.units import counted, duration
 
@@ -21,9 +23,16 @@ def timing(stage: StageJob) -> dict[str, Any]:
     return {
         "speed": stage.because(_speed(stage), "prediction", "world_size"),
         "time": stage.because(f"about {duration(plan.told_seconds)} for the whole run", "prediction"),
+        "time_reservations": stage.because(_time_reservations(stage_document(plan)), "prediction"),
         "cost": stage.because(cost, "prediction"),
         "parts": [_row(stage, part.name, part.told_seconds, part.because) for part in plan.parts],
     }
+
+
+def _time_reservations(plan: dict[str, Any]) -> list[str]:
+    """What `recipec plan` says beside the time and the cost."""
+    assumed = [f"assumes {line}" for line in reservations.assumed(plan)]
+    return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *reservations.rates(plan)]
 
 
 def _row(stage: StageJob, name: str, seconds: float, because: str) -> Any:
