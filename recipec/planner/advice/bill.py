@@ -25,9 +25,18 @@ WORTH_TELLING = 0.001  # of the training: what failures repeat is told from ther
 
 
 def bill(
-    facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, needs: Needs, asked_tokens: int | None
+    facts: Facts,
+    ledger: Ledger,
+    chosen: Candidate,
+    bounds: Bounds,
+    needs: Needs,
+    asked_tokens: int | None,
+    of_hub: bool,
 ) -> Iterator[RunPart]:
-    """Yield the parts in the order they run; the ledger is settled, `asked_tokens` are of an answer of evaluate.py."""
+    """Yield the parts in the order they run; the ledger is settled, `asked_tokens` are of an answer of evaluate.py.
+
+    `of_hub`: whether rows come from the Hub.
+    """
     assert chosen.time is not None
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
@@ -35,7 +44,7 @@ def bill(
     step_seconds, taught = steps * chosen.time.seconds_per_step, steps_taught(value)
     look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
     first = fetches_model(facts, value)
-    yield whole_run.preparation(rows, node_cores(value), rates, starts=first)
+    yield whole_run.preparation(rows, node_cores(value), rates, starts=first, of_hub=of_hub)
     yield from _models(facts, needs, rates, first)
     if packed := needs.storage.packed_bytes:
         yield whole_run.packed(2 * facts.model.architecture.params, packed, rates)
