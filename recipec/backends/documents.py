@@ -29,13 +29,14 @@ from recipec.backends.ruff import ruff_artifact
 from recipec.backends.timing import prepared_ahead, timing
 from recipec.backends.told_rows import held_out_told, rows_told
 from recipec.backends.training import summary
-from recipec.catalog.gpus import Gpu
 from recipec.facts.model import is_path
+from recipec.planner.document import stage_document
 from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.combinations_lora import goes_on, loads_adapter
 from recipec.rules.core import Decision
+from recipec.rules.reservations import of_memory, whole_memory
 from recipec.rules.watching import LOOKS_AT
 from recipec.rules.words import waiting
 from recipec.units import GIB, gib, number, value_text
@@ -263,7 +264,7 @@ def _fewer(job: Job) -> int:
 
 
 def _stage(stage: StageJob) -> Any:
-    plan, gpu = stage.plan, stage.job.facts.gpu
+    plan = stage.plan
     return SimpleNamespace(
         name=stage.named,
         folder=Raw(stage.folder),
@@ -273,7 +274,8 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         data=stage.because(rows_told(stage), *_OF_DATA, *["replay_rows"] * stage.replays),
         held_out=stage.because(held_out_told(stage), "eval_fraction", "test_fraction", "save_every"),
-        memory=stage.because(_memory(stage, gpu), "prediction", "gpu", "vram_gib"),
+        memory=stage.because(_memory(stage), "prediction", "gpu", "vram_gib"),
+        memory_reservations=stage.because(of_memory(stage_document(plan)["memory"]), "prediction"),
         peak=stage.because("the peak of the process" if stage.on_cpu else "the allocated peak", "gpu"),
         terms=stage.because(_terms(plan), "prediction"),
         **timing(stage),
@@ -290,13 +292,10 @@ def _stage(stage: StageJob) -> Any:
 _OF_DATA = (*("examples", "tokens_per_example", "data_format", "loss_on", "incomplete", "opening_answers"),)
 
 
-def _memory(stage: StageJob, gpu: Gpu) -> str:
-    memory = stage.plan.memory
-    sizes = (memory.peak_allocated_bytes, memory.peak_reserved_bytes, memory.peak_device_bytes)
-    allocated, reserved, device = (f"{size / GIB:.1f}" for size in sizes)
-    if stage.on_cpu:
-        return f"{device} of {gpu.memory_gib:.1f} GiB for a process, {allocated} of them for the step"
-    return f"{allocated} GiB allocated at the peak, {reserved} reserved, {device} of {gpu.memory_gib:.1f} in all"
+def _memory(stage: StageJob) -> str:
+    memory = stage_document(stage.plan)["memory"]
+    allocated = f"{gib(memory['peak_allocated_bytes'])} allocated at the peak"
+    return f"{allocated}; {whole_memory(memory, on_cpu=stage.on_cpu)}"
 
 
 def _terms(plan: StagePlan) -> str:

@@ -45,6 +45,15 @@ def output_gib(stage: StageJob) -> float:
     return round((disk.checkpoints_bytes + disk.export_bytes) / GIB, 1)
 
 
+def written_gib(job: Job) -> str:
+    """What a run writes below data/, into the cache of datasets and below outputs/, in GiB."""
+    disks = [stage.plan.needs.storage for stage in job.stages]
+    prepared = sum(disk.prepared_bytes for disk in disks)
+    cached = sum(disk.dataset_cache_bytes for disk in disks) - prepared
+    outputs = sum(disk.checkpoints_bytes + disk.export_bytes for disk in disks)
+    return " ".join(f"{size / GIB:.1f}" for size in (prepared, cached, outputs))
+
+
 def merged_gib(stage: StageJob) -> float:
     """What merge_adapter.py writes for the last stage, in GiB; `output_gib` has it where another stage follows."""
     bytes_each = 4 if weights_dtype(stage) == "float32" else 2

@@ -17,6 +17,7 @@ from recipec.backends.overlong import handling, losing, selecting, splits_texts,
 from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, flags_of, marks_of, opening_of, weighs
 from recipec.backends.reading import (
     Way,
+    asks_commits,
     carries,
     contents,
     fields_by_way,
@@ -148,6 +149,7 @@ def _dataset_names(stages: list[StageJob]) -> Raw:
         "Json": mixes_fields(stages),
         "List": any(stage.format.turns or stage.shape.content == IDS for stage in stages),
         "load_dataset": any(source.hub for source in sources_of(stages[0].job)),
+        "load_dataset_builder": asks_commits(stages[0].job),
         "IterableDataset": any(source.hub and source.take for source in sources_of(stages[0].job)),
     }
     names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]

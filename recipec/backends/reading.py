@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from recipec.render.call import assigned
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
+_COMMIT = re.compile("[0-9a-f]{40}")  # of a data set of the Hub: a branch or a tag may move
 # Ending of a data file -> the function that reads it.
 _READERS = {
     ".jsonl": "json_lines",
@@ -49,7 +51,8 @@ def reading(job: Job) -> dict[str, Any]:
         "strips": strips,
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
-        "keeps_rows": keeps_rows(job),
+        "asks_commits": asks_commits(job),
+        "made_from": Raw(_made_from(job)),
         "reaches_down": any(source.path and reaches_down(source.path) for source in sources),
         "reads_csv": ".csv" in endings,
         "reads_parquet": ".parquet" in endings,
@@ -60,9 +63,15 @@ def reading(job: Job) -> dict[str, Any]:
     }
 
 
-def keeps_rows(job: Job) -> bool:
-    """Whether rows that are prepared need not be prepared again: what the Hub holds may have changed."""
-    return all(source.path for source in sources_of(job))
+def asks_commits(job: Job) -> bool:
+    """Whether the Hub is asked which commit of a data set is read: the recipe does not pin all of them."""
+    return any(source.hub and not _COMMIT.fullmatch(source.revision or "") for source in sources_of(job))
+
+
+def _made_from(job: Job) -> str:
+    """What tells, beside the script itself, that data are those of the last time."""
+    files = "[*map(file_digest, files)], " * any(source.path for source in sources_of(job))
+    return files + "commits, " * asks_commits(job)
 
 
 def endings_of(job: Job) -> list[str]:

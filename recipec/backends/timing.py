@@ -7,9 +7,11 @@ from typing import Any
 
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of
-from recipec.backends.reading import keeps_rows
+from recipec.backends.reading import asks_commits, sources_of
 from recipec.planner.advice.prepared_ahead import WORTH_PREPARING_AHEAD
+from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
+from recipec.rules import reservations
 from recipec.rules.words import device
 from recipec.units import counted, duration
 
@@ -21,9 +23,16 @@ def timing(stage: StageJob) -> dict[str, Any]:
     return {
         "speed": stage.because(_speed(stage), "prediction", "world_size"),
         "time": stage.because(f"about {duration(plan.told_seconds)} for the whole run", "prediction"),
+        "time_reservations": stage.because(_time_reservations(stage_document(plan)), "prediction"),
         "cost": stage.because(cost, "prediction"),
         "parts": [_row(stage, part.name, part.told_seconds, part.because) for part in plan.parts],
     }
+
+
+def _time_reservations(plan: dict[str, Any]) -> list[str]:
+    """What `recipec plan` says beside the time and the cost."""
+    assumed = [f"assumes {line}" for line in reservations.assumed(plan)]
+    return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *reservations.rates(plan)]
 
 
 def _row(stage: StageJob, name: str, seconds: float, because: str) -> Any:
@@ -49,15 +58,14 @@ def prepared_ahead(job: Job) -> Traced:
         return job.because("", "prediction")
     text = f"Data preparation takes about {duration(seconds)} (predicted), in which {counted(gpus, 'GPU')} "
     text += "waits. " if gpus == 1 else "wait. "
-    if keeps_rows(job):
+    data = "data" if any(source.hub for source in sources_of(job)) else "data files"
+    text += (
+        "To prepare before you rent them, run `python prepare_data.py` in this folder on a machine without a GPU, "
+        f"with the same packages and {data}. The launch finds the rows up to date and does not prepare them again."
+    )
+    if asks_commits(job):
         text += (
-            "To prepare before you rent them, run `python prepare_data.py` in this folder on a machine without a GPU, "
-            "with the same packages and data files. The launch finds the rows up to date and does not prepare them "
-            "again."
-        )
-    else:
-        text += (
-            "Every launch prepares the rows again, as those of the Hub may have changed. To prepare before you rent "
-            "the GPUs, download the data set and name its files in the recipe."
+            " It does where the data set of the Hub has a new commit: to pin it, set its `revision` in the recipe to "
+            "the 40 digits of a commit."
         )
     return job.because(text, "prediction", "gpus", "data_format")

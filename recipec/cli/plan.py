@@ -16,6 +16,7 @@ from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
 from recipec.cli.trained import dispatched, trained
+from recipec.rules import reservations
 from recipec.rules.evaluation import own_rows
 from recipec.rules.words import device, evaluation, waiting
 from recipec.simulate.view import exact_text
@@ -59,7 +60,6 @@ def _simulated(compilation: Compilation) -> dict[str, Any]:
 
 
 _BAR_COLUMNS = 40  # stand for the usable memory
-_NOT_SCORED = "measured over predicted: not known, no published run of this kind was scored"
 _LABEL = 9  # columns of "memory" and its like
 
 Document = dict[str, Any]
@@ -220,26 +220,16 @@ def _activations(choice: Document) -> str:
 
 def _memory(memory: Document, values: Document, noun: str) -> list[str]:
     """The totals: allocated by tensors, by which part, and what else is taken."""
-    peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
+    peak, usable = memory["peak_allocated_bytes"], memory["usable_bytes"]
     stage = memory["peak_stage"].replace("_", " ")
     head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per {noun}"
     named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
     rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
     lines = [f"    {line}" for line in table(rows, numbers=[1])]
     lines[-1] = dim(lines[-1])
-    totals = f"    {_whole(memory, on_cpu=values['gpu_is_cpu'])}"
-    measured = _band(band["low"], band["high"], band["source"]) if band["scored"] else _NOT_SCORED
-    tight = [f"    {memory['tight']}"] if memory["tight"] else []
-    return [_row("memory", head), _row("", measured), *lines, totals, *tight]
-
-
-def _whole(memory: Document, on_cpu: bool) -> str:
-    """What is taken beyond the tensors: of a GPU the allocator's cache and the driver, on a CPU the process."""
-    whole = f"{gib(memory['peak_device_bytes'])} of {gib(memory['capacity_bytes'])}"
-    if on_cpu:
-        return f"{whole} with what else the process takes"
-    reserved = f"{gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache"
-    return f"{reserved}, {whole} with what the driver takes; the accuracy of these two figures is not known"
+    totals = f"    {reservations.whole_memory(memory, on_cpu=values['gpu_is_cpu'])}"
+    measured, *tight = reservations.of_memory(memory)
+    return [_row("memory", head), _row("", measured), *lines, totals, *(f"    {line}" for line in tight)]
 
 
 def _beside(role: str, stage: Document, values: Document) -> str:
@@ -253,74 +243,18 @@ def _bar(size: int, usable: int) -> str:
     return ("█" if stdout_is_unicode() else "#") * max(1 if size > 0 else 0, round(_BAR_COLUMNS * size / usable))
 
 
-def _band(low: float, high: float, source: str) -> str:
-    """By how much measurements differ from predictions, and which ones these are."""
-    return f"measured over predicted: {100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}% ({source})"
-
-
-def _unscored(time: Document) -> str:
-    return "; ".join(filter(None, (_NOT_SCORED, time["slower"])))
-
-
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     parts = [(part["part"], duration(part["seconds"]), part["because"]) for part in stage["run"]]
     return [
         _row("time", f"{duration(time['run_seconds'])} for the whole run; in training {rate}"),
-        _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else _unscored(time)}"),
+        _row("", reservations.of_step(time)),
         *(f"    {line}" for line in table(parts, numbers=[1])),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
-        _row("", _not_counted(stage)),
-        *_assumed(stage),
-        *_basis(stage.get("measured")),
-    ]
-
-
-def _not_counted(stage: Document) -> str:
-    told = any(part["part"] == "failures" for part in stage["run"])
-    others = ["installing packages", "waiting for the machine", "sample answers"]
-    others += [] if told else ["what a failure repeats"]
-    return f"not counted: {', '.join(others[:-1])}, and {others[-1]}"
-
-
-def _assumed(stage: Document) -> list[str]:
-    """What the speed of a GPU is taken from that only its memory names, and what nobody stated of the machine."""
-    decisions = {decision["id"]: decision for decision in stage["decisions"]}
-    known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
-    lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
-    if like := decisions["like"]["value"]:
-        lines.append(_row("assumes", f"the shape of {like}, which the recipe names for this model"))
-    if decisions["has_turn_end"]["value"] is None and decisions["eos_token"]["value"] != "none":
-        end = decisions["template_end"]["value"]
-        lines.append(_row("assumes", f"the tokenizer has {end}, which ends turns of the chat template"))
-    used = {"network_gbps": True, "host_memory_gib": _needs_host(stage, decisions), "host_cores": True}
-    for id in (id for id, decides in used.items() if decides and id in decisions):
-        because = decisions[id]["because"]
-        lines += [_row("assumes", because.removeprefix("assumed: "))] if because.startswith("assumed: ") else []
-    return lines
-
-
-MUCH_HOST_MEMORY = 0.5  # of what a node is assumed to have: from there on the plan says so; our decision
-
-
-def _needs_host(stage: Document, decisions: Document) -> bool:
-    """Whether a plan rests on the host memory of a node: it keeps data there, takes much of it, or lacks more."""
-    choice, host = stage["choice"], stage["host"]
-    has = decisions["host_memory_gib"]["value"] if "host_memory_gib" in decisions else None
-    much = has is not None and host["needed_bytes"] > MUCH_HOST_MEMORY * has * GIB
-    scored_there = stage["evaluation"]["trained"]["where"] == "offloaded"
-    kept_there = choice["offload"] != ON_DEVICE or choice["activation_offload"] or scored_there
-    return kept_there or much or bool(host["with_more"])
-
-
-def _basis(basis: Document | None) -> list[str]:
-    """What the figures above rest on, where the recipe names measurements."""
-    if basis is None:
-        return []
-    return [
-        _row("rates", f"{basis['label']}: {', '.join(basis['measured'])}"),
-        *([_row("", f"assumed, not told by that file: {', '.join(basis['assumed'])}")] if basis["assumed"] else []),
+        _row("", reservations.not_counted(stage)),
+        *(_row("assumes", line) for line in reservations.assumed(stage)),
+        *(_row(label, line) for label, line in zip(("rates", ""), reservations.rates(stage), strict=False)),
     ]
 
 

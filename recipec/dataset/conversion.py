@@ -1,7 +1,8 @@
 """A row as prepare_data.py converts it: the columns that a trainer reads, or why the row is refused.
 
 This is the only place where what a row holds is judged when a recipe is compiled. The templates in data/formats and
-data/contents.py.j2 judge the same when the rows are prepared; tests/execution/test_rows_agree.py holds both together.
+data/contents.py.j2 judge the same when the rows are prepared; tests/execution/test_rows_agree_with_emitted.py
+holds both together.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from recipec.dataset.messages import (
     without_thoughts,
 )
 from recipec.dataset.saying import says
-from recipec.dataset.tokens import check_tokens
+from recipec.dataset.tokens import tokens_of
 
 _SYSTEM, _USER, _PROMPT = "system", "user", "prompt"
 _SKIP = "skip"
@@ -92,8 +93,7 @@ def _plain(row: Row, shape: DataShape, format: RowFormat) -> Converted:
     """Raw text, or tokens that were made elsewhere."""
     if shape.content == TEXTS:
         return {role.becomes: _text(row, shape.columns[role.name]) for role in format.required}
-    check_tokens(row, shape.columns)
-    return {role: row.get(name) for role, name in shape.columns.items()}
+    return dict(tokens_of(row, shape.columns))
 
 
 def _conversation(row: Row, shape: DataShape, reading: RowReading, ends: bool) -> Converted:

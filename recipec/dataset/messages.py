@@ -1,7 +1,7 @@
 """Messages as prepare_data.py reads them: who speaks, what is said, what is thought and which tools are called.
 
-What is refused here is refused in templates/data/messages.py.j2 as well: tests/execution/test_rows_agree.py holds the
-two to each other, kind of fault by kind of fault.
+What is refused here is refused in templates/data/messages.py.j2 as well:
+tests/execution/test_rows_agree_with_emitted.py holds the two to each other, kind of fault by kind of fault.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from typing import Any
 from recipec.dataset.contents import BadContent, Row
 
 
-def check_tokens(row: Row, columns: Mapping[str, str]) -> None:
-    """Raise BadContent where labels are other tokens, or where a mask hides what is no padding.
+def tokens_of(row: Row, columns: Mapping[str, str]) -> dict[str, list[int]]:
+    """The tokens of a row without its padding, and their labels.
+
+    Raises BadContent where labels are other tokens, or where a mask hides what is no padding.
 
     `columns` is role -> column. A label is the token at its place, or -100 where nothing is learned.
     """
@@ -24,19 +26,20 @@ def check_tokens(row: Row, columns: Mapping[str, str]) -> None:
     )
     if not fit:
         raise BadContent(f"`{columns['labels']}` must hold the token at each place, or -100 where none is learned")
-    if mask is not None:
-        _check_mask(mask, ids, labels, columns["attention_mask"])
+    start, end = (0, len(ids)) if mask is None else _seen(mask, ids, labels, columns["attention_mask"])
+    return {"input_ids": ids[start:end], "labels": (labels or ids)[start:end]}
 
 
 def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(one) is int for one in value)
 
 
-def _check_mask(mask: list[int], ids: list[int], labels: list[int] | None, column: str) -> None:
-    """A mask is 1 at each place, but 0 at padding: one token at the ends of a row, which is not learned."""
+def _seen(mask: list[int], ids: list[int], labels: list[int] | None, column: str) -> tuple[int, int]:
+    """Where tokens begin and end that are no padding: one token at the ends of a row, at which the mask is 0."""
     if len(mask) != len(ids) or not {0, 1}.issuperset(mask) or 1 not in mask:
         raise BadContent(f"`{column}` must be 1 at each place, or 0 where padding is")
     start, end = mask.index(1), len(mask) - mask[::-1].index(1)
     padding, learned = {*ids[:start], *ids[end:]}, {*labels[:start], *labels[end:]} if labels else set()
     if 0 in mask[start:end] or len(padding) > 1 or learned - {-100}:
         raise BadContent(f"`{column}` hides tokens that are no padding: they would be seen, or learned")
+    return start, end

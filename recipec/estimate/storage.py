@@ -32,6 +32,7 @@ class Storage(Struct, frozen=True):
     export_bytes: int  # the final model or adapter
     checkpoints_bytes: int  # all that are kept, the one being written, and what they all share
     dataset_cache_bytes: int
+    prepared_bytes: int  # of these the rows that prepare_data.py writes; the others are in the cache of datasets
     hub_cache_bytes: int
     packed_bytes: int  # the 4-bit base that ranks share, which quantize.py writes; 0 where none does
     total_bytes: int
@@ -58,12 +59,13 @@ def run_storage(
     kept = checkpoint * (keep_checkpoints + 1) + _elastic_file(architecture, layout, work)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes
+    prepared = round(dataset_tokens * TEXT_BYTES)
     data, hub = round(dataset_tokens * token_bytes), 2 * (published if downloaded_params is None else downloaded_params)
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
     packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
     total = kept + export + data + hub + packed
-    return Storage(checkpoint, reloaded, export, kept, data, hub, packed, total)
+    return Storage(checkpoint, reloaded, export, kept, data, prepared, hub, packed, total)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

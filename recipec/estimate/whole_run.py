@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.measured import Measured
 from recipec.estimate.step import step_of
+from recipec.estimate.storage import TEXT_BYTES
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.units import counted, duration, gib
@@ -45,6 +46,8 @@ class Rates(Struct, frozen=True):
     # of these in one process, however many there are: splits, what is held out, writing (60,000 rows of 4.6 kB;
     # 1,000,000 of 2.1 kB in two processes leave room for 1.9e-4; 2026-11)
     alone_seconds_per_row: float = 1.2e-4
+    # `load_dataset("json")` of the prepared rows, in one process (datasets 5.2, 2026-11)
+    json_bytes_per_second: float = 0.32e9
     # Imports of torch, transformers and TRL: 7 CPU seconds from a warm local disk (measured 2026-11), and the first
     # touch of a device. From a network disk torch alone takes 20 (stas00/ml-engineering, storage).
     start_seconds: float = 15.0
@@ -87,8 +90,11 @@ WORTH_A_WORD = 60.0  # seconds
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
 
 
-def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) -> RunPart:
-    """prepare_data.py: its processes read, convert and count tokens; it starts once for all stages."""
+def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True, of_hub: bool = False) -> RunPart:
+    """prepare_data.py: its processes read, convert and count tokens; it starts once for all stages.
+
+    How large the files of the Hub are is not known here: Parquet takes a third of its text, or all of it.
+    """
     processes = max(1, min(cores, rows.read // ROWS_PER_PROCESS))
     alone = rows.read * rates.alone_seconds_per_row
     busy = rows.read * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token) - alone
@@ -96,7 +102,7 @@ def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) ->
     several = f" in {processes} processes{in_one}" * (processes > 1)
     there = f"{rows.read - rows.apart:,}"
     told = f"makes {rows.read:,} rows of {there}" if rows.apart else f"reads {there} rows"
-    because = f"prepare_data.py {told}{several}"
+    because = f"prepare_data.py {told}{several}" + "; their download from the Hub is not counted" * of_hub
     return RunPart(PREPARATION, rates.start_seconds * starts + alone + busy / processes, because)
 
 
@@ -138,16 +144,18 @@ def loading(weights_bytes: int, saved_bytes: int, rates: Rates, made: bool = Fal
 def tokenization(rows: Rows, processes: int, rates: Rates, token_bytes: int) -> RunPart:
     """The trainer's own pass over the rows before its first step; other ranks wait for the first.
 
-    It writes `token_bytes` of a token into the cache of `datasets`, which takes longer than computing them where many
-    processes share one disk.
+    One process reads them first. Then `token_bytes` of a token are written into the cache of `datasets`, which takes
+    longer than computing them where many processes share one disk.
     """
     because = f"the trainer, in {processes} processes" if processes > 1 else "the trainer, in one process"
     tokens = rows.count * rows.tokens_each
+    reading = tokens * TEXT_BYTES / rates.json_bytes_per_second
+    because += f", after {duration(reading)} in which one reads them" * (reading >= WORTH_A_WORD)
     written = round(tokens * token_bytes)
     computing, writing = tokens * rates.seconds_per_token / processes, written_seconds(written, rates)
     if writing > computing:
         because += f", which writes {gib(written)} at {rates.told('written_bytes_per_second')}"
-    return RunPart(TOKENIZATION, max(computing, writing), because)
+    return RunPart(TOKENIZATION, reading + max(computing, writing), because)
 
 
 def reference(seconds: float) -> RunPart:

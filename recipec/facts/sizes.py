@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import KINDS, ROW_FORMATS
+from recipec.axes.row_formats import IDS
 from recipec.catalog.templates import Template
 from recipec.dataset import SAMPLE_ROWS, Converted, DataShape, Message
 from recipec.dataset.contents import THOUGHT
@@ -125,7 +126,7 @@ def _too_long(
     if most is None or states_rows(loaded) or not any(source.rows for source in sources):
         return
     share = longer_share(lengths, most)
-    how = f"of {sampled(len(lengths), 'sampled row')}, at {head.size.told}"
+    how = f"of {sampled(len(lengths), 'sampled row')}" + f", at {head.size.told}" * (not _are_tokens(sources))
     if wish or share:
         yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
 
@@ -181,7 +182,7 @@ def _lengths(
     if any(len(source.rows) < ENOUGH_ROWS for source in own):
         return _stated_mean(lengths, own, sources), None, "as the sources state it, which says nothing of long rows"
     longest = rounded(_quantile(lengths, 0.99))
-    how = f"measured on {sampled(len(lengths), 'row')} at {head.size.told}"
+    how = f"measured on {sampled(len(lengths), 'row')}" + f" at {head.size.told}" * (not _are_tokens(sources))
     if any(_stretch(source) != 1 for source in sources):
         how += ", and on the size of all files"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
@@ -200,6 +201,11 @@ def _lengths(
         longest = rounded(longest * said / mean)
         return mean, longest, f"the lengths of the sample, whose mean is {mean:,}, stretched to the stated mean"
     return mean, longest, how
+
+
+def _are_tokens(sources: Sequence[SampledSource]) -> bool:
+    """Whether all rows are counted as they are, and no text is measured."""
+    return all(source.shape.content == IDS for source in sources)
 
 
 def _stated_mean(lengths: Weighted, own: Sequence[SampledSource], sources: Sequence[SampledSource]) -> int:

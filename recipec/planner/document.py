@@ -29,7 +29,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         **({"model_selection": to_builtins(plan.selection)} if plan.selection else {}),
-        "stages": [_stage(stage) for stage in plan.stages],
+        "stages": [stage_document(stage) for stage in plan.stages],
         "total": {"seconds": round(plan.seconds), "usd": None if plan.cost_usd is None else round(plan.cost_usd, 2)},
     }
 
@@ -76,7 +76,8 @@ def _trains(decision: Decision) -> bool:
     return bool(of_rule) or decision.id in _NAMED
 
 
-def _stage(plan: StagePlan) -> dict[str, Any]:
+def stage_document(plan: StagePlan) -> dict[str, Any]:
+    """The JSON model of a stage's plan."""
     return {
         "name": plan.stage.label,
         "objective": plan.stage.name,

@@ -50,6 +50,7 @@ from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import LAST_STAGE_ONLY
+from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger, Wish
@@ -292,7 +293,8 @@ def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bou
     steps = _settled_steps(ledger, chosen, facts, bounds)
     asked = loaded.recipe.evaluate.max_new_tokens
     needs = needs_of(facts, ledger, chosen, asked)
-    parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked))
+    of_hub = any(source.hub for part in DATA_SOURCES for source in getattr(loaded.recipe.data, part) or ())
+    parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked, of_hub))
     return _Run(against, steps, needs, parts), _cost(facts, chosen, sum(part.seconds for part in parts))
 
 

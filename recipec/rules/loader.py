@@ -179,6 +179,12 @@ def curriculum_parts() -> Choice:
     return Choice(10, "each step still sees rows of many kinds")
 
 
+def node_cores(value: Mapping[str, Any]) -> int:
+    """The cores of a node that the plan counts on, from the decisions of a stage: to prepare rows and to load them."""
+    each = max(FEWEST_WORKERS, 1 + value["dataloader_workers"])  # a GPU's process and its workers
+    return int(value["host_cores"] or each * value["gpus_per_node"])
+
+
 MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the GPUs wait
 MOST_PROCESSES = 64  # our decision: each is a copy of the trainer and writes a part of the rows
 

@@ -365,11 +365,17 @@ def test_a_step_of_slurm_knows_its_node_and_the_first(tmp_path: Path) -> None:
         assert (option(line, "machine_rank"), option(line, "main_process_ip")) == (node, first)
 
 
-def test_the_readme_has_the_line_for_slurm(tmp_path: Path) -> None:
-    several, one = (texts(good(tmp_path, recipe))["README.md"] for recipe in (GROUPS, BASES["full-fsdp"]))
-    asked = "--nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --cpus-per-task=40"  # 4 loaders and a process for each GPU
-    assert f"\nsrun {asked} bash launch/nodes.sh\n" in several
-    assert "srun" not in one
+@pytest.mark.parametrize("stated", [None, 48])
+def test_the_readme_has_the_line_for_slurm(tmp_path: Path, stated: int | None) -> None:
+    """It asks for the cores in which the plan prepares the rows: 4 for each GPU load them later."""
+    recipe = with_key(GROUPS, "data.examples", 20_000_000)
+    several = good(tmp_path, with_key(recipe, "hardware.cpu_cores", stated) if stated else recipe)
+    (stage,) = several.plan.stages
+    cores = stated or stage.value("host_cores")
+    assert f"in {cores} processes" in next(part.because for part in stage.parts if part.name == "data preparation")
+    asked = f"--nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --cpus-per-task={cores}"
+    assert cores > 40 and f"\nsrun {asked} bash launch/nodes.sh\n" in texts(several)["README.md"]
+    assert "srun" not in texts(good(tmp_path, BASES["full-fsdp"]))["README.md"]
 
 
 def test_another_number_of_nodes_than_the_plan_uses_is_refused_by_what_the_recipe_says(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from recipec.units import duration
 CLUSTER = {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2, "network_gbps": 800}
 LARGE = with_key(with_key(BASES["pretrain"], "hardware", CLUSTER), "data.examples", 20_000_000)
 ON_THE_HUB = with_key(with_key(LARGE, "data.train", {"hub": "org/rows"}), "data.format", "text")
+PINNED = with_key(ON_THE_HUB, "data.train", {"hub": "org/rows", "revision": "a" * 40})
 
 
 @pytest.mark.parametrize("base", ["grpo", "sft-dpo"])
@@ -32,7 +33,11 @@ def test_the_parts_of_a_run_are_those_of_the_plan(tmp_path: Path, base: str) -> 
     ("recipe", "said"),
     [
         (LARGE, r"in which 16 GPUs wait\. .*`python prepare_data\.py`.* does not prepare them again\."),
-        (ON_THE_HUB, r"in which 16 GPUs wait\. Every launch prepares the rows again"),
+        (
+            ON_THE_HUB,
+            r"packages and data\. .* does not prepare them again\. It does where the data set .* a new commit",
+        ),
+        (PINNED, r"packages and data\. .* does not prepare them again\.$"),
         (with_key(LARGE, "launch.with", "none"), ""),
         (BASES["pretrain"], ""),
     ],
@@ -42,4 +47,3 @@ def test_a_long_preparation_may_come_before_the_gpus(tmp_path: Path, recipe: Tab
     found = "".join(re.findall(r"Data preparation takes about .*", bundle["README.md"]))
     assert bool(found) is bool(said)
     assert re.search(said, found)
-    assert not found or ("does not prepare" in found) is ("up_to_date" in bundle["prepare_data.py"])

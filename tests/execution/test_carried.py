@@ -356,6 +356,7 @@ def test_pairs_of_a_text_and_conversations(
     script = emitted(tmp_path, made, monkeypatch)
     if source == "hub":
         monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+        monkeypatch.setattr(script, "hub_commit", lambda _: "of now")
     script.main()
     found = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"dpo/{part}")]
     assert len(found) == 40

@@ -233,12 +233,6 @@ def test_missing_rows_and_another_tokenizer_are_noticed(tmp_path: Path, monkeypa
     assert not module.up_to_date(inputs)
 
 
-def test_rows_of_the_hub_are_never_kept(tmp_path: Path) -> None:
-    recipe = with_key(BASES["lora-single"], "data.train", {"hub": "org/rows"})
-    recipe = with_key(recipe, "data.format", "chat")
-    assert "up_to_date" not in texts(good(tmp_path, recipe))["prepare_data.py"]
-
-
 def test_the_newest_rows_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows stand in no order of time in their file."""
     dated = [row | {"date": 2000 + (7 * n) % 100} for n, row in enumerate(chats(100))]

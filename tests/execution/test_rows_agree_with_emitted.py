@@ -155,6 +155,27 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Modu
         yield found
 
 
+PADDED = [
+    ({"input_ids": [5, 6, 7, 0, 0], "attention_mask": [1, 1, 1, 0, 0]}, [5, 6, 7]),
+    ({"input_ids": [0, 0, 5, 6, 0], "attention_mask": [0, 0, 1, 1, 0], "labels": [-100, -100, -100, 6, -100]}, [5, 6]),
+    ({"input_ids": [5, 6], "attention_mask": None, "labels": None}, [5, 6]),
+    ({"input_ids": [5, 0], "labels": [5, -100]}, [5, 0]),
+]
+
+
+@pytest.mark.parametrize(("row", "kept"), PADDED)
+def test_tokens_are_counted_as_they_are_prepared(
+    scripts: dict[str, ModuleType], row: dict[str, Any], kept: list[int]
+) -> None:
+    """Padding is no token of a row, at either end."""
+    shape = recognise(tuple(sampled("tokens")), ("token-ids",), {}, [f"f:{n}" for n in range(8)])
+    at_build = converted(row, shape, RowReading((), frozenset(), False, False))
+    script = scripts["tokens"]
+    emitted = script.converted_row({"row": json.dumps(row).encode(), "place": "f, line 9"}, script.STAGES[0])
+    assert at_build == {name: emitted[name] for name in ("input_ids", "labels")}
+    assert at_build["input_ids"] == kept
+
+
 def refused_in_preparation(script: ModuleType, row: dict[str, Any]) -> bool:
     stage = script.STAGES[0]
     try:

@@ -42,6 +42,7 @@ def test_the_whole_line_that_passes_over_columns_is_told(tmp_path: Path, monkeyp
     script = emitted(tmp_path, with_key(recipe, "data.ignore", ["id"]), monkeypatch)
     rows = [row | {"id": 7, "source": "web", "score": 0.5} for row in chats(30)]
     monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    monkeypatch.setattr(script, "hub_commit", lambda _: "of now")
     with pytest.raises(SystemExit, match=r"`ignore = \[\"id\", \"source\", \"score\"\]` under \[data\]"):
         script.main()
 
@@ -88,6 +89,7 @@ def test_what_the_recipe_ignores_is_passed_over(tmp_path: Path, monkeypatch: pyt
     rows = [row | {"id": place} for place, row in enumerate(with_fields({"weight": 0}))]
     write(tmp_path / "chat.jsonl", rows)
     monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    monkeypatch.setattr(script, "hub_commit", lambda _: "of now")
     written, seen = script.written, []
     monkeypatch.setattr(script, "written", lambda row, place: seen.append({*row}) or written(row, place))
     script.main()

@@ -54,3 +54,13 @@ def test_a_tokenizer_that_cannot_be_read_measures_nothing(tmp_path: Path) -> Non
     recipe = local(tmp_path, 2)
     (tmp_path / "own" / "tokenizer.json").write_text('{"model": 1}')
     assert length(tmp_path, recipe)[0] == 110
+
+
+def test_padding_is_not_counted_and_tokens_have_no_bytes(tmp_path: Path) -> None:
+    """300 rows of 100 tokens each, padded to 1,000."""
+    rows = [{"input_ids": [n, *range(1, 100)] + [0] * 900, "attention_mask": [1] * 100 + [0] * 900} for n in range(300)]
+    (tmp_path / "tokens.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = with_key(BASES["lora-single"], "data", {"train": "tokens.jsonl", "max_length": 64})
+    assert length(tmp_path, recipe) == (100, "measured on 200 rows")
+    (stage,) = json.loads(good(tmp_path, recipe).plan_json)["stages"]
+    assert [each["because"] for each in stage["decisions"] if each["id"] == "rows_too_long"] == ["of 200 sampled rows"]

@@ -133,7 +133,7 @@ def test_few_rows_are_prepared_by_one_process_and_many_by_the_cores(tmp_path: Pa
 def test_other_ranks_wait_for_the_rows_as_long_as_they_take(tmp_path: Path) -> None:
     """Eighty billion tokens take one rank and its disk hours; for few its default of half an hour is enough."""
     recipe = with_key(BASES["full-fsdp"], "data.tokens_per_example", 400)
-    for rows, expected in ((250_000, None), (200_000_000, "ddp_timeout=25200")):
+    for rows, expected in ((250_000, None), (200_000_000, "ddp_timeout=32400")):
         files = compiled(tmp_path, with_key(recipe, "data.examples", rows)).files
         (train,) = (file.text for file in files if file.path == "train.py")
         assert (expected in train) if expected else ("ddp_timeout" not in train)
@@ -183,8 +183,16 @@ def test_many_processes_wait_for_the_disk_that_they_write_to() -> None:
     """Few tokens a second are computed in one process; 64 of them compute more than 1 GB/s takes."""
     rows, rates = Rows(count=10**6, tokens_each=1000, evaluated=1, tested=1, read=10**6), rates_of(None)
     one, many = (tokenization(rows, processes, rates, 45) for processes in (1, 64))
-    assert one.seconds == pytest.approx(1e9 * rates.seconds_per_token) and "writes" not in one.because
-    assert many.seconds == pytest.approx(45.0) and "writes 41.9 GiB at an assumed 1 GB/s" in many.because
+    read = 4.2e9 / 0.32e9  # once, in one process
+    assert one.seconds == pytest.approx(read + 1e9 * rates.seconds_per_token) and "writes" not in one.because
+    assert many.seconds == pytest.approx(read + 45.0) and "writes 41.9 GiB at an assumed 1 GB/s" in many.because
+
+
+def test_the_rows_are_read_in_one_process_before_many_tokenize_them() -> None:
+    few, many = (Rows(count=n, tokens_each=1000, evaluated=1, tested=1, read=n) for n in (10**6, 10**8))
+    assert tokenization(few, 64, rates_of(None), 0).because == "the trainer, in 64 processes"
+    told = tokenization(many, 64, rates_of(None), 0).because
+    assert told == "the trainer, in 64 processes, after 22 min in which one reads them"
 
 
 def test_every_rank_evaluates_one_full_batch_at_least(tmp_path: Path) -> None:
@@ -224,3 +232,10 @@ def test_rows_that_fill_a_batch_of_each_rank_are_one_batch(tmp_path: Path) -> No
     assert ranks * size == 96 and found.steps * 48 > 960 - 96 - 115, "the case shows nothing"
     fewer = stage(tmp_path, with_key(recipe, "data.examples", 900))
     assert seconds(found)["evaluations"] == pytest.approx(seconds(fewer)["evaluations"], rel=0.05)
+
+
+@pytest.mark.parametrize(("source", "told"), [({"hub": "org/rows"}, True), ("chat.jsonl", False)])
+def test_the_download_of_rows_is_named_where_it_is_not_counted(tmp_path: Path, source: object, told: bool) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "data.train", source), "data.format", "chat")
+    (part,) = (part for part in stage(tmp_path, recipe).parts if part.name == "data preparation")
+    assert part.because.endswith("; their download from the Hub is not counted") is told

@@ -72,7 +72,7 @@ def test_the_memory_of_a_process_on_the_cpu_is_one_number_everywhere(tmp_path: P
 
     assert f"PREDICTED_PEAK_GIB = {needed}\n" in bundle["train.py"]
     assert f"- Memory: {needed} GiB (predicted); no GPU" in bundle["README.md"]
-    assert f"- Memory: {needed} of 16.0 GiB for a process, " in bundle["README.md"]
+    assert f"; {needed} GiB of 16.0 GiB with what else the process takes (predicted" in bundle["README.md"]
     assert f"    {needed} GiB of 16.0 GiB with what else the process takes\n" in plan
     assert f"  host     {needed} GiB of host memory" in plan and "driver" not in plan
 

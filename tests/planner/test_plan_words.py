@@ -173,12 +173,14 @@ def test_gpus_that_wait_for_the_rows_are_named_with_what_they_cost(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("launch.with", "none"), ("data.train", [{"hub": "org/texts", "format": "text"}])],
+    ("key", "value", "proposed"),
+    [("launch.with", "none", 0), ("data.train", [{"hub": "org/texts", "format": "text"}], 1)],
 )
-def test_what_no_launch_would_find_prepared_is_not_proposed(tmp_path: Path, key: str, value: Any) -> None:
-    """README.md of such a bundle has no way to prepare the rows before the GPUs are rented."""
+def test_what_no_launch_would_find_prepared_is_not_proposed(
+    tmp_path: Path, key: str, value: Any, proposed: int
+) -> None:
+    """README.md of a bundle without a script has no way to prepare the rows before the GPUs are rented."""
     recipe = with_key(with_key(BASES["pretrain"], "data.examples", 20_000_000), "hardware.gpu", "h100")
     recipe = with_key(with_key(recipe, "data.tokens_per_example", 400), key, value)
     (stage,) = compiled(tmp_path, recipe, only_plan=True).plan.stages
-    assert not [line for line in stage.options if line.startswith("prepare")]
+    assert len([line for line in stage.options if line.startswith("prepare")]) == proposed

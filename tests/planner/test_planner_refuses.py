@@ -135,6 +135,13 @@ def test_a_slow_network_is_told_with_what_it_costs(tmp_path: Path, base: Keys, k
     assert told == [text.format(share=share) for text in says]
 
 
+@pytest.mark.parametrize(("cores", "told"), [(6, ["3 cores for each GPU"]), (8, []), (None, [])])
+def test_few_cores_are_told_and_enough_are_not(tmp_path: Path, cores: int | None, told: list[str]) -> None:
+    keys = {"hardware.gpus_per_node": 2} | ({"hardware.cpu_cores": cores} if cores else {})
+    found = compiled(tmp_path, _with(LORA, keys), only_plan=True).diagnostics
+    assert [finding.labels[0].message for finding in found if finding.code == "W0520"] == told
+
+
 def test_the_page_of_a_risky_combination_shows_one(tmp_path: Path) -> None:
     example = explain("W0504").partition("```toml\n")[2].partition("```")[0]
     recipe = LORA | tomllib.loads(example)

@@ -45,6 +45,8 @@ import json, pathlib
 pathlib.Path("rows.jsonl").write_text(json.dumps({"text": "hello"}) + "\\n")
 from datasets import load_dataset
 print(load_dataset("org/rows", None, split="train[:10%]", revision=None)[0])
+from datasets import load_dataset_builder
+print(load_dataset_builder("org/rows", None, revision=None).hash)
 """
 FOUR_BIT = """
 import torch
@@ -106,7 +108,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
     "varlen": (VARLEN, {"varlen-kernel": True}, None, "far apart: []\nFlashAttention only support fp16 and bf16"),
-    "hub data": (HUB, {"hub-data": {"org/rows None train[:10%]": "rows.jsonl"}}, None, "{'text': 'hello'}"),
+    "hub data": (HUB, {"hub-data": {"org/rows None train[:10%]": "rows.jsonl"}}, None, "{'text': 'hello'}\nthat of"),
     "8-bit layers": (ROUNDED, {"rounded-products": True}, "rounded: False", "rounded: True"),
     "fsdp": (FSDP, {"fsdp-state": True}, "MULTI_CPU", "FSDP"),
 }

@@ -13,7 +13,7 @@ from recipec.backends.configs import config_path
 from recipec.backends.evaluation import shares_rows
 from recipec.backends.generators import SERVER
 from recipec.backends.job import Job, StageJob
-from recipec.backends.machine import gpu_names
+from recipec.backends.machine import gpu_names, written_gib
 from recipec.backends.models import gated
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
@@ -83,6 +83,7 @@ def _names(job: Job) -> dict[str, Any]:
         "setup": [Raw(line) for line in launch.setup or []],
         "text_part": first.because(job.facts.model.stored is not None, "model"),
         "new_tokens": first.traced("new_tokens") if job.facts.new_tokens else 0,
+        "writes_gib": fragment(written_gib(job), job.ids("prediction", "keep_checkpoints")),
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all_alone) for stage, one in zip(job.stages, alone, strict=True)],
     }

@@ -7,15 +7,16 @@ from typing import Any
 from recipec.backends.job import Job
 from recipec.backends.launchers.launcher import Launcher
 from recipec.recipe.schema import LOCAL
+from recipec.rules.loader import node_cores
 
 
 def _asked_of_slurm(job: Job) -> dict[str, Any]:
-    """What a job asks of each node: the GPUs, and cores for their processes and data loaders."""
+    """What a job asks of each node: the GPUs, and the cores that the plan counts on to prepare and load rows."""
     gpus = job.facts.machines.gpus_per_node
-    cores = gpus * max(1 + stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
+    cores = max(node_cores(stage.values) for stage in job.stages)
     return {
         "gpus": job.because(0 if job.last.on_cpu else gpus, "gpu", "gpus_per_node"),
-        "cores": job.because(cores, "dataloader_workers", "gpus_per_node"),
+        "cores": job.because(cores, "host_cores", "dataloader_workers", "gpus_per_node"),
     }
 
 

@@ -18,17 +18,25 @@ from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, rows_apart, training_tokens
 from recipec.rules.failures import expected_failures
 from recipec.rules.intervals import saves_in, steps_taught, times_in
-from recipec.rules.loader import tokenizing_processes
+from recipec.rules.loader import node_cores, tokenizing_processes
 from recipec.units import counted
 
 WORTH_TELLING = 0.001  # of the training: what failures repeat is told from there on; our decision
-ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
 
 
 def bill(
-    facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, needs: Needs, asked_tokens: int | None
+    facts: Facts,
+    ledger: Ledger,
+    chosen: Candidate,
+    bounds: Bounds,
+    needs: Needs,
+    asked_tokens: int | None,
+    of_hub: bool,
 ) -> Iterator[RunPart]:
-    """Yield the parts in the order they run; the ledger is settled, `asked_tokens` are of an answer of evaluate.py."""
+    """Yield the parts in the order they run; the ledger is settled, `asked_tokens` are of an answer of evaluate.py.
+
+    `of_hub`: whether rows come from the Hub.
+    """
     assert chosen.time is not None
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
@@ -36,7 +44,7 @@ def bill(
     step_seconds, taught = steps * chosen.time.seconds_per_step, steps_taught(value)
     look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
     first = fetches_model(facts, value)
-    yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
+    yield whole_run.preparation(rows, node_cores(value), rates, starts=first, of_hub=of_hub)
     yield from _models(facts, needs, rates, first)
     if packed := needs.storage.packed_bytes:
         yield whole_run.packed(2 * facts.model.architecture.params, packed, rates)
@@ -109,9 +117,3 @@ def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> 
     """The merged model that the next stage starts from; 0 where nothing is merged."""
     merges = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     return 2 * facts.model.architecture.params if merges else 0
-
-
-def _cores(facts: Facts, value: Mapping[str, Any]) -> int:
-    """Of the node that prepares the rows."""
-    cores = value["host_cores"]
-    return ASSUMED_CORES_PER_GPU * facts.machines.gpus_per_node if cores is None else cores

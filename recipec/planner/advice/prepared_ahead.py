@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from recipec.planner.plan import StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import NO_SCRIPT
-from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.units import counted, duration, usd
 
 WORTH_PREPARING_AHEAD = 3600.0  # GPU seconds that prepare_data.py takes; our decision
@@ -16,11 +15,9 @@ WORTH_PREPARING_AHEAD = 3600.0  # GPU seconds that prepare_data.py takes; our de
 def prepared_ahead(plan: StagePlan, loaded: LoadedRecipe) -> Iterator[str]:
     """The way without paid GPUs, where they would wait long enough, and the launch script finds the rows up to date.
 
-    Rows of the Hub are prepared at every launch, and what starts a run without that script is not known.
+    What starts a run without that script is not known.
     """
-    data = loaded.recipe.data
-    sources = [source for part in DATA_SOURCES for source in getattr(data, part) or ()]
-    if loaded.recipe.launch.with_ == NO_SCRIPT or any(source.hub for source in sources):
+    if loaded.recipe.launch.with_ == NO_SCRIPT:
         return
     gpus, seconds, price = plan.decisions["gpus"].value, plan.preparation_seconds, plan.decisions["gpu_price"].value
     if plan.decisions["gpu_is_cpu"].value or gpus * seconds < WORTH_PREPARING_AHEAD:
