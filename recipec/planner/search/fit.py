@@ -254,8 +254,9 @@ def _candidates(
 ) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
     shape = context.facts.model.architecture
-    found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape))
+    work = work_of(ledger, context.facts)
+    found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape, work))
     bad += [refusal for _, refusal in found if refusal is not None]
     allowed = [layout for layout, refusal in found if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)
-    return candidates(allowed, shape, work_of(ledger, facts), facts.gpu, bounds)
+    return candidates(allowed, shape, work, facts.gpu, bounds)
