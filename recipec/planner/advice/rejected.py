@@ -226,6 +226,8 @@ def _simpler(pair: _Pair) -> str:
         return "the optimizer states stay on the GPUs"
     if other.hosts_weights and not chosen.hosts_weights:
         return "the weights stay on the GPUs"
+    if other.activation_offload and not chosen.activation_offload:
+        return "the activations stay on the GPUs"
     return f"{counted(chosen.mesh.world_size, 'GPU')} {'is' if chosen.mesh.world_size == 1 else 'are'} enough"
 
 
