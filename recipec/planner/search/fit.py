@@ -155,8 +155,10 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
             chosen = _best_with(PLAIN, small[1]) if small else None
             if small and chosen is not None:
                 hosted = _with_activations_on_host(context, loaded, small)
-                ledger = _beside_hosted(small[0], hosted, chosen)
-                return Fit(chosen, ledger, [*_all(found), *hosted, *small[1]], refusals[0])
+                in_full = _best_with(ONE_MEASURE, hosted)
+                if in_full is None or not clearly_faster(in_full, chosen):
+                    ledger = _beside_hosted(small[0], in_full, chosen)
+                    return Fit(chosen, ledger, [*_all(found), *hosted, *small[1]], refusals[0])
             beside = small[1] if small else []
             for ledger, group in found:
                 for on_host, shared in ((True, False), (False, True), (True, True)):
@@ -213,9 +215,8 @@ def _with_activations_on_host(
     return _candidates(context, ledger, loaded, [], on_host=True)
 
 
-def _beside_hosted(ledger: Ledger, hosted: list[Candidate], chosen: Candidate) -> Ledger:
-    """With the reason for 8-bit states that these leave, where one of them fits: OPT-002 puts 8-bit states first."""
-    found = _best_with(ONE_MEASURE, hosted)
+def _beside_hosted(ledger: Ledger, found: Candidate | None, chosen: Candidate) -> Ledger:
+    """With what is left of the reason for 8-bit states where fp32 ones fit as well: OPT-002 puts 8-bit ones first."""
     if found is not None:
         decided, ratio = ledger.decisions["optimizer"], seconds_per_sequence(found) / seconds_per_sequence(chosen)
         fits = (
