@@ -99,8 +99,7 @@ def _reason(
     pair = _Pair(candidate, chosen, before, asked)
     reason = next(said(pair) for applies, said in _REASONS if applies(pair))
     time = seconds * pair.ratio if candidate.fits else None
-    lacks = candidate.host_bytes * candidate.crowds_host
-    return Rejected(title, candidate.layout, reason, candidate.memory.peak_allocated_bytes, time, lacks)
+    return Rejected(title, candidate.layout, reason, candidate.memory.peak_allocated_bytes, time)
 
 
 class _Pair(Struct, frozen=True):
