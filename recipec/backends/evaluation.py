@@ -92,7 +92,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "model_folders": _model_folders(stage),
         **_sources(stage),
         "stage": stage.named,
-        "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
+        "rows_file": stage.because("test.jsonl", "test_fraction", "has_test_file"),
         "replays": stage.because(stage.replays, *["replay"] * stage.replays),
         "asked_with": _asked_with(stage),
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
@@ -293,11 +293,6 @@ def _asked_with(stage: StageJob) -> Raw:
     if len(f"    files = {line}") > WIDTH:
         line = "(\n" + "".join(f"        {file},\n" for file in (*files, "*more")) + "    )"
     return code(stage, line, "stage", "template", "template_marks")
-
-
-def _split(stage: StageJob) -> str:
-    """The rows that no decision saw; where there are none, those that chose the checkpoint."""
-    return "test" if stage.value("test_fraction") or stage.value("has_test_file") else "eval"
 
 
 def _attention(stage: StageJob) -> str:

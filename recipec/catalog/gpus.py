@@ -22,8 +22,8 @@ class Gpu(Struct, frozen=True):
     """One device as the framework sees it (a half of an MI250X); what is not known is None."""
 
     name: str
-    vendor: str  # nvidia | amd
-    kind: str  # consumer | workstation | datacentre
+    vendor: str  # nvidia | amd | cpu
+    kind: str  # consumer | workstation | datacentre | cpu
     memory_gib: float  # what the driver reports in all, the lowest figure found
     memory_gb: float  # what the data sheet says
     memory_note: str  # where memory_gib comes from

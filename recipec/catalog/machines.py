@@ -12,7 +12,7 @@ from msgspec import Struct
 _FILE = Path(__file__).parent / "machines.toml"
 FULL_NODE = 4  # GPUs from which on a machine is a whole server rather than a part of one
 PCIE_GB_S = {3: 16.0, 4: 32.0, 5: 63.0}  # 16 lanes, one direction, by generation
-USUAL_PCIE = 4  # of a card that the table does not have
+USUAL_PCIE = 4  # of a card that is known by its memory alone
 
 
 class Machine(Struct, frozen=True):

@@ -111,7 +111,7 @@ def _served_seconds(
     The GPUs share each product, each read and each prompt, and add up what each has found twice in a layer.
     """
     gpus, everything = layout.served_by, answers * layout.mesh.data_parallel
-    at_once = min(everything, max(1.0, served_at_once(architecture, work, step, gpus, card.memory_gib * GIB)))
+    at_once = min(everything, served_at_once(architecture, work, step, gpus, card.memory_gib * GIB))
     prompt = work.seq_len_tokens - work.written_tokens
     found = calibration_of(card, layout.precision)
     cached = _cache_bytes(architecture, step, at_once, prompt + work.written_tokens / 2)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from recipec.axes import SECTIONS
 from recipec.axes.method import ENVIRONMENT, REWARDS
@@ -21,7 +22,7 @@ from recipec.facts.conversations import against_conversations
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
-from recipec.facts.hardware import hardware_facts, look_up_gpu, without_effect
+from recipec.facts.hardware import hardware_facts, look_up_gpu, on_machines_of, without_effect
 from recipec.facts.held_out import with_held_out
 from recipec.facts.measured import measured_gpu
 from recipec.facts.model import look_up_model, model_facts
@@ -67,6 +68,7 @@ class Given(Struct, frozen=True):
 class Facts(Struct, frozen=True):
     """Everything that is given, and the model."""
 
+    loaded: LoadedRecipe  # that gives it
     model: Model
     gpu: Gpu
     machines: Machines
@@ -106,9 +108,9 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
         report.add(finding)
     if gpu is None or not sound:
         return None
-    priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
+    priced = [*hardware_facts(loaded, gpu, machines), price_fact(loaded, gpu, prices)]
     goal, judging = tuple(_goal(loaded)), (others, rewards, acting)
     return Given(model, gpu, machines, goal, tuple(priced), data, own, *judging, adapter, tokens, prices)
 
@@ -145,7 +147,19 @@ def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     decisions = {fact.id: fact for fact in facts}
     judging = (given.others, given.rewards, given.acting)
     rest = (given.data, given.template_text, *judging, given.adapter, tokens, given.prices)
-    return Facts(model, given.gpu, given.machines, decisions, *rest)
+    return Facts(loaded, model, given.gpu, given.machines, decisions, *rest)
+
+
+def with_hardware(facts: Facts, gpu: Gpu, machines: Machines) -> Facts:
+    """The same on other hardware, with all that is known of it; the price of an hour stays."""
+    gpu, before = on_machines_of(facts.loaded, gpu, machines.gpus_per_node), _of_hardware(facts)
+    others = {id: fact for id, fact in facts.decisions.items() if id not in before}
+    now = replace(facts, gpu=gpu, machines=machines)
+    return replace(now, decisions=others | _of_hardware(now))
+
+
+def _of_hardware(facts: Facts) -> dict[str, Decision]:
+    return {fact.id: fact for fact in hardware_facts(facts.loaded, facts.gpu, facts.machines)}
 
 
 def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[str, OtherModel]]:

@@ -10,6 +10,7 @@ from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_m
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
 from recipec.facts.node import node_facts
+from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 from recipec.units import counted
@@ -23,7 +24,7 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     if hardware.vram_gib is not None:
         return gpu_from_vram(hardware.vram_gib)
     if hardware.gpu == "cpu":
-        return _cpu((hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB) / (hardware.gpus_per_node or 1))
+        return _cpu(hardware.host_memory_gib, hardware.gpus_per_node or 1)
     found = gpu(hardware.gpu)
     if found is None and (refused := _no_gpu(hardware.gpu or "")):
         title, said, *help = refused
@@ -88,8 +89,9 @@ def _known_gpus(name: str) -> tuple[str, ...]:
     return *similar, _BY_MEMORY
 
 
-def _cpu(memory_gib: float) -> Gpu:
+def _cpu(host_memory_gib: float | None, processes: int) -> Gpu:
     """The CPU as a device, for demos and small models: each process has its part of the memory."""
+    memory_gib = (host_memory_gib or DEFAULT_CPU_MEMORY_GIB) / processes
     return Gpu(
         name="cpu",
         vendor="cpu",
@@ -124,11 +126,14 @@ def without_effect(loaded: LoadedRecipe) -> Iterator[Diagnostic]:
             yield Diagnostic("W0513", f"`hardware.{key}` has no effect with one {noun}", (label, one), help)
 
 
-def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
-    """The facts about the hardware that rules use."""
-    hardware = loaded.recipe.hardware
-    per_node, nodes = hardware.gpus_per_node or 1, hardware.nodes or 1
-    gpus = per_node * nodes
+def on_machines_of(loaded: LoadedRecipe, gpu: Gpu, per_node: int) -> Gpu:
+    """The device where a node has so many: processes on a CPU share its memory."""
+    return _cpu(loaded.recipe.hardware.host_memory_gib, per_node) if gpu.kind == "cpu" and not gpu.measured else gpu
+
+
+def hardware_facts(loaded: LoadedRecipe, gpu: Gpu, machines: Machines) -> list[Decision]:
+    """The facts about the hardware that rules use: that of the recipe, or what an advice would have instead."""
+    hardware, per_node, nodes, gpus = loaded.recipe.hardware, machines.gpus_per_node, machines.nodes, machines.gpus
     source = f"{gpu.source} (checked {gpu.checked})" if gpu.checked else gpu.source
     key = "gpu" if hardware.gpu is not None else "vram_gib"
     return [
@@ -136,7 +141,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         stated(loaded, "gpus_per_node", per_node, "hardware", "gpus_per_node", absent="one GPU"),
         stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
         known("gpus", gpus, _gpus(nodes, per_node), "nodes", "gpus_per_node"),
-        *node_facts(loaded, gpu),
+        *node_facts(loaded, gpu, machines),
         _device_memory(loaded, gpu, source),
         known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),

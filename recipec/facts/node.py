@@ -12,6 +12,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.catalog.machines import Machine, machine
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.fact import stated
+from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_hardware import Hardware
 from recipec.rules.core import Decision
@@ -51,11 +52,10 @@ def _times(each: Any, count: int) -> Any:
     return None if each is None else each * count
 
 
-def node_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
+def node_facts(loaded: LoadedRecipe, gpu: Gpu, machines: Machines) -> list[Decision]:
     """Host memory and cores of a node, and its network where there are several nodes."""
-    hardware = loaded.recipe.hardware
-    per_node, nodes = hardware.gpus_per_node or 1, hardware.nodes or 1
-    node, usual = node_of(hardware, gpu, per_node), machine(gpu.name, per_node)
+    per_node, nodes = machines.gpus_per_node, machines.nodes
+    node, usual = node_of(loaded.recipe.hardware, gpu, per_node), machine(gpu.name, per_node)
     texts = {
         "host_memory_gib": (f"{_number(node.host_memory_gib)} GiB of host memory in a node", "host_memory_gib_per_gpu"),
         "host_cores": (f"{_number(node.host_cores)} CPU cores in a node", "cores_per_gpu"),

@@ -40,7 +40,6 @@ class Rejected(Struct, frozen=True):
     reason: str
     peak_allocated_bytes: int | None  # None where a rule left it out before it was estimated
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
-    lacks_host_bytes: int = 0  # host memory of a node that it needs, where that is more than there is
     can_be_asked: bool = True  # whether keys of a recipe ask for it
 
     @property

@@ -150,7 +150,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
         _report_misfit(context, others, loaded, found, report)
         return None
     plan = stage_plan(context, found, loaded)
-    bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
+    bad = refused(plan.layout, plan.decisions, context.facts.model.architecture, plan.work)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, context, others, [bad]))
     if (decides := deciding_key(context, found, loaded)) is not None:
@@ -178,8 +178,9 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     layout = next((other.layout for other in (*found.tried, *found.bad)), None)
     if layout is None:
         return
-    decisions = settle(context, layout.adapts.name, "").decisions
-    if found.tried and (bad := refused(layout, decisions | _intervals(context), context.facts.model.architecture)):
+    settled, shape = settle(context, layout.adapts.name, ""), context.facts.model.architecture
+    decisions, work = settled.decisions, work_of(settled, context.facts)
+    if found.tried and (bad := refused(layout, decisions | _intervals(context), shape, work)):
         report.add(known_to_fail(loaded, context, others, [bad]))
     steps = _total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
     check_learning(loaded, context.stage.name, steps, decisions, report)

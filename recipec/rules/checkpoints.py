@@ -40,8 +40,8 @@ def save_every(
 
     - Bytes: training waits while a checkpoint is written. Nobody misses a minute in all. Beyond that, all of them
       together take at most 2% of the training time, and a tenth where rows are seen again: the best of the evaluations
-      may then be an early one. Where they would take more than 2%, they are 15 minutes apart or more. A single one, at
-      the last step, saves nothing of a run that fails: there are two where they take at most 5% together.
+      may then be an early one. Where they would take more than 2%, they are 15 minutes apart or more. One at the last
+      step saves nothing of a run that fails: before it there are up to three, as many as take at most 5% together.
     - Risk: they are never fewer than one for each pass over the rows, where there are several: rule book 002 writes one
       in every epoch, and rows that are seen again can be memorized. Where these would take more than half of the
       training time, as many are written as take half, and the reason says what is lost. Nor are they further apart
@@ -63,12 +63,12 @@ def save_every(
         min(repeated, int(MOST_WRITING * room)),
         ceil(training_seconds / best_interval_seconds(checkpoint_seconds, gpus)),
         int(UNNOTICED_SECONDS / checkpoint_seconds),
-        2 * (HALF_WAY * room >= 2),
+        1 + _before_the_last(training_seconds, checkpoint_seconds),
     )
     affordable = int((WRITING if repeated else CHEAP) * room)
     if evaluations > CHEAP * room:
         affordable = min(affordable, int(training_seconds / LEAST_APART_SECONDS))
-    multiple = ceil(evaluations / min(evaluations, max(affordable, least, 1)))
+    multiple = ceil(evaluations / min(evaluations, max(affordable, least)))
     share = round(multiple * eval_every, 10)
     if multiple == 1:
         return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")
@@ -84,10 +84,16 @@ def save_every(
 
 WRITING = 0.1  # of the training time, for all checkpoints where rows are seen again: recipec's choice
 CHEAP = 0.02  # of the training time: what takes no more may be written as often as is evaluated; recipec's choice
-HALF_WAY = 0.05  # of the training time, for a checkpoint before the last one: recipec's choice
+BEFORE_LAST, MOST_BEFORE_LAST = 0.05, 3  # of the training time, for so many before the last one: recipec's choice
 UNNOTICED_SECONDS = 60.0  # for all checkpoints together, however short the training is: recipec's choice
 LEAST_APART_SECONDS = 900.0  # what a run loses at most that fails, beside a start: recipec's choice
 MOST_WRITING = 0.5  # of the training time, for one after each pass over rows that are seen again: recipec's choice
+
+
+def _before_the_last(training_seconds: float, checkpoint_seconds: float) -> int:
+    """Checkpoints before the last step where few are written: one half way, or more that are not too close."""
+    apart = max(1, int(training_seconds / LEAST_APART_SECONDS) - 1)
+    return min(int(BEFORE_LAST * training_seconds / checkpoint_seconds), MOST_BEFORE_LAST, apart)
 
 
 def passes_that_repeat(passes: float) -> int:

@@ -83,6 +83,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     renamed: bool  # its parameters have other names in memory than in a checkpoint
     served_whole: bool  # GPUs that write answers for the others share the heads of a layer equally
     served_fits: bool  # they hold a copy of the weights and an answer
+    serves_nodes: bool  # they write for a training on several nodes
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
     eval_every: float
     save_every: float
@@ -205,6 +206,7 @@ PLAIN: Mapping[str, Any] = {
     "acts": False,
     "served_whole": True,
     "served_fits": True,
+    "serves_nodes": False,
     "cuts_groups": False,
     "eval_every": 0.05,
     "save_every": 0.05,

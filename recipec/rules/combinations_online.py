@@ -120,9 +120,11 @@ ONLINE = (
     BadCombination(
         "BAD-166",
         "a server whose GPUs do not hold the model",
-        "a copy of the weights and the keys and values of one answer are more than 90% of their memory",
+        "a copy of the weights, the buffers of a pass and the keys and values of one answer of full length need more "
+        "memory than the server reserves",
         "vLLM 0.30 (gpu_memory_utilization: weights, activations and the KV cache)",
-        'raise `alignment.generation.server_gpus`, or set `alignment.generation.engine = "transformers"`',
+        "raise `alignment.generation.server_gpus`, use GPUs with more memory, or set "
+        '`alignment.generation.engine = "transformers"`',
         lambda f: not f.served_fits,
     ),
     BadCombination(
@@ -134,5 +136,14 @@ ONLINE = (
         "that transformers 5 fuses are sent by names that vLLM's Qwen3-MoE does not read)",
         'set `alignment.generation.engine = "transformers"`, or choose a dense model as `model.name`',
         lambda f: f.copied and (f.renamed or f.moe),
+    ),
+    BadCombination(
+        "BAD-168",
+        "a server of answers beside a training on several nodes",
+        "the launch script starts the server on the one node of the training, and sending weights to it from several "
+        "nodes was not run",
+        "TRL 1.16 trainer/grpo_config.py (vllm_server_host: the server is one address for all ranks)",
+        'use `hardware.nodes = 1`, or set `alignment.generation.engine = "vllm"`',
+        lambda f: f.serves_nodes,
     ),
 )

@@ -37,7 +37,15 @@ def test_the_number_of_gpus_decides_the_class() -> None:
     assert "similar machines" in machine("rtx-4090", 1).basis("network_gbps")
 
 
-def test_a_gpu_without_a_row_has_no_figures() -> None:
+def test_every_gpu_has_its_slot() -> None:
+    """What is written for a GPU of the catalog without one would be taken to be PCIe 4 unsaid."""
+    assert set(gpu_names()) == TABLE.keys() - {"cpu"}
+    slots = {name: machine(name, 8).pcie_gb_s for name in ("h800", "h20", "h100-nvl", "gb200", "b300")}
+    assert set(slots.values()) == {machine("h100", 8).pcie_gb_s} == {PCIE_GB_S[5]}
+    assert machine("a800-80gb", 8).pcie_gb_s == machine("a100-80gb", 8).pcie_gb_s == machine("a30", 8).pcie_gb_s
+
+
+def test_a_gpu_with_a_slot_alone_has_no_figures() -> None:
     assert "h800" in gpu_names()
     assert machine("h800", 8).host_memory_gib_per_gpu is None
     assert machine("vram-24gib", 1).network_gbps is None

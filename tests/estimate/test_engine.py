@@ -236,3 +236,22 @@ def test_every_part_of_a_layer_is_added_up_over_the_gpus(name: str, sums: int, g
     each = 2 * 2 * 8 * shape.hidden_size * (gpus - 1) / gpus  # bytes in bf16 of 8 tokens, sent once and received once
     moved, waited = each / (link.ring_gb_s * 1e9), link.latency_seconds(gpus - 1)
     assert _added_up(shape, step, 8, gpus, link) == pytest.approx(sums * (moved + waited))
+
+
+def test_gpus_that_hold_the_model_and_no_answer_are_refused(tmp_path: Path) -> None:
+    """The weights and the cache of an answer find room, beside the buffers of a pass not one; with a second GPU do."""
+    large = served(model__name="microsoft/phi-4", hardware__gpu="rtx-5090", hardware__gpus_per_node=8)
+    large = with_key(large, "train.global_batch_size", 336)
+    one = compiled(tmp_path, with_key(large, "alignment.generation.server_gpus", 1))
+    assert one.plan is None and any("BAD-166" in str(finding) for finding in one.diagnostics)
+    (finding,) = (each for each in one.diagnostics if each.code == "E0405")
+    assert finding.help[0].startswith("remove `alignment.generation.server_gpus`, which is then 2: ")
+    assert stage(tmp_path, large).layout.served_by == 2
+
+
+def test_no_advice_puts_a_server_beside_several_nodes(tmp_path: Path) -> None:
+    """Full fine-tuning of a 70B needs more than a node, and a server works for one."""
+    large = served(model__name="meta-llama/Llama-3.1-70B-Instruct", hardware__gpu="a100-80gb")
+    large = with_key(with_key(large, "hardware.gpus_per_node", 8), "train", {"adaptation": "full"})
+    (finding,) = (each for each in compiled(tmp_path, large).diagnostics if each.code == "E0402")
+    assert finding.help and not any("hardware.nodes" in line for line in finding.help)

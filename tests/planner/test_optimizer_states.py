@@ -30,9 +30,36 @@ def planned(folder: Path, tables: Tables) -> StagePlan:
 def test_full_fine_tuning_on_one_card_keeps_its_states_in_8_bits(tmp_path: Path) -> None:
     stage = planned(tmp_path, FULL_8B)
     assert (stage.layout.optimizer, stage.layout.on_device) == ("adamw-8bit", True)
-    assert "fp32 states of AdamW do not fit: 13" in stage.decisions["optimizer"].because
+    assert "fp32 states of AdamW do not fit on the GPUs: 13" in stage.decisions["optimizer"].because
     (row,) = (row for row in stage.rejected if row.family == "full fine-tuning, single with adamw")
     assert "too much" in row.reason
+
+
+def test_states_that_fit_beside_activations_in_host_memory_are_told(tmp_path: Path) -> None:
+    """Who approves 8-bit states sees what the fp32 ones would take, as a recipe that asks for them plans it."""
+    large = with_key(with_key(FULL_8B, "model.name", "meta-llama/Llama-3.1-70B"), "data.max_length", 16384)
+    large = with_key(large, "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 4})
+    large = with_key(large, "data.tokens_per_example", 8_000)
+    stage = planned(tmp_path, large)
+    assert stage.layout.optimizer == "adamw-8bit"
+    name = "full fine-tuning, zero3 with activations in host memory with adamw"
+    (row,) = (row for row in stage.rejected if row.family == name)
+    asked = planned(tmp_path, with_key(large, "train.optimizer", "adamw"))
+    assert asked.layout.activation_offload and row.peak_allocated_bytes == asked.memory.peak_allocated_bytes
+    assert row.seconds == pytest.approx(asked.seconds, rel=0.02) and row.is_open
+    assert "activations stay on the GPUs" in row.reason
+    because = stage.decisions["optimizer"].because
+    assert f"with activations in host memory they fit in {asked.memory.peak_allocated_bytes / 2**30:.1f} GiB" in because
+
+
+def test_fp32_states_are_kept_where_activations_in_host_memory_also_make_training_faster(tmp_path: Path) -> None:
+    """Short rows beside a few long ones: a larger micro batch has room once activations leave the GPUs."""
+    large = with_key(with_key(FULL_8B, "model.name", "meta-llama/Llama-3.1-70B"), "data.max_length", 16384)
+    large = with_key(large, "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 4})
+    small = planned(tmp_path, with_key(large, "train.activation_offload", False))
+    stage = planned(tmp_path, large)
+    assert (stage.layout.optimizer, stage.layout.activation_offload) == ("adamw", True)
+    assert small.layout.optimizer == "adamw-8bit" and stage.seconds * 1.25 < small.seconds
 
 
 def test_where_adamw_fits_it_is_kept(tmp_path: Path) -> None:

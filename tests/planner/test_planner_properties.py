@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recipec.planner import StagePlan
-from recipec.planner.search.candidates import TIE
+from recipec.planner.search.candidates import AS_FAST, TIE
 
 EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = st.sampled_from(
@@ -70,10 +70,39 @@ def test_gpus_that_do_not_help_stay_idle(
 
 
 def _assert_not_worse(small: StagePlan | None, large: StagePlan | None) -> None:
-    """Predicted times within TIE count as equal: the planner takes the simpler layout of the two."""
+    """Predicted times within TIE count as equal where layouts differ in kind: the planner takes the simpler one."""
     if small is not None:
         assert large is not None, "more hardware makes it impossible"
-        assert large.seconds <= small.seconds * (1 + TIE)
+        tie = 2 * AS_FAST if _kind(small) == _kind(large) else TIE
+        assert large.seconds <= small.seconds * (1 + tie)
+
+
+def _kind(stage: StagePlan) -> tuple[object, ...]:
+    """What one layout may be simpler in than another."""
+    layout = stage.layout
+    return layout.strategy, layout.mesh, layout.adapts.name, layout.optimizer, layout.offload, layout.activation_offload
+
+
+# Model, its training, and GiB of one device, the smallest of which have no room for activations.
+ROOMS = [
+    ("Qwen/Qwen3-8B", {"adaptation": "lora", "quantization": "nf4"}, "vram_gib", (25, 26, 28, 32)),
+    ("Qwen/Qwen3-1.7B", {"adaptation": "full", "optimizer": "adamw"}, "vram_gib", (36, 40, 48, 80)),
+    ("Qwen/Qwen3-0.6B", {"adaptation": "lora", "quantization": "none"}, "host_memory_gib", (6, 7, 8, 12)),
+]
+
+
+@pytest.mark.parametrize(("model", "train", "key", "sizes"), ROOMS)
+def test_layers_are_recomputed_where_that_is_faster_also_where_they_need_not_be(
+    tmp_path: Path, model: str, train: Tables, key: str, sizes: tuple[int, ...]
+) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "train", train)
+    recipe = with_key(
+        with_key(recipe, "data.max_length", 2048), "hardware", {} if key == "vram_gib" else {"gpu": "cpu"}
+    )
+    stages = [_stage(tmp_path, with_key(recipe, f"hardware.{key}", size)) for size in sizes]
+    for small, large in itertools.pairwise(stages):
+        assert small is not None and large is not None
+        assert large.seconds <= small.seconds * (1 + 2 * AS_FAST)
 
 
 @EXAMPLES

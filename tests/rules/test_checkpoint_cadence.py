@@ -35,6 +35,15 @@ def test_many_gpus_save_as_often_as_failures_ask() -> None:
     assert found == pytest.approx(33 * HOUR / best, abs=1)
 
 
-def test_a_checkpoint_half_way_saves_half_of_a_run_that_fails() -> None:
-    """Of an hour two of 49 seconds take less than 5%; of half an hour they would take more."""
-    assert (saves(HOUR, 49.0), saves(HOUR / 2, 49.0)) == (2, 1)
+def test_checkpoints_before_the_last_save_most_of_a_run_that_fails() -> None:
+    """As many as take 5% of the training, up to three: of 8 minutes each one in four hours, two in six, three in ten.
+    Of 49 seconds one in half an hour, as more would be too close, and none in a quarter.
+    """
+    assert [saves(hours * HOUR, 480.0, eval_every=0.01) for hours in (2, 4, 6, 10, 20)] == [1, 2, 3, 4, 4]
+    assert [saves(hours * HOUR, 49.0, eval_every=0.01) for hours in (0.25, 0.5, 1)] == [1, 2, 4]
+
+
+def test_checkpoints_before_the_last_meet_evaluations() -> None:
+    """A DPO run of a 32B on 16 GPUs for four hours, evaluated ten times: one in the middle is 3% of it."""
+    choice = save_every(0.1, 1844, 15_360, 459, 16, 1.0)
+    assert choice.value == 0.5 and choice.because.startswith("after every 5 evaluations, 2 times in all")

@@ -126,6 +126,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-165": (VLLM | {"served_whole": False}, [{"served_whole": True}]),
     "BAD-166": (VLLM | {"served_fits": False}, [{"served_fits": True}]),
     "BAD-167": (VLLM | {"moe": True}, [{"moe": False}, {"method": "grpo"}]),
+    "BAD-168": (VLLM | {"serves_nodes": True}, [{"serves_nodes": False}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],

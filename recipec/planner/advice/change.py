@@ -24,8 +24,10 @@ class Change(Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """What to do: "set `hardware.nodes = 2`", or "remove `train.strategy`"."""
-        return f"{'set' if self.sets else 'remove'} {self.lines}"
+        """What to do: "set `hardware.nodes = 2`", or "remove `train.strategy`", or both."""
+        sets = quoted([f"{key} = {toml(value)}" for key, value in self.sets]) if self.sets else ""
+        removes = quoted(self.removes) if self.removes else ""
+        return " and ".join([f"set {sets}"] * bool(sets) + [f"remove {removes}"] * bool(removes))
 
 
 class Proposal(Struct, frozen=True):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from recipec.axes import METHODS, meant_by
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
+from recipec.facts import with_hardware
 from recipec.facts.data import read_up_to
 from recipec.facts.model import facts_of
 from recipec.facts.price import price_of
@@ -24,7 +24,7 @@ from recipec.planner.search.fit import sequences_for_all
 from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
-from recipec.rules.core import Decision, Wish
+from recipec.rules.core import Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
 
@@ -119,9 +119,7 @@ def more_nodes(context: Context) -> Changes:
 
 def on_machines(context: Context, machines: Machines) -> Context:
     """The stage on other machines of the same kind."""
-    facts, total = context.facts, machines.gpus * context.facts.gpu.memory_gb
-    given = _given(facts.decisions, **asdict(machines), gpus=machines.gpus, total_vram_gb=total)
-    return replace(context, facts=replace(facts, machines=machines, decisions=given))
+    return replace(context, facts=with_hardware(context.facts, context.facts.gpu, machines))
 
 
 def larger_gpu(context: Context) -> Changes:
@@ -131,16 +129,16 @@ def larger_gpu(context: Context) -> Changes:
     """
     facts = context.facts
     on_cpu = facts.gpu.kind == "cpu"
+    said = () if facts.loaded.recipe.hardware.vram_gib is None else ("hardware.vram_gib",)
     least = 0.0 if on_cpu else facts.gpu.memory_gib
     offered = (gpu(name) for name in gpu_names() if price(name) or machine(name, 1).host_memory_gib_per_gpu)
     known = [card for card in offered if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
-        total = card.memory_gb * facts.machines.gpus
-        named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16, "gpu_fp8": card.fp8}
-        given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gb=total, **named)
-        given["gpu_price"] = facts.prices.get(card.name) or price_of(card)
-        yield setting(hardware__gpu=card.name), replace(context, facts=replace(facts, gpu=card, decisions=given))
+        then = with_hardware(facts, card, facts.machines)
+        priced = {**then.decisions, "gpu_price": facts.prices.get(card.name) or price_of(card)}
+        change = replace(setting(hardware__gpu=card.name), removes=said)
+        yield change, replace(context, facts=replace(then, decisions=priced))
 
 
 def smaller_states(context: Context) -> Changes:
@@ -247,8 +245,3 @@ def within(context: Context, policy: Policy) -> bool:
     model, gpus = context.facts.model, context.facts.machines.gpus
     named = policy.models is None or any(fnmatchcase(model.name, pattern) for pattern in policy.models)
     return named and (policy.max_gpus is None or gpus <= policy.max_gpus)
-
-
-def _given(decisions: Mapping[str, Decision], **values: Any) -> dict[str, Decision]:
-    """The facts with other values."""
-    return {id: replace(fact, value=values.get(id, fact.value)) for id, fact in decisions.items()}

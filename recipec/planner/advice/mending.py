@@ -16,6 +16,7 @@ from recipec.planner.advice.ways_out import as_written, buildable, fits_in, fitt
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit, sequences_for_all
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
@@ -67,6 +68,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
     "alignment.generation.engine": ("generator",),
+    "alignment.generation.server_gpus": ("served_whole", "served_fits"),
     **dict.fromkeys(("alignment.environment", "alignment.tools"), ("acts",)),
 }
 _WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
@@ -201,12 +203,13 @@ def single_changes(context: Context, keys: Sequence[str]) -> Changes:
 def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tuple[str, ...]]:
     """Of each row that advises against the plan: the changes of one key that avoid it, and fit (for W0504)."""
     assert found.chosen is not None and found.ledger is not None
-    shape, stage = context.facts.model.architecture, context.stage.name
-    ways = {}
-    for advised in advised_against(found.chosen.layout, found.ledger.decisions, shape):
+    stage, ways = context.stage.name, {}
+    for advised in _against(context, found):
         keys = [key for key in culprit_keys(loaded, stage, [advised]) if key in context.wishes]
-        planned = ((change, fit(changed, loaded)) for change, changed in single_changes(context, keys))
-        lines = [_told(change, stage, loaded, other) for change, other in planned if _avoids(other, advised)]
+        planned = ((change, changed, fit(changed, loaded)) for change, changed in single_changes(context, keys))
+        lines = [
+            _told(change, stage, loaded, other) for change, *then, other in planned if _avoids(*then, other, advised)
+        ]
         if keys:
             ways[advised.row.id] = tuple(lines[:SHOWN]) or (_NO_WAY,)
     return ways
@@ -215,12 +218,18 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
 _NO_WAY = "no change of one key that fits avoids it"
 
 
-def _avoids(found: Fit, advised: Refusal) -> bool:
+def _against(context: Context, found: Fit) -> list[Refusal]:
+    """What advises against a plan."""
+    assert found.chosen is not None and found.ledger is not None
+    work = work_of(found.ledger, context.facts)
+    return advised_against(found.chosen.layout, found.ledger.decisions, context.facts.model.architecture, work)
+
+
+def _avoids(context: Context, found: Fit, advised: Refusal) -> bool:
     """Whether another plan can be built and is not advised against for the same reason."""
-    if found.chosen is None or found.ledger is None or not found.chosen.layout.can_be_built:
+    if found.chosen is None or not found.chosen.layout.can_be_built:
         return False
-    again = advised_against(found.chosen.layout, found.ledger.decisions, advised.shape)
-    return all(other.row.id != advised.row.id for other in again)
+    return all(other.row.id != advised.row.id for other in _against(context, found))
 
 
 def _offloading() -> str:

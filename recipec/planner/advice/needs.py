@@ -40,7 +40,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
     storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], saves - 1), tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
-    rows = looked_at(value, "test") or looked_at(value, "eval")  # evaluate.py reads those where there are no test rows
+    rows = looked_at(value, "test")
     per_node = facts.machines.gpus_per_node
     on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     beside = [*([work.teacher] if work.teacher else []), *work.judges]

@@ -127,7 +127,7 @@ def _least_of(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimat
     plain = [layout for layout in layouts(ledger) if layout.on_device and layout.can_be_built]
     every = min((layout.recompute_every for layout in plain), default=1)  # fewer recomputed layers never take less
     dense = [layout for layout in plain if layout.recompute_every == every]
-    allowed = [layout for layout, refusal in judged(dense, ledger.decisions, shape) if refusal is None]
+    allowed = [layout for layout, refusal in judged(dense, ledger.decisions, shape, work) if refusal is None]
     batch = ledger.decisions["global_batch_size"].value
     split = [
         with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, work, layout, batch)

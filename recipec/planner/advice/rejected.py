@@ -99,8 +99,7 @@ def _reason(
     pair = _Pair(candidate, chosen, before, asked)
     reason = next(said(pair) for applies, said in _REASONS if applies(pair))
     time = seconds * pair.ratio if candidate.fits else None
-    lacks = candidate.host_bytes * candidate.crowds_host
-    return Rejected(title, candidate.layout, reason, candidate.memory.peak_allocated_bytes, time, lacks)
+    return Rejected(title, candidate.layout, reason, candidate.memory.peak_allocated_bytes, time)
 
 
 class _Pair(Struct, frozen=True):
@@ -226,6 +225,8 @@ def _simpler(pair: _Pair) -> str:
         return "the optimizer states stay on the GPUs"
     if other.hosts_weights and not chosen.hosts_weights:
         return "the weights stay on the GPUs"
+    if other.activation_offload and not chosen.activation_offload:
+        return "the activations stay on the GPUs"
     return f"{counted(chosen.mesh.world_size, 'GPU')} {'is' if chosen.mesh.world_size == 1 else 'are'} enough"
 
 

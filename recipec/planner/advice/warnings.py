@@ -283,7 +283,7 @@ def _few_cores(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 
 
 def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
-    for found in advised_against(stage.layout, stage.decisions, model.architecture):
+    for found in advised_against(stage.layout, stage.decisions, model.architecture, stage.work):
         row, (first, *others) = found.row, culprits(loaded, stage.stage.name, [found]) or [loaded.place("train")]
         labels = (Label(first, row.why), *(Label(place, "part of the combination") for place in others))
         help = stage.avoiding.get(row.id) or (_for_stage(row.instead, stage),)

@@ -40,7 +40,7 @@ SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is take
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
-AS_FAST = 0.02  # of a step's time: what a larger micro batch must save; our decision
+AS_FAST = 0.02  # of a step's time: what a larger micro batch, or recomputing layers, must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little
 # of a step that 4.8 times as much would stay within the usual limit, that limit is enough: those of a few adapters.
@@ -385,11 +385,11 @@ _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of str
 
 def _complexity(candidate: Candidate) -> tuple[bool | int | float, ...]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still,
-    and weights beside them.
+    and weights beside them. Of layouts that are alike in all that the fastest, with layers recomputed where that pays.
     """
     layout = candidate.layout
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
-    return (*_measures(layout), *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (*_measures(layout), *kinds, seconds_per_sequence(candidate) * (1 + AS_FAST * layout.checkpointing))
 
 
 def _measures(layout: Layout) -> tuple[bool, bool, bool, bool]:

@@ -27,7 +27,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger, beside
-from recipec.units import GIB, counted
+from recipec.units import GIB, counted, gib
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
@@ -154,7 +154,11 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
             small = _with_small_states(context, loaded, found)
             chosen = _best_with(PLAIN, small[1]) if small else None
             if small and chosen is not None:
-                return Fit(chosen, small[0], [*_all(found), *small[1]], refusals[0])
+                hosted = _with_activations_on_host(context, loaded, small)
+                in_full = _best_with(ONE_MEASURE, hosted)
+                if in_full is None or not clearly_faster(in_full, chosen):
+                    ledger = _beside_hosted(small[0], in_full, chosen)
+                    return Fit(chosen, ledger, [*_all(found), *hosted, *small[1]], refusals[0])
             beside = small[1] if small else []
             for ledger, group in found:
                 for on_host, shared in ((True, False), (False, True), (True, True)):
@@ -192,13 +196,35 @@ def _with_small_states(
         if not on_device or not on_device[0].layout.adapts.trains_all:
             continue
         needed = min(candidate.memory.peak_allocated_bytes for candidate in on_device)
-        why = f"the fp32 states of AdamW do not fit: {needed / GIB:,.1f} GiB allocated; 8-bit ones take 2 bytes of 8"
+        why = f"the fp32 states of AdamW do not fit on the GPUs: {needed / GIB:,.1f} GiB allocated; 8-bit ones take 2 "
+        why += "bytes of 8"
         given = ledger.decisions["adaptation"]
         small = settle(replace(context, small_states=why), group[0].layout.adaptation, given.because)
         if small.decisions["optimizer"].value == ledger.decisions["optimizer"].value:
             return None
         return small, _candidates(context, small, loaded, [])
     return None
+
+
+def _with_activations_on_host(
+    context: Context, loaded: LoadedRecipe, small: tuple[Ledger, list[Candidate]]
+) -> list[Candidate]:
+    """What trains the same with the fp32 states of AdamW on the GPUs, where its activations wait in host memory."""
+    given = small[0].decisions["adaptation"]
+    ledger = settle(replace(context, small_states=""), small[1][0].layout.adaptation, given.because)
+    return _candidates(context, ledger, loaded, [], on_host=True)
+
+
+def _beside_hosted(ledger: Ledger, found: Candidate | None, chosen: Candidate) -> Ledger:
+    """With what is left of the reason for 8-bit states where fp32 ones fit as well: OPT-002 puts 8-bit ones first."""
+    if found is not None:
+        decided, ratio = ledger.decisions["optimizer"], seconds_per_sequence(found) / seconds_per_sequence(chosen)
+        fits = (
+            f"with activations in host memory they fit in {gib(found.memory.peak_allocated_bytes)} at {ratio:.2f}x the"
+        )
+        because = f"{decided.because}; {fits} time, and recipec takes 8-bit states before data in host memory"
+        ledger.decisions[decided.id] = replace(decided, because=because)
+    return ledger
 
 
 def _idles(chosen: Candidate, context: Context) -> bool:
@@ -254,8 +280,9 @@ def _candidates(
 ) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
     shape = context.facts.model.architecture
-    found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape))
+    work = work_of(ledger, context.facts)
+    found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape, work))
     bad += [refusal for _, refusal in found if refusal is not None]
     allowed = [layout for layout, refusal in found if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)
-    return candidates(allowed, shape, work_of(ledger, facts), facts.gpu, bounds)
+    return candidates(allowed, shape, work, facts.gpu, bounds)

@@ -15,7 +15,9 @@ from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
-from recipec.estimate.engine import server_share
+from recipec.estimate.engine import served_at_once
+from recipec.estimate.step import step_of
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.planner.search.sequences import settled_method
 from recipec.rules.combination import PLAIN, BadCombination, Combination
@@ -30,7 +32,6 @@ class Refusal(Struct, frozen=True):
     row: BadCombination
     combination: Combination
     layout: Layout
-    shape: Architecture
 
     def mended_by(self, *names: str) -> bool:
         """Whether the combination would pass with other values of these."""
@@ -47,10 +48,10 @@ class Refusal(Struct, frozen=True):
 
 
 def judged(
-    layouts: Iterable[Layout], decisions: Mapping[str, Decision], shape: Architecture
+    layouts: Iterable[Layout], decisions: Mapping[str, Decision], shape: Architecture, work: Workload
 ) -> Iterator[tuple[Layout, Refusal | None]]:
     """Each layout with the first reason why it must not be proposed, None when there is none."""
-    stage = _Stage(decisions, shape)
+    stage = _Stage(decisions, shape, work)
     known: dict[tuple[Any, ...], tuple[Combination, BadCombination | None]] = {}  # layouts differ in more
     for layout in layouts:
         own = stage.of_layout(layout)
@@ -59,12 +60,12 @@ def judged(
             combination = stage.combination(layout, own)
             known[key] = combination, first_refused(combination)
         combination, row = known[key]
-        yield layout, Refusal(row, combination, layout, shape) if row else None
+        yield layout, Refusal(row, combination, layout) if row else None
 
 
-def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Refusal | None:
+def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture, work: Workload) -> Refusal | None:
     """The first reason why a layout must not be proposed, None when there is none."""
-    return next(refusal for _, refusal in judged([layout], decisions, shape))
+    return next(refusal for _, refusal in judged([layout], decisions, shape, work))
 
 
 def refusals_of(refusal: Refusal) -> list[Refusal]:
@@ -72,19 +73,21 @@ def refusals_of(refusal: Refusal) -> list[Refusal]:
     return [replace(refusal, row=row) for row in known_bad(refusal.combination) if row.refused]
 
 
-def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[Refusal]:
+def advised_against(
+    layout: Layout, decisions: Mapping[str, Decision], shape: Architecture, work: Workload
+) -> list[Refusal]:
     """What runs, but is better done otherwise."""
-    stage = _Stage(decisions, shape)
+    stage = _Stage(decisions, shape, work)
     combination = stage.combination(layout, stage.of_layout(layout))
-    return [Refusal(row, combination, layout, shape) for row in known_bad(combination) if not row.refused]
+    return [Refusal(row, combination, layout) for row in known_bad(combination) if not row.refused]
 
 
 class _Stage:
     """What the combinations of all layouts of a stage have in common, read once for the hundreds of a search."""
 
-    def __init__(self, decisions: Mapping[str, Decision], shape: Architecture) -> None:
+    def __init__(self, decisions: Mapping[str, Decision], shape: Architecture, work: Workload) -> None:
         self.value = {id: decision.value for id, decision in decisions.items()}
-        self.shape, self.method = shape, settled_method(decisions)
+        self.shape, self.work, self.method = shape, work, settled_method(decisions)
         self.common = _of_model(self.method, self.value, shape) | _of_stage(self.method, self.value)
         order = decisions["sampling"]
         self.common["asked_sampling"] = order.value if order.origin == "recipe" else ""
@@ -116,7 +119,8 @@ class _Stage:
             "context_divides": value["max_length"] % (2 * mesh.context) == 0,
             "more_ranks_than_experts": bool(shape.moe and shape.moe.count < mesh.shard * mesh.context),
             "served_whole": _served_whole(shape, layout.served_by),
-            "served_fits": layout.served_by == 0 or _served_fits(shape, layout, value),
+            "served_fits": layout.served_by == 0 or _served_fits(shape, layout, self.work, value["vram_gib"] * GIB),
+            "serves_nodes": layout.served_by > 0 and value["nodes"] > 1,
             "cuts_groups": method.generates and _cuts_groups(layout, value),
             "scales_late": 0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
         }
@@ -215,10 +219,6 @@ def _served_whole(shape: Architecture, gpus: int) -> bool:
     return shape.num_heads % gpus == 0 and all(heads % gpus == 0 or gpus % heads == 0 for heads in kv_heads)
 
 
-def _served_fits(shape: Architecture, layout: Layout, value: Mapping[str, Any]) -> bool:
-    """Whether the GPUs of a server hold a copy of the weights, and the keys and values of an answer at least."""
-    each = 4 if layout.precision == "fp32" else 2
-    length = value["max_length"] + value.get("max_new_tokens", 0)
-    needed = each * (shape.params + length * shape.cached_features)
-    card = value["vram_gib"] * GIB
-    return needed <= layout.served_by * server_share(shape, card) * card
+def _served_fits(shape: Architecture, layout: Layout, work: Workload, capacity: float) -> bool:
+    """Whether the GPUs of a server have room for one answer of full length at least, beside all else that they hold."""
+    return served_at_once(shape, work, step_of(shape, layout, work), layout.served_by, capacity) >= 1

@@ -1,0 +1,94 @@
+"""What is said of a changed recipe is what its plan says once it is changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key, without
+
+from recipec.planner.advice.changes import Changes, larger_gpu, more_gpus, more_nodes
+from recipec.planner.planner import contexts
+from recipec.planner.search.context import Context
+from recipec.units import duration, usd
+
+
+def case(model: str, gpu: str | float, **more: Any) -> Tables:
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "data.max_length", 4096)
+    named = {"gpu": gpu} if isinstance(gpu, str) else {"vram_gib": gpu}
+    recipe = with_key(with_key(recipe, "hardware", named), "train", {})
+    for key, value in more.items():
+        recipe = with_key(recipe, key.replace("__", "."), value)
+    return recipe
+
+
+VARLEN = {"adaptation": "lora", "quantization": "none", "attention": "torch_varlen", "micro_batch_size": 1}
+VARLEN |= {"activation_offload": False, "global_batch_size": 32, "optimizer": "adamw"}
+SERVED = with_key(BASES["grpo"], "alignment.generation", {"engine": "vllm-server", "max_new_tokens": 512})
+SERVED = with_key(SERVED, "hardware", {"gpu": "a100-80gb", "gpus_per_node": 8})
+REFUSED = {
+    "a kernel that smaller cards lack": case("Qwen/Qwen3-8B", "rtx-5090", train=VARLEN, data__max_length=17600),
+    "nodes": case("Qwen/Qwen3-14B", "a10g", train__adaptation="full"),
+    "a strategy": case(
+        "Qwen/Qwen3-8B", "t4", train={"quantization": "none", "strategy": "ddp"}, hardware__gpus_per_node=2
+    ),
+    "memory alone": case("Qwen/Qwen3-8B", 24, train__adaptation="full"),
+    "a CPU": case("Qwen/Qwen3-0.6B", "cpu", train__adaptation="full", hardware__host_memory_gib=4),
+    "cores": case("Qwen/Qwen3-4B", "cpu", train__adaptation="lora", hardware__cpu_cores=8),
+    "a server": with_key(
+        with_key(SERVED, "model.name", "meta-llama/Llama-3.1-70B-Instruct"), "train", {"adaptation": "full"}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_every_way_out_gives_what_it_says(tmp_path: Path, name: str) -> None:
+    (finding,) = (each for each in compiled(tmp_path, REFUSED[name]).diagnostics if each.code.startswith("E04"))
+    assert finding.code == "E0402" and finding.help
+    for line in finding.help:
+        plan = compiled(tmp_path, followed(REFUSED[name], line), only_plan=True).plan
+        assert plan is not None, line
+        cost = "" if plan.cost_usd is None else f" and costs {usd(plan.cost_usd)}"
+        assert f"the whole run takes {duration(plan.seconds)}{cost}" in line
+        assert f" {plan.stages[0].memory.peak_device_bytes / 2**30:.1f} GiB per GPU" in line
+
+
+def followed(recipe: Tables, line: str) -> Tables:
+    """A recipe as the line says to write it."""
+    told = line.partition(": ")[0]
+    for key in re.findall(r"`([\w.]+)`", told):
+        recipe = without(recipe, key)
+    for key, value in re.findall(r"`([\w.]+) = ([^`]+)`", told):
+        recipe = with_key(recipe, key, json.loads(value))
+    return recipe
+
+
+def context_of(folder: Path, recipe: Tables) -> Context:
+    compilation = compiled(folder, recipe, only_plan=True)
+    assert compilation.recipe and compilation.facts
+    return contexts(compilation.recipe, compilation.facts)[0]
+
+
+@pytest.mark.parametrize("kind", [larger_gpu, more_gpus, more_nodes], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("gpu", ["cpu", "rtx-4090", "t4", "mi250x", 24])
+def test_what_is_known_of_other_hardware_is_what_a_recipe_with_it_knows(
+    tmp_path: Path, kind: Callable[[Context], Changes], gpu: str | float
+) -> None:
+    """Kernels, number formats, memory, cores and the network: nothing is left of the hardware before."""
+    recipe = case("Qwen/Qwen3-0.6B", gpu, train__fp8=False)
+    for change, changed in list(kind(context_of(tmp_path, recipe)))[:4]:
+        then = without(recipe, "hardware.vram_gib") if change.removes else recipe
+        for key, value in change.sets:
+            then = with_key(then, key, value)
+        known = changed.facts.decisions
+        if "network_gbps" in known and known["network_gbps"].value is None:
+            continue  # which the recipe would have to state, too
+        written = context_of(tmp_path, then).facts
+        assert {id: fact.value for id, fact in known.items()} == {
+            id: fact.value for id, fact in written.decisions.items()
+        }
+        assert changed.facts.gpu == written.gpu
