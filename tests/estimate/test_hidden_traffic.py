@@ -11,8 +11,16 @@ from recipec.estimate import traffic
 from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_of, transfer_seconds
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import step_time
-from recipec.estimate.traffic import EXPOSED_SHARE, HIDDEN_SHARE, Exchange, communication_seconds
+from recipec.estimate.traffic import (
+    EXPOSED_SHARE,
+    HIDDEN_SHARE,
+    Exchange,
+    communication_seconds,
+    exchanges,
+    inside_layers,
+)
 from recipec.estimate.workload import Workload
+from recipec.layout import Mesh
 
 A100 = gpu("a100-80gb")
 PLAIN = Workload()
@@ -36,6 +44,30 @@ def test_nothing_hides_the_gather_behind_the_optimizer(strategy):
 def test_what_comes_before_the_optimizer_hides(strategy):
     shape = layout("full", 1, 8, strategy)
     assert waited(shape, EVER) == pytest.approx(EXPOSED_SHARE * waited(shape, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reduced"),
+    [
+        ("ddp", [True]),
+        ("zero1", [True, False]),
+        ("zero2", [True, False]),
+        ("zero3", [False]),
+        ("fsdp", [False]),
+        ("hsdp", [False, True]),
+    ],
+)
+def test_gradients_of_whole_models_are_all_reduced(strategy, reduced):
+    """Of shards too, between the copies of HSDP; over two nodes that is less than what is gathered or scattered."""
+    shape = layout("full", 1, 16, strategy)
+    shape = replace(shape, mesh=Mesh(replicate=2, shard=8)) if strategy == "hsdp" else shape
+    found = exchanges(shape, step_of(LLAMA_8B, shape, PLAIN), LLAMA_8B.num_layers)
+    assert [exchange.reduces for exchange in found] == reduced
+
+
+def test_tensor_parallel_layers_all_reduce():
+    shape = replace(layout("full", 1, 8, "fsdp"), mesh=Mesh(shard=4, tensor=2))
+    assert [each.reduces for each in inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, PLAIN))] == [True]
 
 
 def test_what_is_sent_once_a_step_has_the_room_that_a_micro_step_leaves(monkeypatch):
