@@ -76,7 +76,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         rounds_inputs=base.rounds_inputs,
         trained=trained,
         master=master,
-        gradient=2 if spreads.keeps_master else trained,
+        gradient=low if spreads.keeps_master else trained,
         step_gradient=4 if master else 0,
         optimizer=state_bytes(layout.optimizer, max(trained, master)),
         paged_optimizer=layout.optimizer in PAGED,

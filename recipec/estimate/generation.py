@@ -130,7 +130,7 @@ def _added_up(architecture: Architecture, step: Step, tokens: float, gpus: int, 
     """
     sums = sum(layers * (kind.attention + kind.mixer + kind.block) for kind, layers in architecture.kinds)
     moved = sums * 2 * step.fixed.path.compute * tokens * architecture.hidden_size
-    return transfer_seconds(moved, Group(gpus), link, collectives=sums)
+    return transfer_seconds(moved, Group(gpus), link, collectives=sums, reduces=True)
 
 
 def _own_seconds(

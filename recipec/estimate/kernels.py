@@ -31,8 +31,9 @@ from recipec.layout import Layout
 
 # Share of the dense peak that large bf16 products reach, by architecture generation (cuBLAS on square products:
 # A100 0.78, H100 0.62 under its power limit, Ada 0.8; T4 falls to its 70 W limit). Read 2026-11. Volta, the small
-# Ampere cards and Blackwell are our decision, by their neighbours.
-MATMUL_SHARE = {7.0: 0.7, 7.5: 0.45, 8.0: 0.78, 8.6: 0.75, 8.9: 0.78, 9.0: 0.62, 10.0: 0.62, 12.0: 0.75}
+# Ampere cards and Blackwell are our decision, by their neighbours: the B200 (10.0) by the H100; the B300
+# (10.3) is assumed to be like the B200, and no figure of it was read.
+MATMUL_SHARE = {7.0: 0.7, 7.5: 0.45, 8.0: 0.78, 8.6: 0.75, 8.9: 0.78, 9.0: 0.62, 10.0: 0.62, 10.3: 0.62, 12.0: 0.75}
 MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
 # Flash attention against large products. FlashAttention-2 reaches 0.5 to 0.73 of an A100's peak (Dao 2023): 0.7 of the
 # products' 0.78 is 0.55, in the lower half of that, our decision with benchmarks/data/published_throughput.csv in view.

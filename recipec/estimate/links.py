@@ -13,7 +13,10 @@ from recipec.catalog.measured import Measured
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
 # 230 of 300 GB/s, H100 360 of 450; PCIe cards share a root complex and consumer cards lack peer access).
-# Infinity Fabric and networks are our decision.
+# Infinity Fabric and networks are our decision, the latter with nccl-tests over several nodes in view: all-gathers on
+# H100 and H200 reach 0.71 to 0.94 of it (tests/estimate/test_links.py). NCCL gathers and scatters over nodes in rings,
+# and all-reduces over two nodes in a tree, which sends one copy each way where a ring sends almost two (its
+# src/graph/tuning.cc: a tree has half a ring's rate, but of two nodes' links inside them).
 ACHIEVED = {"nvlink": 0.77, "infinity-fabric": 0.65, "pcie": 0.4, "network": 0.8}
 PCIE_ACHIEVED = 0.75  # pinned copies to and from the host
 # Seconds per collective and per hop of its ring, the model that NCCL itself chooses algorithms by: src/graph/tuning.cc,
@@ -71,18 +74,24 @@ def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: f
     return Link(chosen, rate, gpus_per_node, network_gbps / 8, measured=gpu.measured)
 
 
-def transfer_seconds(moved_bytes: float, group: Group, link: Link, collectives: int = 0) -> float:
-    """Time of `collectives` rings over a group that together move `moved_bytes`, the size of one full copy.
+def transfer_seconds(
+    moved_bytes: float, group: Group, link: Link, collectives: int = 0, *, reduces: bool = False
+) -> float:
+    """Time of `collectives` over a group that together move `moved_bytes`: the size of one full copy, and twice that of
+    an all-reduce (`reduces`).
 
-    Each rank sends (N-1)/N of it over the node's link; what leaves the node shares its network with the other groups.
+    In a ring each rank sends (N-1)/N of it to the next, over the node's link or the network, whichever takes longer:
+    chunks travel over both at the same time. What leaves the node shares its network with the other groups.
     """
     if group.size == 1 or not moved_bytes:
         return 0.0
     inside = max(1, min(group.size, link.gpus_per_node // group.stride))
     nodes = -(-group.size // inside)
-    seconds = moved_bytes * (inside - 1) / inside / (link.ring_gb_s * 1e9)
+    passed = moved_bytes * (group.size - 1) / group.size
+    seconds = passed / (link.ring_gb_s * 1e9) if inside > 1 else 0.0
     if nodes > 1:
+        left = moved_bytes / 2 if reduces and nodes == 2 else passed
         beside = link.gpus_per_node / inside
-        seconds += beside * moved_bytes * (nodes - 1) / nodes / (link.network_gb_s * ACHIEVED["network"] * 1e9)
+        seconds = max(seconds, beside * left / (link.network_gb_s * ACHIEVED["network"] * 1e9))
     latency = link.latency_seconds(group.size - nodes) + (nodes - 1) * HOP_SECONDS["network"]
     return seconds + collectives * latency

@@ -219,7 +219,7 @@ def _last_backward(step: Step) -> Terms:
     held = 2 * (step.depth.layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
     return {
         **states.terms,
-        "gradients": states.gradients * (1 - waiting),
+        "gradients": max(states.terms.get("gradients", 0.0), states.gradients * (1 - waiting)),
         "working_set": max(_working_set(step, True) + entering.gradients, entering.unmaking),
         "activations": step.tokens * held + step.scores.masks + _entered(step),
         "communication_buffers": step.fixed.buffers.last,

@@ -57,7 +57,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         temporaries = max(temporaries, 3 * sizes.largest * path.trained)
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
-    return _paged(_offloaded_by_deepspeed(resident, layout), path)
+    return _paged(_in_one_buffer(_offloaded_by_deepspeed(resident, layout), layout), path)
 
 
 def _keeps_reference(layout: Layout, work: Workload) -> bool:
@@ -121,6 +121,14 @@ def _offloaded_by_deepspeed(states: States, layout: Layout) -> States:
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
     return States(kept, 0.0, 0.0, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)
+
+
+def _in_one_buffer(states: States, layout: Layout) -> States:
+    """ZeRO-3 makes the buffer of a rank's gradients before the first step and keeps it (DeepSpeed 0.19 stage3.py,
+    `grad_partitions_flat_buffer`): on the device, unless the optimizer is offloaded."""
+    if layout.spreads.engine != DEEPSPEED or not layout.spreads.shards_weights or not states.gradients:
+        return states
+    return replace(states, terms=states.terms | {"gradients": states.gradients})
 
 
 def _paged(states: States, path: CodePath) -> States:

@@ -13,11 +13,13 @@ from msgspec import Struct
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibrated_seconds, calibration_of
+from recipec.estimate.codepath import CodePath
 from recipec.estimate.flops import StepFlops, step_flops
 from recipec.estimate.generation import generation_seconds
 from recipec.estimate.kernels import Card, memory_rate, peak_flops, teacher_seconds
 from recipec.estimate.links import Link
 from recipec.estimate.memory import step_memory
+from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.overhead import overhead_of
 from recipec.estimate.scored import time_scored
 from recipec.estimate.step import Step, step_of
@@ -98,18 +100,37 @@ def _taught(layout: Layout, step: Step, flops: StepFlops, gpu: Card) -> dict[str
 
 
 def _offload(layout: Layout, step: Step, link: Link) -> float:
-    """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
+    """Gradients to the host, the host's AdamW, weights back; with offloaded weights each pass over them instead."""
     sizes, path = step.fixed.sizes, step.fixed.path
     if not layout.offloads:
         return 0.0
     shard = layout.mesh.shard * layout.mesh.context
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
     adam = sizes.trainable / shard * ranks * _host_adam_seconds(link.host_cores)
-    copied = 2 * path.gradient * sizes.trainable / shard  # gradients to the host, and updated weights back
+    copied = _copied_gradients(layout, path) * sizes.trainable
     if layout.hosts_weights:
         passes = 2 + layout.recomputed_share(step.depth.layers)
-        copied += passes * layout.accumulation * 2 * sizes.params / shard
-    return adam + copied / (link.copied_gb_s * 1e9)
+        copied += passes * layout.accumulation * path.compute * sizes.params
+    else:
+        copied += path.compute * sizes.trainable
+    return adam + copied / shard / (link.copied_gb_s * 1e9)
+
+
+def _copied_gradients(layout: Layout, path: CodePath) -> float:
+    """Bytes of one gradient that cross the bus in a step, both ways together (DeepSpeed 0.19).
+
+    The last micro step brings the sum to the host in fp32. The sums before it wait there in the compute type, and the
+    GPU, which adds to them, reads and writes them: under ZeRO-3 in every micro step (stage3.py, `partition_grads`),
+    under ZeRO-2 only where several are added up, and it does not read the first (stage_1_and_2.py,
+    `copy_grads_in_partition`), under ZeRO-1 only in the last of several.
+    """
+    if layout.spreads.shards_weights:
+        copies = 2 * layout.accumulation
+    elif layout.accumulation == 1:
+        copies = 0
+    else:
+        copies = 2 * layout.accumulation - 1 if layout.spreads.shards_gradients else 2
+    return copies * path.gradient + FP32_BYTES
 
 
 def _host_adam_seconds(cores: int | None) -> float:

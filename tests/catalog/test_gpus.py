@@ -10,6 +10,7 @@ import pytest
 
 from recipec import catalog
 from recipec.catalog.gpus import gpu, gpu_from_vram, gpu_names, nearest_gpus
+from recipec.estimate.kernels import MATMUL_SHARE
 
 FILES = sorted((Path(catalog.__file__).parent / "gpus").glob("*.toml"))
 
@@ -143,3 +144,10 @@ def _names(entry: dict) -> set[str]:
 def test_an_alias_is_suggested_by_the_name_of_its_gpu() -> None:
     assert nearest_gpus("a100-sxm4-80g")[0] == "a100-80gb"
     assert len(set(nearest_gpus("h100"))) == len(nearest_gpus("h100"))
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_the_generation_of_every_card_has_a_rate(name: str) -> None:
+    """An entry that names a compute capability is not estimated like an unknown card."""
+    capability = gpu(name).capability
+    assert capability is None or capability in MATMUL_SHARE

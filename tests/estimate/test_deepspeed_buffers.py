@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, good, texts
-from estimate_shapes import layout
+from estimate_shapes import LLAMA_8B, layout
 
 from recipec.catalog.models import model
+from recipec.estimate.memory import step_memory
+from recipec.estimate.moments import _last_backward
 from recipec.estimate.step import step_of
 from recipec.estimate.workload import Workload
 
@@ -38,3 +40,31 @@ def test_zero2_holds_the_bucket_that_gradients_are_reduced_in(zero):
     architecture = model("Qwen/Qwen2.5-7B-Instruct").architecture
     buffers = step_of(architecture, layout("full", 1, 4, "zero2"), Workload()).fixed.buffers
     assert buffers.idle / 2 == zero.reduce_bucket_size
+
+
+@pytest.mark.parametrize(("precision", "each"), [("bf16", 2), ("fp32", 4)])
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_zero3_holds_the_buffer_of_its_gradients_at_all_times(precision, each, accumulation):
+    """DeepSpeed 0.19 stage3.py, grad_partitions_flat_buffer: in the type of the weights; ZeRO-2 has none."""
+    terms, moments = {}, {}
+    for strategy in ("zero2", "zero3"):
+        shape = layout("full", 1, 4, strategy, precision=precision, accumulation=accumulation)
+        terms[strategy] = step_of(LLAMA_8B, shape, Workload()).fixed.resident
+        moments[strategy] = step_memory(LLAMA_8B, shape, Workload()).moments
+    assert terms["zero3"]["gradients"] == each * LLAMA_8B.params / 4
+    assert "gradients" not in terms["zero2"]
+    for moment in ("forward", "loss", "layer_backward", "optimizer_step", "evaluation", "save"):
+        assert moments["zero3"][moment] >= sum(terms["zero3"].values()), moment
+
+
+def test_gradients_that_zero3_offloads_are_in_host_memory():
+    shape = layout("full", 1, 4, "zero3", offload="optimizer")
+    assert "gradients" not in step_of(LLAMA_8B, shape, Workload()).fixed.resident
+
+
+def test_the_last_layer_to_run_backward_finds_all_of_the_buffer():
+    """Its own gradients have their place there before they exist."""
+    shape = layout("full", 8, 4, "zero3")
+    step = step_of(LLAMA_8B, shape, Workload())
+    backward = _last_backward(step)
+    assert backward["gradients"] == step.fixed.states.gradients == 2 * LLAMA_8B.params / 4

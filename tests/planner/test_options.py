@@ -78,8 +78,8 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
 
 @pytest.mark.parametrize(("model", "count"), [("meta-llama/Llama-3.1-8B", 8)])
 def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model: str, count: int) -> None:
-    slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 3200)
-    slow = with_key(slow, "model.name", model)
+    slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 800)
+    slow = with_key(with_key(slow, "model.name", model), "train.global_batch_size", 512)
     (line,) = [line for line in options(tmp_path, slow) if line.startswith("set `hardware.")]
     nodes, ratio, cost = re.fullmatch(
         r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost; .*the whole run takes .*",

@@ -47,11 +47,12 @@ def test_passes_of_ppo_claim_no_share_of_the_time(tmp_path: Path) -> None:
 
 
 def test_speed_first_takes_what_is_faster_by_a_few_percent(tmp_path: Path) -> None:
-    """ZeRO-2 is 10% faster than FSDP2, which is simpler: equal as a rule, and not where a recipe puts speed first."""
-    recipe = with_key(with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-3B"), "train.adaptation", "full")
+    """ZeRO-1 is 9% faster than FSDP2, which is simpler: equal as a rule, and not where a recipe puts speed first."""
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-1.5B"), "train.adaptation", "full")
     recipe = with_key(recipe, "hardware", {"gpu": "l40s", "gpus_per_node": 4})
+    recipe = with_key(recipe, "train.global_batch_size", 256)
     usual = decided(tmp_path / "usual", recipe)["strategy"]
     fast = decided(tmp_path / "fast", with_key(recipe, "goal.priority", "speed"))["strategy"]
-    assert (usual.value, fast.value) == ("fsdp", "zero2")
+    assert (usual.value, fast.value) == ("fsdp", "zero1")
     assert "no more than 5%, because the recipe puts speed first, would count as equal" in fast.because
     assert "counts as equal (within 25%)" in usual.because and "priority" in fast.inputs

@@ -27,14 +27,14 @@ def planned(folder: Path, nodes: int, network_gbps: int) -> StagePlan:
 
 
 def test_what_is_advised_comes_true(tmp_path: Path) -> None:
-    now = planned(tmp_path, 4, 100)
+    now = planned(tmp_path, 4, 400)
     assert now.needs.waiting_share > MOSTLY
     network, fewer = now.shorter_waits
     rate, faster = re.fullmatch(r"`hardware.network_gbps = (\d+)` takes (\S+)x the time", network).groups()
     nodes, slower, cheaper = re.fullmatch(r"`hardware.nodes = (\d)` takes (.+) time at (\S+)x the cost", fewer).groups()
     slower = slower.replace("the same", "1").removesuffix("x the")
 
-    quick, small = planned(tmp_path, 4, int(rate)), planned(tmp_path, int(nodes), 100)
+    quick, small = planned(tmp_path, 4, int(rate)), planned(tmp_path, int(nodes), 400)
 
     assert quick.needs.waiting_share <= MOSTLY < now.needs.waiting_share
     assert quick.seconds <= now.seconds * float(faster) * 1.05

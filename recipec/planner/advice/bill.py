@@ -46,10 +46,13 @@ def bill(
     first = fetches_model(facts, value)
     yield whole_run.preparation(rows, node_cores(value), rates, starts=first, of_hub=of_hub)
     yield from _models(facts, needs, rates, first)
+    read = weights
     if packed := needs.storage.packed_bytes:
-        yield whole_run.packed(2 * facts.model.architecture.params, packed, rates)
+        base = 2 * facts.model.architecture.params
+        yield whole_run.packed(base, packed, rates)
+        read += packed - base
     made = first and METHODS[value["stage"]].random_weights
-    yield whole_run.loading(packed or weights, needs.storage.export_bytes - merged, rates, made)
+    yield whole_run.loading(read, needs.storage.export_bytes - merged, rates, made)
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates, METHODS[value["stage"]].cached_bytes)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes.answering import ENGINE
+from recipec.axes.models import TEACHER
 from recipec.estimate import whole_run
 from recipec.estimate.evaluation import Evaluation, answering
 from recipec.estimate.generation import writing_seconds
@@ -74,13 +75,14 @@ def scoring_gpus(held: Evaluation) -> int:
 
 
 def _scored_in_training(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, rows: int) -> float:
-    """Forward passes of one rank as fast as it learns; of several each has equally many full batches, one at least, for
-    which rows are repeated (accelerate 1.15 data_loader.py, even_batches).
+    """Forward passes of one rank as fast as in training; of several each has equally many full batches, one at least,
+    for which rows are repeated (accelerate 1.15 data_loader.py, even_batches).
     """
     assert chosen.time is not None
     ranks, size = chosen.layout.mesh.data_parallel, ledger.decisions["eval_batch_size"].value
     if ranks == 1:
-        return rows * _step_share(facts, ledger, chosen) * chosen.time.seconds_per_step
+        seconds = _computing(chosen) + chosen.time.terms["communication"]  # inside layers, where ranks share them
+        return rows * _step_share(facts, ledger, chosen) * seconds
     batches = ceil(rows * _sequences_per_row(ledger) / (ranks * size))
     return batches * _forward_share(facts, ledger, chosen) * batch_seconds(facts, chosen, bounds, size)
 
@@ -103,11 +105,15 @@ def _step_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
 
 
 def _scored_by_script(facts: Facts, ledger: Ledger, chosen: Candidate, held: Evaluation, rows: Rows) -> Look:
-    """evaluate.py needs none of the communication of the ranks."""
-    assert chosen.time is not None
-    computing = chosen.time.seconds_per_step - chosen.time.terms["communication"]
-    alone = _step_share(facts, ledger, chosen) * computing * chosen.layout.mesh.world_size / scoring_gpus(held)
+    """evaluate.py repeats what a step computes; its ranks do not talk, no optimizer runs, nothing is copied."""
+    alone = _step_share(facts, ledger, chosen) * _computing(chosen) * chosen.layout.mesh.world_size / scoring_gpus(held)
     return Look(rows.tested * alone, rows.tested * rows.tokens_each / held.tokens_at_once)
+
+
+def _computing(chosen: Candidate) -> float:
+    """Seconds of a step in which models run."""
+    assert chosen.time is not None
+    return chosen.time.terms["compute"] + chosen.time.terms.get(TEACHER, 0.0)
 
 
 class _Writer(Struct, frozen=True):
