@@ -5,7 +5,11 @@ from __future__ import annotations
 from recipec.catalog.type_row import Key, MoeType, Number
 
 MIXTRAL_MOE = MoeType(
-    "MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size", dispatched=True, one_by_one=True
+    "MixtralSparseMoeBlock",
+    count="num_local_experts",
+    intermediate="intermediate_size",
+    dispatched=True,
+    one_by_one=True,
 )
 GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
 GRANITE4_MOE = MoeType(
@@ -67,4 +71,6 @@ QWEN3_MOE = MoeType(
     dispatched=True,
     one_by_one=True,
 )
-QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True, one_by_one=True)
+QWEN2_MOE = MoeType(
+    "Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True, one_by_one=True
+)

@@ -63,7 +63,9 @@ def built(architecture: Architecture, lora: LoraShape | None, path: CodePath) ->
 
 def expert_weights(architecture: Architecture) -> int:
     """Weights of all experts, without biases: what a checkpoint may store in another way than the model has them."""
-    return architecture.sparse_layers * sum(count * inputs * out for _, count, inputs, out in architecture.expert_shapes())
+    return architecture.sparse_layers * sum(
+        count * inputs * out for _, count, inputs, out in architecture.expert_shapes()
+    )
 
 
 def published_bytes(architecture: Architecture) -> int:
