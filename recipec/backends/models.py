@@ -26,6 +26,7 @@ trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_orig
 _DEQUANTIZED = """\
 # transformers 5.23 would save the experts, which it has dequantized, under the names of their 4-bit values
 {}._weight_conversions = None"""
+_UNQUANTIZED = "shape.quantization_config = None  # random weights are not stored as those of the checkpoint"
 _SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 TEXT_PART = "text-part"  # the folder of the bundle that text_part.py writes
 EXTENDED = "extended-model"  # the folder of the bundle that vocabulary.py writes
@@ -348,8 +349,8 @@ def dequantized_part(stage: StageJob) -> Part:
 
 
 def as_trained(stage: StageJob) -> tuple[Raw, ...]:
-    """The line that takes the 4 bits of the checkpoint out of `shape`, a configuration: random weights have more."""
-    return lines(stage.ids("model"), "shape.quantization_config = None  # that of the checkpoint's weights") if _in_mxfp4(stage) else ()
+    """The line that takes out of `shape`, a configuration, how the checkpoint stores weights: these are random."""
+    return lines(stage.ids("model"), _UNQUANTIZED) if _in_mxfp4(stage) else ()
 
 
 def random_weights_part(stage: StageJob) -> Part:

@@ -16,12 +16,9 @@ from recipec.backends.launchers import start_text
 from recipec.backends.loops import CODES, LoopCode
 from recipec.backends.machine import peak_part
 from recipec.backends.models import (
-    as_trained,
     bundle_root,
-    dequantized,
     ending,
     from_hub,
-    own_names,
     pinned_revision,
     random_model,
     saved_in_bf16,
@@ -286,12 +283,10 @@ def _model_part(stage: StageJob) -> Part:
     if stage.method.random_weights:
         imports.append(Import("transformers", "AutoConfig", ids))
         body.append(f"shape = {render_call(from_hub(stage, 'AutoConfig', Raw('MODEL')), indent=4)}")
-        body += as_trained(stage)
         body.append(f"model = {render_call(random_model(stage, weights_dtype(stage)), indent=4)}")
         body += ["model = spread_experts(model)"] * stage.dispatches
     else:
         body.append(f"model = {render_call(_loaded(stage), indent=4)}")
-        body += own_names(stage, "model") if stage.adapts.trains_all and dequantized(stage) else ()
     if _has_adapter(stage):
         imports.append(Import("peft", "get_peft_model", ids))
         body.append(_adapted(stage))
