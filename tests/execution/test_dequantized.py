@@ -144,3 +144,4 @@ def test_random_weights_are_not_saved_as_those_of_the_checkpoint(
     train.random_model(SimpleNamespace(seed=0)).save_pretrained(tmp_path / "saved")
     _, found = AutoModelForCausalLM.from_pretrained(tmp_path / "saved", output_loading_info=True)
     assert not found["missing_keys"] and not found["unexpected_keys"]
+    assert json.loads((tmp_path / "saved" / "config.json").read_text()).get("quantization_config") is None
