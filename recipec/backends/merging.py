@@ -11,9 +11,11 @@ from recipec.backends.job import StageJob
 from recipec.backends.models import (
     bundle_root,
     code,
+    dequantized,
     from_hub,
     head_options,
     model_expression,
+    own_names,
     start_checks,
     starts_below_root,
     weights_dtype,
@@ -47,7 +49,9 @@ def merge_artifact(stage: StageJob) -> Artifact:
         "reads_data_root": starts_below_root(stage),
         "base": model_expression(stage),
         "folder_checks": start_checks(stage, "BASE"),
+        "load_names": _load_names(stage, folder[1:]),
         "load_base": _load_base(stage, dtype),
+        "own_names": own_names(stage, "merged") if dequantized(stage) else (),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
         "ends_elsewhere": stage.because(bool(stage.eos_token), "eos_token"),
@@ -61,6 +65,12 @@ def _load_base(stage: StageJob, dtype: Raw) -> Call:
     source, *options = from_hub(stage, stage.method.auto_class, Raw("BASE")).args
     how = [Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage), *_as_stored(stage)]
     return Call(f"{stage.method.auto_class}.from_pretrained", [source, *how, *options])
+
+
+def _load_names(stage: StageJob, trusted: list[Arg]) -> Call:
+    """The merged model without values: what of it was found under the names that load."""
+    found = [Arg("device_map", "meta", (), "without values"), Arg("output_loading_info", True)]
+    return Call(f"{stage.method.auto_class}.from_pretrained", [Arg("", Raw("MERGED")), *found, *trusted])
 
 
 def _stored_base(stage: StageJob) -> ModuleType | None:

@@ -21,6 +21,7 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
     code,
+    dequantized_part,
     ending,
     from_hub,
     has_template_file,
@@ -171,6 +172,7 @@ def _brought(stage: StageJob) -> Part:
             random_weights_part(stage),
             new_tokens_part(stage),
             names_part(stage),
+            dequantized_part(stage),
             attention_part(stage),
             result_part(stage),
             *adaptation_parts(stage),

@@ -14,6 +14,7 @@ from recipec.backends.models import (
     extended_from,
     from_hub,
     is_below_root,
+    own_names,
 )
 from recipec.backends.parts import Import, Part, lines
 from recipec.catalog.architecture import HEAD
@@ -52,6 +53,7 @@ def vocabulary_artifacts(job: Job) -> list[Artifact]:
         "numbers": IDS,
         "multiple": ROWS_MULTIPLE,
         "load": Call(load.target, [*load.args, Arg("dtype", "auto", ids)]),
+        "own_names": own_names(first, "model"),
         "tokenizer": from_hub(first, "AutoTokenizer", Raw("MODEL"), whole=not stored),
     }
     text = "".join(f"{token}\n" for token in job.facts.new_tokens)

@@ -7,6 +7,7 @@ from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
 from recipec.catalog.config_values import UnsupportedConfig, count, flag, integer
+from recipec.catalog.layer_parts import MXFP4, ONE_BY_ONE
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.patterns import kinds_in
 from recipec.catalog.type_row import ModelType, MoeType
@@ -71,7 +72,16 @@ def experts_of(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         dispatched=row.moe.dispatched,
         gate_up=row.moe.gate_up,
         down=row.moe.down,
+        stored=_stored(config, row.moe),
     )
+
+
+def _stored(config: Mapping[str, Any], row: MoeType) -> str:
+    """How the files of the model hold its experts, where that is not as transformers has them."""
+    quantization = config.get("quantization_config")
+    if isinstance(quantization, Mapping) and quantization.get("quant_method") == MXFP4:
+        return MXFP4
+    return ONE_BY_ONE if row.one_by_one else ""
 
 
 def has_experts(config: Mapping[str, Any], row: ModelType) -> bool:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from recipec.catalog.type_row import Key, MoeType, Number
 
 MIXTRAL_MOE = MoeType(
-    "MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size", dispatched=True
+    "MixtralSparseMoeBlock",
+    count="num_local_experts",
+    intermediate="intermediate_size",
+    dispatched=True,
+    one_by_one=True,
 )
 GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
 GRANITE4_MOE = MoeType(
@@ -46,6 +50,7 @@ GLM4_MOE = MoeType(
     shared_count="n_shared_experts",
     dense_first="first_k_dense_replace",
     balanced=False,
+    one_by_one=True,
 )
 NEMOTRON_H_MOE = MoeType(
     "NemotronHMoE",
@@ -53,6 +58,7 @@ NEMOTRON_H_MOE = MoeType(
     shared="moe_shared_expert_intermediate_size",
     shared_gate=False,
     gate_up="experts.up_proj",
+    one_by_one=True,
     balanced=False,
     spread=False,
     unbuilt=("moe_latent_size",),
@@ -63,5 +69,8 @@ QWEN3_MOE = MoeType(
     sparse_steps=True,
     normalizes=Key("norm_topk_prob", False),
     dispatched=True,
+    one_by_one=True,
 )
-QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
+QWEN2_MOE = MoeType(
+    "Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True, one_by_one=True
+)

@@ -15,6 +15,11 @@ class Modules(Struct, frozen=True):
     embedding: str = "embed_tokens"  # the matrix of the vocabulary; where the output has another, that is HEAD
 
 
+# How files hold experts where that is not as the model has them.
+ONE_BY_ONE = "one by one"  # transformers 5 fuses them
+MXFP4 = "mxfp4"  # 4-bit floats in blocks with a scale; transformers dequantizes them for training
+
+
 class Experts(Struct, frozen=True):
     """The mixture-of-experts part of a layer. Experts are fused 3-D parameters (transformers 5), not linear modules."""
 
@@ -36,6 +41,7 @@ class Experts(Struct, frozen=True):
     every: int = 1  # every n-th layer has experts, the others a plain MLP
     normalizes: bool = True  # what the router gives the experts of a token sums to 1
     dispatched: bool = False  # DeepSpeed-MoE computes the same where no token is dropped
+    stored: str = ""  # ONE_BY_ONE or MXFP4 in the model's files; "": as the model has them
 
     @property
     def computed(self) -> int:

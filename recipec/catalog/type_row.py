@@ -50,6 +50,7 @@ class MoeType(Struct, frozen=True):
     dispatched: bool = False  # a run with DeepSpeed-MoE in the place of its block was verified, with equal logits
     gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
     down: str = "experts.down_proj"
+    one_by_one: bool = False  # files hold each expert by itself, and transformers 5 fuses them as it reads
     unbuilt: tuple[str, ...] = ()  # sizes whose parts are not built: they are refused
 
 

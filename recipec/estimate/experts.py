@@ -9,8 +9,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture, ExpertShape
+from recipec.catalog.layer_parts import MXFP4
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.workload import LoraShape
+
+# A weight in 4 bits and, for each 32 weights, a scale in 8 (OCP Microscaling Formats v1.0).
+MXFP4_BITS = 4 + 8 / 32
+MXFP4_CHUNK_BYTES = 32768 * 1024 * 32 * 2  # of 16-bit weights that transformers 5.23 dequantizes at a time
 
 
 class Built(Struct, frozen=True):
@@ -54,3 +59,36 @@ def built(architecture: Architecture, lora: LoraShape | None, path: CodePath) ->
     gathered = path.weight_shards > 1  # adapters then come in the compute type
     cast = path.compute if path.trained > path.compute and not gathered else 0
     return Built(gate_up + down, down, gate_up - down, cast * expert_adapter_params(architecture, lora))
+
+
+def expert_weights(architecture: Architecture) -> int:
+    """Weights of all experts, without biases: what a checkpoint may store in another way than the model has them."""
+    return architecture.sparse_layers * sum(
+        count * inputs * out for _, count, inputs, out in architecture.expert_shapes()
+    )
+
+
+def published_bytes(architecture: Architecture) -> int:
+    """The files of the checkpoint: 16 bits for each parameter, but experts in MXFP4."""
+    if architecture.moe is None or architecture.moe.stored != MXFP4:
+        return 2 * architecture.params
+    experts = expert_weights(architecture)
+    return 2 * (architecture.params - experts) + round(experts * MXFP4_BITS / 8)
+
+
+def converted_bytes(architecture: Architecture) -> int:
+    """In 16 bits, the weights that reading the checkpoint makes new tensors of."""
+    return 2 * expert_weights(architecture) if architecture.moe and architecture.moe.stored else 0
+
+
+def working_bytes(architecture: Architecture) -> int:
+    """What converting the largest tensor takes beside all that are converted already.
+
+    Fusing holds the parts stacked beside the whole. MXFP4 is multiplied in fp32 in chunks, and the result transposed
+    (transformers 5.23 integrations/mxfp4.py; 1,659 MiB at the peak for 864 MiB of experts in tensors of up to 192 MiB,
+    2026-11).
+    """
+    largest = max((2 * count * inputs * out for _, count, inputs, out in architecture.expert_shapes()), default=0)
+    if architecture.moe is None or not architecture.moe.stored:
+        return 0
+    return largest + (3 * min(largest, MXFP4_CHUNK_BYTES) if architecture.moe.stored == MXFP4 else 0)

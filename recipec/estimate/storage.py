@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
+from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
 from recipec.estimate.evaluation import stored_bytes
 from recipec.estimate.head import loss_code
+from recipec.estimate.loading import loading, teacher_read
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
@@ -52,15 +53,15 @@ def run_storage(
     work: Workload,
     keep_checkpoints: int,
     dataset_tokens: int,
-    downloaded_params: int | None = None,
+    downloaded_bytes: int | None = None,
 ) -> Storage:
-    """Disk that a run needs; the Hub cache holds the published bf16 weights, of all models where nothing is said."""
+    """Disk that a run needs; the Hub cache holds 16-bit weights of all models where nothing is said."""
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
     kept = checkpoint * (keep_checkpoints + 1) + _elastic_file(architecture, layout, work)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes
     prepared = round(dataset_tokens * TEXT_BYTES)
-    data, hub = round(dataset_tokens * token_bytes), 2 * (published if downloaded_params is None else downloaded_params)
+    data, hub = round(dataset_tokens * token_bytes), 2 * published if downloaded_bytes is None else downloaded_bytes
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
     packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
@@ -115,20 +116,17 @@ def host_memory(
     weights (TRL 1.16, sleep level 2), and one in processes of its own has those beside the ranks.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    loaded, taught = _read_bytes(architecture, layout, work), _teacher_read(layout, work)
-    copies = _copies(layout, work, ranks)
+    reading, taught = loading(architecture, layout, work, ranks), teacher_read(layout, work)
     moved = step.host_bytes * ranks
     served = _server_processes(layout)
     needed = (ranks + served) * PROCESS_BYTES
-    needed += max(loaded * copies, moved + max(loaded * min(copies, 1), taught))
+    needed += max(reading.peak_bytes, moved + max(reading.once_bytes, taught))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
     reasons += [f"{served} processes of vLLM x {PROCESS_BYTES / GIB:.0f} GiB"] if served else []
-    which = "weights, those of the reference model among them," if copies > ranks else "weights"
-    begin = "made" if work.method.random_weights else "loaded"
-    reading = f"{copies} x {loaded / GIB:.1f} GiB of {which} while they are {begin}"
-    if taught > loaded * copies:
-        reading = f"{taught / GIB:.1f} GiB of the teacher's weights while they are loaded"
-    reasons += [reading] if copies or taught else []
+    because = reading.because
+    if taught > reading.peak_bytes:
+        because = f"{taught / GIB:.1f} GiB of the teacher's weights while they are loaded"
+    reasons += [because] if because else []
     room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
     reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
@@ -140,61 +138,3 @@ def _server_processes(layout: Layout) -> int:
     Source: vLLM docs/design/arch_overview.md, Process Count Summary (read 2026-11-29).
     """
     return 2 + layout.served_by if layout.served_by else 0
-
-
-def _teacher_read(layout: Layout, work: Workload) -> int:
-    """Of a teacher that ZeRO-3 shards: the first rank has all of its files in one dictionary before any value is put
-    into the model, which is sharded as it is made (transformers 5.23 modeling_utils.py, `_load_pretrained_model`)."""
-    shards = layout.spreads.engine == DEEPSPEED and layout.spreads.shards_weights
-    return 2 * work.teacher.params if work.teacher and shards else 0
-
-
-def _read_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
-    """What train.py reads: the packed files of a base that ranks share, else the weights as they are published."""
-    if layout.shares_packed:
-        return stored_bytes(architecture, layout, work)
-    return architecture.params * _bytes_each(layout, work)
-
-
-def _bytes_each(layout: Layout, work: Workload) -> int:
-    """Of a parameter, as train.py reads it; the base of an adapter stays in 16 bits."""
-    return code_path(layout, work).trained if layout.adapts.trains_all else 2
-
-
-def _copies(layout: Layout, work: Workload, ranks: int) -> int:
-    """Whole copies of the weights in a node while they are read, or made.
-
-    Random ones are made by every rank, but under ZeRO-3, which shards each layer as it is made, and where a plan
-    spreads layers as the model is made. Weights that stay in 16 bits, in which they are published, are pages of the
-    file, which the ranks of a node share (two ranks with 512 MiB of them: 522 MiB resident each, 2 MiB its own;
-    transformers 5.23, 2026-11). Where they are read as fp32 every rank has its own, under FSDP too: transformers does
-    not look at accelerate's `cpu_ram_efficient_loading` there. Under ZeRO-3 only the first rank reads values (its
-    modeling_utils.py). A quantized base goes to the device tensor by tensor (its quantizers/quantizer_bnb_*.py,
-    `update_device_map`). One that ranks share is mapped from its files (two ranks with 284 MB of them: 20 to 32 MiB
-    their own), and a save gathers all of it once (accelerate 1.15 accelerator.py, `get_state_dict`).
-    """
-    spreads = layout.spreads
-    if layout.adapts.quantized:
-        return 1 if layout.shares_packed else 0
-    if work.method.random_weights:
-        shards = spreads.engine == DEEPSPEED and spreads.shards_weights
-        spread = layout.mesh.ranks_per_layer > 1 and not work.capacity_factor  # DeepSpeed-MoE spreads what is made
-        return 0 if shards or spread else ranks
-    shared = _bytes_each(layout, work) == 2 or (spreads.engine == DEEPSPEED and spreads.shards_weights)
-    if spreads.one_rank or shared:
-        return 1
-    return ranks * (1 + _reads_reference_beside(layout, work))
-
-
-def _reads_reference_beside(layout: Layout, work: Workload) -> bool:
-    """Whether a copy of the start is read while the policy is in host memory still.
-
-    Under FSDP and DeepSpeed transformers 5.23 leaves the policy there until training begins (its trainer.py,
-    `place_model_on_device`), and TRL 1.16 reads the reference before that; in other runs the policy is on the device by
-    then. What a reference scores before training needs no copy under DeepSpeed; under FSDP it does (dpo_trainer.py and
-    kto_trainer.py, `is_fsdp_enabled`). A teacher goes straight to the device.
-    """
-    if not (work.method.has_reference and layout.adapts.copies_reference):
-        return False
-    engine = layout.spreads.engine
-    return engine == TORCH_FSDP or (engine == DEEPSPEED and not layout.precomputes)

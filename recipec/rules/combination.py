@@ -55,6 +55,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     balanced: bool  # a loss keeps the load of its experts balanced
     more_ranks_than_experts: bool  # share the weights
     all_run: bool  # every expert computes every token
+    in_mxfp4: bool  # the files of the recipe's model have its experts in 4 bits
     linear_router: bool  # the router of the experts is a linear module
     dispatched: bool  # a run with DeepSpeed-MoE in the place of its experts was verified, with equal logits
     normalizes: bool  # what the router gives the experts of a token sums to 1
@@ -179,6 +180,7 @@ PLAIN: Mapping[str, Any] = {
     "balanced": True,
     "more_ranks_than_experts": False,
     "all_run": False,
+    "in_mxfp4": False,
     "linear_router": False,
     "dispatched": False,
     "normalizes": True,

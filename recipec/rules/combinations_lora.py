@@ -113,4 +113,13 @@ VARIANTS = (
         'set `train.strategy = "ddp"` or `"single"`',
         lambda f: f.continues and not loads_adapter(f.strategy),
     ),
+    BadCombination(
+        "BAD-216",
+        "a base model that bitsandbytes quantizes, of a checkpoint whose experts are in MXFP4",
+        "transformers loads such a checkpoint with its own quantization alone, and refuses another one",
+        "transformers 5.23 quantizers/auto.py (run: `ValueError: The model is quantized with Mxfp4Config but you are "
+        "passing a BitsAndBytesConfig config`)",
+        'set `train.adaptation = "lora"` without `train.quantization`: the base model is then dequantized to bf16',
+        lambda f: f.in_mxfp4 and f.begins and not f.new_tokens and f.adaptation.quantized,
+    ),
 )

@@ -77,7 +77,7 @@ def test_every_rank_has_its_own_copy_of_weights_that_become_fp32():
 
 
 def test_what_is_not_downloaded_takes_no_disk():
-    disk = run_storage(LLAMA_8B, layout("full"), FULL, 3, 10**6, downloaded_params=0)
+    disk = run_storage(LLAMA_8B, layout("full"), FULL, 3, 10**6, downloaded_bytes=0)
     assert (disk.hub_cache_bytes, disk.total_bytes) == (0, disk.checkpoints_bytes + disk.export_bytes + 70_420_000)
 
 

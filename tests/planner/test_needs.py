@@ -145,6 +145,27 @@ def test_assumed_host_memory_decides_like_a_stated_one(tmp_path: Path) -> None:
     assert stated.plan.stages[0].layout.strategy == "fsdp"
 
 
+def test_ranks_that_fuse_experts_need_memory_for_all_of_their_copies(tmp_path: Path) -> None:
+    """FSDP has every rank fuse the experts for itself; under ZeRO-3 the first rank alone reads them."""
+    hardware = {"gpu": "h200", "gpus_per_node": 8}
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", "zai-org/GLM-4.5-Air"), "hardware", hardware)
+    roomy, small = (with_key(recipe, "hardware.host_memory_gib", size) for size in (2048, 256))
+    taken, held = good(tmp_path, roomy).plan.stages[0], good(tmp_path, small).plan.stages[0]
+    assert (taken.layout.strategy, held.layout.strategy) == ("fsdp", "zero3")
+    assert "1 x 13.4 GiB of weights and 8 x 188.4 GiB of experts" in taken.needs.host.because
+    forced = compiled(tmp_path, with_key(small, "train.strategy", "fsdp"))
+    assert "W0505" in codes(forced)
+
+
+def test_experts_in_4_bits_are_downloaded_as_such_and_held_in_16(tmp_path: Path) -> None:
+    hardware = {"gpu": "h200", "gpus_per_node": 8}
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", "openai/gpt-oss-20b"), "hardware", hardware)
+    plan = good(tmp_path, recipe).plan.stages[0]
+    assert plan.needs.storage.hub_cache_bytes / 1e9 == pytest.approx(13.8, abs=0.06)
+    assert plan.needs.read_bytes == plan.needs.storage.hub_cache_bytes
+    assert plan.memory.terms["weights"] == pytest.approx(2 * 20_914_757_184, rel=0.01)
+
+
 def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:
     found = compiled(tmp_path, with_key(BASES["cpu"], "hardware.host_memory_gib", 4))
     assert "W0505" not in codes(found)

@@ -161,6 +161,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-080": ({"continues": True, "method": "dpo"}, [{"method": "sft"}, {"method": "continue-pretrain"}]),
     "BAD-081": ({"continues": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-216": (
+        {"in_mxfp4": True, "adaptation": "qlora"},
+        [{"adaptation": "lora"}, {"in_mxfp4": False}, {"begins": False}, {"new_tokens": True}],
+    ),
     "BAD-110": (
         {"adaptation": "prompt-tuning", "packing": True},
         [{"packing": False}, {"adaptation": "lora"}],

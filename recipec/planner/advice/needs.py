@@ -11,6 +11,7 @@ from recipec.axes import Method
 from recipec.catalog.models import Model
 from recipec.estimate.basis import basis_of
 from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluation_needs
+from recipec.estimate.experts import published_bytes
 from recipec.estimate.overhead import overhead_of
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.estimate.workload import Workload
@@ -35,8 +36,8 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     shape, work = facts.model.architecture, work_of(ledger, facts)
     tokens = round(prepared_rows(value) * training_tokens(value) * work.method.sequences_per_example)
     first = fetches_model(facts, value)
-    downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
-    downloaded += shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
+    downloaded = sum(map(_file_bytes, _downloaded(facts, work.method, first)))
+    downloaded += 2 * shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
     saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
     storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], saves - 1), tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
@@ -45,7 +46,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
-        read_bytes=2 * (shape.params + sum(other.params for other in beside)),
+        read_bytes=sum(map(published_bytes, (shape, *beside))),
         storage=_with_merged(storage, 2 * shape.params) if merged else storage,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
@@ -74,6 +75,11 @@ def _downloaded(facts: Facts, method: Method, first: bool) -> list[Model]:
     judges = [judge.model for judge in facts.rewards.models] if method.generates else []
     models = [*own, *(facts.others[role].model for role in method.named_models), *judges]
     return [model for model in models if not is_path(model.name)]
+
+
+def _file_bytes(model: Model) -> int:
+    """Of a checkpoint of the Hub, with what it holds beside the language model."""
+    return published_bytes(model.architecture) + 2 * (model.params_on_disk - model.architecture.params)
 
 
 def _with_merged(storage: Storage, merged: int) -> Storage:

@@ -14,6 +14,7 @@ from recipec.axes.generators import GENERATORS
 from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.layer_parts import MXFP4
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.engine import served_at_once
 from recipec.estimate.step import step_of
@@ -185,6 +186,7 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
         "beyond_chunk": shape.chunked and value["max_length"] > (shape.sliding_window or 0),
         "balanced": shape.balanced,
         "all_run": bool(shape.moe and shape.moe.all_run),
+        "in_mxfp4": shape.moe is not None and shape.moe.stored == MXFP4,
         "linear_router": bool(shape.moe and shape.moe.router and not shape.moe.all_run),
         "dispatched": shape.moe is not None and shape.moe.dispatched,
         "normalizes": shape.moe is None or shape.moe.normalizes,
