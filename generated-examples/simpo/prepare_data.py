@@ -6,7 +6,7 @@ Every stage goes through the same steps: read, convert, count tokens, drop rows 
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
 Pairs that are also there with the worse answer as the better one are dropped and counted.
 All answers to a prompt are on one side of a split.
-Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
+Where script, data and tokenizer are those of the last time, the rows of the last time stay.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets
+from datasets.config import HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -74,12 +76,16 @@ STAGES = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
-    root = parser.parse_args().data_root
+    parser.add_argument("--writes-gib", type=float, nargs=3, metavar=("DATA", "CACHE", "OUTPUTS"), help="checked first")
+    args = parser.parse_args()
+    root = args.data_root
     tokenizer = load_tokenizer()
     inputs = inputs_digest(root, tokenizer)
     if up_to_date(inputs):
         print(f"{PREPARED.parent} is up to date: nothing to prepare")
         return
+    if args.writes_gib:
+        check_room(*args.writes_gib)
     try:
         for stage in STAGES:
             prepare(stage, root, tokenizer)
@@ -89,7 +95,7 @@ def main() -> None:
 
 
 def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
-    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    """What the prepared rows are made from: this script, the data, the tokenizer and its template."""
     sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
     files = [file for source in sources for file in named_files(source["path"], root)]
     script = Path(__file__).read_text()
@@ -106,6 +112,35 @@ def rows_digests() -> dict[str, str]:
     """The prepared rows of every stage, by file."""
     files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
     return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def put(fresh: Path, file: Path) -> str:
+    """Put new rows in their place and return their digest; equal rows stay, or training would tokenize them anew."""
+    digest_of_rows = file_digest(fresh)
+    if file.is_file() and file_digest(file) == digest_of_rows:
+        fresh.unlink()
+    else:
+        fresh.replace(file)
+    return digest_of_rows
+
+
+def check_room(data_gib: float, cache_gib: float, outputs_gib: float) -> None:
+    """Refuse disks that are too small for what this run writes: they would be full after hours."""
+    outputs = BUNDLE / "outputs"
+    there_gib = sum(file.stat().st_size for file in outputs.rglob("*") if file.is_file()) / 2**30
+    written = {BUNDLE / "data": data_gib, HF_DATASETS_CACHE: cache_gib, outputs: outputs_gib - there_gib}
+    disks: dict[int, list[Path]] = {}
+    for folder in written:
+        folder.mkdir(parents=True, exist_ok=True)
+        disks.setdefault(folder.stat().st_dev, []).append(folder)
+    for folders in disks.values():
+        needed, free = sum(written[folder] for folder in folders), shutil.disk_usage(folders[0]).free / 2**30
+        if free < needed:
+            raise SystemExit(
+                f"{needed:,.1f} GiB will be written below {' and '.join(map(str, folders))} (predicted), and the disk "
+                f"has {free:,.1f} GiB free. Free some, or set HF_HOME to a folder on another disk. Where an earlier "
+                "start wrote a part of them, run prepare_data.py by itself: it does not look at the disk."
+            )
 
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
@@ -132,8 +167,9 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         prove_answers(rows, tokenizer)
         rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
-        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
-        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
+        fresh = folder / f"{name}.new"
+        rows.to_json(fresh, force_ascii=False)
+        report[name]["sha256"] = put(fresh, folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
     tell_left_out(stage, report)
@@ -279,7 +315,8 @@ def whole(value: object) -> object:
 def unread(lost: list[str], of: str) -> str:
     """What is told of names that nothing reads: with the line of the recipe that passes over them."""
     line = f"ignore = {json.dumps(lost, ensure_ascii=False)}"
-    return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
+    told = f"nothing reads {', '.join(lost)} of {of}; what data.carry knows (weight, tools, reasoning, system, parts)"
+    return f"{told} changes what is learned, and to train as if it were not there: `{line}` under [data]"
 
 
 def processes(rows: int) -> int:
@@ -360,17 +397,30 @@ def as_written(file: Path, root: Path) -> str:
 def named_files(pattern: str, root: Path) -> list[Path]:
     """The file of that very name, else those that match the glob; both are looked for below the data root.
 
-    As in a shell, only a name of the glob that begins with a dot matches one that does.
+    As in a shell, only a name of the glob that begins with a dot matches one that does. Stops where the rows would be
+    overwritten by the prepared ones.
     """
     if (root / pattern).is_file():
-        return [root / pattern]
+        return apart([root / pattern])
     anchor = Path(pattern).anchor
     matched = sorted(Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))))
     matched = [path for path in matched if dots_in(path) == dots_in(root / pattern)]
     if gone := [path for path in matched if path.is_symlink() and not path.exists()]:
         wrong = f"{gone[0]} is a link to a file that is not here ({len(gone)} in all)"
         raise SystemExit(f"{wrong}. Fetch the files, or remove them.")
-    return [path for path in matched if path.is_file()]
+    return apart([path for path in matched if path.is_file()])
+
+
+def apart(files: list[Path]) -> list[Path]:
+    """The files, if this script writes none of its own beside them."""
+    if lost := [file for file in files if is_written(file.parent)]:
+        raise SystemExit(f"{lost[0]} is in the folder of the prepared rows, which may overwrite it. Move it elsewhere.")
+    return files
+
+
+def is_written(folder: Path) -> bool:
+    """Whether this script writes prepared rows to the folder."""
+    return folder.resolve() in {BUNDLE / "data" / stage.name for stage in STAGES}
 
 
 def dots_in(path: Path) -> int:

@@ -27,7 +27,7 @@ PLANNED = {
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
 DISK_GIB = 411.5  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 9.2  # predicted: time and cost of the plan are so many seconds for every step
+STEP_SECONDS = 9.5  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def check_devices() -> None:

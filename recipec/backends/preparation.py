@@ -153,7 +153,9 @@ def _dataset_names(stages: list[StageJob]) -> Raw:
         "IterableDataset": any(source.hub and source.take for source in sources_of(stages[0].job)),
     }
     names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]
-    return Raw(", ".join(sorted(names)))
+    line = ", ".join(sorted(names))
+    fits = len(f"from datasets import {line}") <= WIDTH
+    return Raw(line if fits else "(\n" + "".join(f"    {name},\n" for name in sorted(names)) + ")")
 
 
 _OF_ORDER = ("shuffled", "parts", "hardness")  # what the order of the rows decides

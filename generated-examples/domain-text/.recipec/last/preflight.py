@@ -26,7 +26,7 @@ PLANNED = {
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
-DISK_GIB = 40.3  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 74.8  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 15.0  # predicted: time and cost of the plan are so many seconds for every step
 
 

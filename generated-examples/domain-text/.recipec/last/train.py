@@ -77,7 +77,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         eval_steps=17 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=85 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps; only step 83, the last, is saved
+        save_steps=51 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

@@ -83,8 +83,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         eval_steps=78 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        # a multiple of eval_steps; only step 3891, the last, is saved
-        save_steps=3900 if args.max_steps == -1 else 0.5,
+        save_steps=1950 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+Where script, data and tokenizer are those of the last time, the rows of the last time stay.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import category
@@ -18,11 +20,13 @@ from unicodedata import category
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
-from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset
+from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset, load_dataset_builder
+from datasets.config import HF_DATASETS_CACHE
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
 UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
 BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
@@ -67,14 +71,77 @@ STAGES = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
-    root = parser.parse_args().data_root
-    check_hub_columns()
+    parser.add_argument("--writes-gib", type=float, nargs=3, metavar=("DATA", "CACHE", "OUTPUTS"), help="checked first")
+    args = parser.parse_args()
+    root = args.data_root
     tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
+    if args.writes_gib:
+        check_room(*args.writes_gib)
+    check_hub_columns()
     try:
         for stage in STAGES:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    commits = [hub_commit(source) for source in sources]
+    script = Path(__file__).read_text()
+    return digest([script, commits, tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def hub_commit(source: dict) -> str:
+    """The commit that the Hub now has of a data set, or offline the one that the library has in its cache."""
+    return load_dataset_builder(source["hub"], source.get("subset"), revision=source.get("revision")).hash
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def put(fresh: Path, file: Path) -> str:
+    """Put new rows in their place and return their digest; equal rows stay, or training would tokenize them anew."""
+    digest_of_rows = file_digest(fresh)
+    if file.is_file() and file_digest(file) == digest_of_rows:
+        fresh.unlink()
+    else:
+        fresh.replace(file)
+    return digest_of_rows
+
+
+def check_room(data_gib: float, cache_gib: float, outputs_gib: float) -> None:
+    """Refuse disks that are too small for what this run writes: they would be full after hours."""
+    outputs = BUNDLE / "outputs"
+    there_gib = sum(file.stat().st_size for file in outputs.rglob("*") if file.is_file()) / 2**30
+    written = {BUNDLE / "data": data_gib, HF_DATASETS_CACHE: cache_gib, outputs: outputs_gib - there_gib}
+    disks: dict[int, list[Path]] = {}
+    for folder in written:
+        folder.mkdir(parents=True, exist_ok=True)
+        disks.setdefault(folder.stat().st_dev, []).append(folder)
+    for folders in disks.values():
+        needed, free = sum(written[folder] for folder in folders), shutil.disk_usage(folders[0]).free / 2**30
+        if free < needed:
+            raise SystemExit(
+                f"{needed:,.1f} GiB will be written below {' and '.join(map(str, folders))} (predicted), and the disk "
+                f"has {free:,.1f} GiB free. Free some, or set HF_HOME to a folder on another disk. Where an earlier "
+                "start wrote a part of them, run prepare_data.py by itself: it does not look at the disk."
+            )
 
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
@@ -97,8 +164,9 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, report.setdefault(name, {}))
         rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
-        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
-        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
+        fresh = folder / f"{name}.new"
+        rows.to_json(fresh, force_ascii=False)
+        report[name]["sha256"] = put(fresh, folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
     tell_left_out(stage, report)
@@ -218,7 +286,8 @@ def whole(value: object) -> object:
 def unread(lost: list[str], of: str) -> str:
     """What is told of names that nothing reads: with the line of the recipe that passes over them."""
     line = f"ignore = {json.dumps([*IGNORED, *lost], ensure_ascii=False)}"
-    return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
+    told = f"nothing reads {', '.join(lost)} of {of}; what data.carry knows (weight, tools, reasoning, system, parts)"
+    return f"{told} changes what is learned, and to train as if it were not there: `{line}` under [data]"
 
 
 def processes(rows: int) -> int:

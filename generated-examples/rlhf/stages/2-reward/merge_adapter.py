@@ -49,6 +49,13 @@ def main() -> None:
     if not torch.allclose(merged.score.weight.float(), head.float(), rtol=0.01):
         raise SystemExit("The adapter is not merged: the head of the merged model is not the trained one.")
     merged.save_pretrained(MERGED)
+    _, found = AutoModelForSequenceClassification.from_pretrained(
+        MERGED,
+        device_map="meta",  # without values
+        output_loading_info=True,
+    )
+    if found["missing_keys"]:
+        raise SystemExit(f"{MERGED} was saved under names that do not load: it lacks {sorted(found['missing_keys'])}.")
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last
     print(f"The adapter is merged into {MERGED}. The outputs are {apart:.2%} off those of base and adapter.")

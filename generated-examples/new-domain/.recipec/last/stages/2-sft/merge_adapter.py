@@ -44,6 +44,13 @@ def main() -> None:
     if not apart <= MOST_APART:
         raise SystemExit(f"The adapter is not merged: the outputs would be {apart:.1%} off those of base and adapter.")
     merged.save_pretrained(MERGED)
+    _, found = AutoModelForCausalLM.from_pretrained(
+        MERGED,
+        device_map="meta",  # without values
+        output_loading_info=True,
+    )
+    if found["missing_keys"]:
+        raise SystemExit(f"{MERGED} was saved under names that do not load: it lacks {sorted(found['missing_keys'])}.")
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last
     print(f"The adapter is merged into {MERGED}. The outputs are {apart:.2%} off those of base and adapter.")
