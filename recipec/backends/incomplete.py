@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from recipec.axes import ROW_FORMATS, Role
@@ -17,7 +18,9 @@ def leaving_out(stages: list[StageJob]) -> dict[str, Any]:
     """What rows need, where those that lack it are left out."""
     job, ways = stages[0].job, ways_to_write(stages)
     skips = job.loaded.recipe.data.incomplete == SKIP
-    needed = {way.name: _needed(way) for way in sorted(ways, key=lambda way: way.name)}
+    facts = job.facts
+    judged_by = {*facts.rewards.columns, *facts.acting.columns}
+    needed = {way.name: _needed(way, judged_by) for way in sorted(ways, key=lambda way: way.name)}
     labels = list(dict.fromkeys(way.shape.columns[role.name] for way in ways for role in _flags(way)))
     of_source = "part, source in zip(raw, sources, strict=True)" if mixes_formats(job) else "part in raw"
     return {
@@ -31,9 +34,10 @@ def leaving_out(stages: list[StageJob]) -> dict[str, Any]:
     }
 
 
-def _needed(way: Way) -> list[str]:
-    """The columns without which a row is of no use."""
-    return [way.shape.columns[role.name] for role in ROW_FORMATS[way.shape.format].required]
+def _needed(way: Way, judged_by: Collection[str]) -> list[str]:
+    """The columns without which a row is of no use: of its format, and those by which its answers are judged."""
+    needed = [way.shape.columns[role.name] for role in ROW_FORMATS[way.shape.format].required]
+    return [*needed, *(name for name in way.shape.handed if name in judged_by and name not in needed)]
 
 
 def _flags(way: Way) -> list[Role]:

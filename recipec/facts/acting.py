@@ -296,10 +296,14 @@ def _function_problem(found: ast.stmt | None, name: str, file: str) -> tuple[str
     return tool_problem(found, file, of="")
 
 
-def against_episodes(acting: Acting, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:
-    """Yield the columns that `reset` asks for, and for which sampled rows have no value (E0313)."""
+def against_episodes(acting: Acting, data: Mapping[str, DataFacts], *, skips: bool) -> Iterator[Diagnostic]:
+    """Yield the columns that `reset` asks for, and for which sampled rows have no value (E0313).
+
+    With `skips`, rows without one are left out (data.incomplete), and a column that some rows have is enough.
+    """
     for facts in data.values():
-        lost = [column for column in acting.columns if column not in facts.columns]
+        enough = facts.some_columns if skips else facts.columns
+        lost = [column for column in acting.columns if column not in enough]
         if not facts.shape.handed or not facts.seen or not lost or not acting.environment:
             continue
         listed = " and ".join(f"`{column}`" for column in lost)

@@ -19,6 +19,7 @@ from recipec.facts.adapter import StartingAdapter, look_up_adapter
 from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
 from recipec.facts.conversations import against_conversations
+from recipec.facts.converting import SKIP
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
@@ -211,7 +212,8 @@ def _data(
     data = with_held_out(loaded, known_rows, template, report)
     if data.keys() == looked.keys():
         shapes = [shape for facts in data.values() for shape in facts.shapes]
-        lacking = [*against_rows(rewards, data), *against_episodes(acting, data)]
+        skips = loaded.recipe.data.incomplete == SKIP
+        lacking = [*against_rows(rewards, data, skips=skips), *against_episodes(acting, data, skips=skips)]
         for finding in (*against_data(loaded, data), *lacking):
             report.add(finding)
         unread = against_unread(loaded, data)

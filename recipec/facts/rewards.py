@@ -199,13 +199,17 @@ def _problem(found: ast.stmt | None, function: str, file: str) -> tuple[str, ...
     return ()
 
 
-def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:
-    """Yield the columns that functions ask for, and for which sampled rows have no value (E0310)."""
+def against_rows(rewards: Rewards, data: Mapping[str, DataFacts], *, skips: bool) -> Iterator[Diagnostic]:
+    """Yield the columns that functions ask for, and for which sampled rows have no value (E0310).
+
+    With `skips`, rows without one are left out (data.incomplete), and a column that some rows have is enough.
+    """
     for facts in data.values():
         if not facts.shape.handed or not facts.seen:
             continue
         for reward in rewards.functions:
-            lost = [column for column in reward.reads.columns if column not in facts.columns]
+            enough = facts.some_columns if skips else facts.columns
+            lost = [column for column in reward.reads.columns if column not in enough]
             if lost:
                 listed = " and ".join(f"`{column}`" for column in lost)
                 some = [column for column in lost if column in facts.some_columns]

@@ -244,3 +244,13 @@ def test_too_few_complete_rows_stop_preparation_with_their_reason(
     write(tmp_path / "rated.jsonl", unrated(30) + RATED[:rated])
     with pytest.raises(SystemExit, match=said):
         module.main()
+
+
+def test_rows_without_what_answers_are_judged_by_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"prompt": f"Add {n} and 1.", "sum": n + 1 if n % 10 else None} for n in range(60)]
+    recipe = with_key(BASES["grpo"], "data", {"prompts": "own.jsonl"})
+    write(tmp_path / "own.jsonl", rows)
+    assert "E0310" in [found.code for found in compiled(tmp_path, recipe).diagnostics]
+    emitted(tmp_path, with_key(recipe, "data.incomplete", "skip"), monkeypatch).main()
+    report = json.loads(next((tmp_path / "data").rglob("report.json")).read_text())["train"]
+    assert (report["read"], report["lacks"]) == (60, {"no `sum`": 6})
