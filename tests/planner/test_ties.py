@@ -57,7 +57,7 @@ def test_what_was_not_taken_has_its_cost(tmp_path: Path) -> None:
 
 def test_a_faster_layout_that_counts_as_equal_is_named_where_it_saves_money(tmp_path: Path) -> None:
     """FSDP takes less memory; ZeRO-2 is faster in more."""
-    recipe = FULL
+    recipe = with_key(FULL, "train.activation_checkpointing", False)  # with which fsdp would be nearly as fast
     found = stage(tmp_path, recipe)
     (line,) = [line for line in found.options if line.startswith("set `train.strategy = ")]
     strategy, ratio = re.match(r'set `train.strategy = "(\w+)"`: training takes (\S+)x the time', line).groups()
