@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from recipec.backends.preflight import shape_told
 from recipec.catalog.configs import architecture_from_config
+from recipec.catalog.layer_parts import MXFP4
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import model, model_names
 from recipec.simulate.config import config_fields
@@ -14,8 +15,12 @@ from recipec.simulate.config import config_fields
 
 @pytest.mark.parametrize("name", model_names())
 def test_the_way_there_and_back_is_the_same_model(name):
+    """As it is loaded: no configuration says how its files hold the experts."""
     architecture = replace(model(name).architecture, attention_dropout=0.0)
-    assert architecture_from_config(config_fields(architecture)) == architecture
+    again = architecture_from_config(config_fields(architecture))
+    if architecture.moe and architecture.moe.stored == MXFP4:
+        architecture = replace(architecture, moe=replace(architecture.moe, stored=""))
+    assert again == architecture
 
 
 @pytest.mark.parametrize("kind", [kind for kind, row in MODEL_TYPES.items() if row.full_attention_every])
