@@ -95,7 +95,16 @@ OF_TOOLS = (
         "scores an answer",
         words=(
             *("vision", "multimodal", "vlm", "image", "images", "audio", "audios", "video", "videos", "freeze_vision"),
-            *("classification", "regression", "embedding", "embeddings", "reranker", "sentence_transformers"),
+            *(
+                "classification",
+                "classifier",
+                "classify",
+                "regression",
+                "embedding",
+                "embeddings",
+                "reranker",
+                "sentence_transformers",
+            ),
         ),
     ),
     Unbuilt(
