@@ -13,7 +13,7 @@ from recipec.dataset import RowFault
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
-from recipec.facts.sources import SampledSource, places_of, rows_of
+from recipec.facts.sources import SampledSource, all_read, places_of, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
 
 OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
@@ -40,6 +40,8 @@ def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
             yield from _mixed_times(section, column, sources)
         if key == "stratify" and not lacking:
             yield from _no_classes(loaded, section, column, list(sources))
+        if key == "group" and not lacking and all_read(sources) and not states_rows(loaded):
+            yield from _one_group(loaded, section, column, list(sources))
 
 
 def _no_column(loaded: LoadedRecipe, section: str, key: str, column: str, source: SampledSource) -> Diagnostic:
@@ -102,6 +104,17 @@ def as_text(value: Any) -> str:
         value = int(value)
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
     return text.removesuffix(".0") if _WHOLE.fullmatch(text) else text
+
+
+def _one_group(loaded: LoadedRecipe, section: str, column: str, sources: list[SampledSource]) -> Iterator[Diagnostic]:
+    """All rows of one group, of which a part is to be held out: groups stay together."""
+    rows, draws = rows_of(sources), not all(loaded.is_set("data", part) for part in ("eval", "test"))
+    if draws and len(rows) > 1 and len({as_text(row.get(column)) for row in rows}) == 1:
+        shown = f"all {len(rows)} rows have {rows[0].get(column)!r:.40}"
+        label = Label(loaded.place("data", "split", "group"), f"{shown}, so that none can be held out")
+        help = ("name a column that tells rows apart, or remove `group`: rows are then drawn at random",)
+        title = f"`data.split.group` names the column `{column}`, which has one value in data.{section}"
+        yield Diagnostic("E0401", title, (label,), help)
 
 
 def _no_classes(loaded: LoadedRecipe, section: str, column: str, sources: list[SampledSource]) -> Iterator[Diagnostic]:
