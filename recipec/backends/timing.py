@@ -23,7 +23,7 @@ def timing(stage: StageJob) -> dict[str, Any]:
     return {
         "speed": stage.because(_speed(stage), "prediction", "world_size"),
         "time": stage.because(f"about {duration(plan.told_seconds)} for the whole run", "prediction"),
-        "time_reservations": stage.because(_time_reservations(stage_document(plan)), "prediction"),
+        "time_reservations": stage.because(_time_reservations(stage_document(plan)), "prediction", *_assumed(stage)),
         "cost": stage.because(cost, "prediction"),
         "parts": [_row(stage, part.name, part.told_seconds, part.because) for part in plan.parts],
     }
@@ -33,6 +33,11 @@ def _time_reservations(plan: dict[str, Any]) -> list[str]:
     """What `recipec plan` says beside the time and the cost."""
     assumed = [f"assumes {line}" for line in reservations.assumed(plan)]
     return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *reservations.rates(plan)]
+
+
+def _assumed(stage: StageJob) -> list[str]:
+    """The decisions that say what is assumed of a machine."""
+    return [id for id in reservations.OF_MACHINE if id in stage.plan.decisions]
 
 
 def _row(stage: StageJob, name: str, seconds: float, because: str) -> Any:

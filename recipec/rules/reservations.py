@@ -47,6 +47,9 @@ def not_counted(stage: Document) -> str:
     return f"not counted: {', '.join(others[:-1])}, and {others[-1]}"
 
 
+OF_MACHINE = ("network_gbps", "host_memory_gib", "host_cores")  # decisions that may be assumed, as they are told
+
+
 def assumed(stage: Document) -> Iterator[str]:
     """What the speed of a GPU is taken from that only its memory names, and what nobody stated of the machine."""
     decisions = {decision["id"]: decision for decision in stage["decisions"]}
@@ -58,8 +61,8 @@ def assumed(stage: Document) -> Iterator[str]:
     if decisions["has_turn_end"]["value"] is None and decisions["eos_token"]["value"] != "none":
         end = decisions["template_end"]["value"]
         yield f"the tokenizer has {end}, which ends turns of the chat template"
-    used = {"network_gbps": True, "host_memory_gib": _needs_host(stage, decisions), "host_cores": True}
-    for id in (id for id, decides in used.items() if decides and id in decisions):
+    unused = () if _needs_host(stage, decisions) else ("host_memory_gib",)
+    for id in (id for id in OF_MACHINE if id in decisions and id not in unused):
         because = decisions[id]["because"]
         if because.startswith("assumed: "):
             yield because.removeprefix("assumed: ")
