@@ -113,7 +113,7 @@ def card_gb(job: Training) -> float:
 def states_gb(job: Training) -> float:
     """Weights, gradients, master copies and optimizer states of one GPU, in GB."""
     states = step_of(job.architecture, job.layout, job.work).fixed.states
-    return (sum(states.terms.values()) + states.gradients) / GB
+    return sum((states.terms | {"gradients": states.gradients}).values()) / GB
 
 
 def sharding_saves(strategy: Strategy, ranks: int) -> float:

@@ -52,7 +52,7 @@ CASES = {
     "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters", "rows"}),
     "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
     "data outside": (situation("sft-lora", outside={"/a.jsonl": "outside/a.jsonl"}), SFT_LORA | {"data paths"}),
-    "a template whose text is not here": (situation("sft-dpo"), SFT_LORA | {"chat template", "accumulation"}),
+    "a template whose text is not here": (situation("sft-dpo"), SFT_LORA | {"chat template"}),
     "packing": (situation("pretrain"), SFT_LORA | {"accumulation", "packed length"}),
     "variable-length attention": (changed("sft-lora", {"attention": "torch_varlen"}), SFT_LORA | {"attention"}),
     "flash attention": (changed("sft-lora", {"attention": "flash_attention_2"}), SFT_LORA | {"attention"}),
