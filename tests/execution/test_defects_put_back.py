@@ -109,6 +109,7 @@ def test_rows_that_lose_what_they_carry_are_found(tmp_path: Path, forked: None) 
         ("return answers and 0 not in given", "return answers"),
         ('message["reasoning_content"] = told[0]', "pass"),
         ('made["tools"] = tools_of(row)', 'made["tools"] = None'),
+        ("check_offered(made, row)", "pass"),
         ('"question": row["conversation"][-1]', '"question": digest(row["prompt"])'),
         ('"openings": row["conversation"]', '"openings": [digest(row["prompt"])]'),
     )
