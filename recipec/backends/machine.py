@@ -46,12 +46,13 @@ def output_gib(stage: StageJob) -> float:
 
 
 def written_gib(job: Job) -> str:
-    """What a run writes below data/, into the cache of datasets and below outputs/, in GiB."""
+    """What a run writes below data/, into the caches of datasets and of models, and below outputs/, in GiB."""
     disks = [stage.plan.needs.storage for stage in job.stages]
     prepared = sum(disk.prepared_bytes for disk in disks)
     cached = sum(disk.dataset_cache_bytes for disk in disks) - prepared
+    models = sum(disk.hub_cache_bytes for disk in disks)
     outputs = sum(disk.checkpoints_bytes + disk.export_bytes for disk in disks)
-    return " ".join(f"{size / GIB:.1f}" for size in (prepared, cached, outputs))
+    return " ".join(f"{size / GIB:.1f}" for size in (prepared, cached, models, outputs))
 
 
 def merged_gib(stage: StageJob) -> float:

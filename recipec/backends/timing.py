@@ -32,7 +32,9 @@ def timing(stage: StageJob) -> dict[str, Any]:
 def _time_reservations(plan: dict[str, Any]) -> list[str]:
     """What `recipec plan` says beside the time and the cost."""
     assumed = [f"assumes {line}" for line in reservations.assumed(plan)]
-    return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *reservations.rates(plan)]
+    rates = [f"rates {line}" for line in reservations.rates(plan)[:1]]
+    untold = reservations.rates(plan)[1:]
+    return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *rates, *untold]
 
 
 def _assumed(stage: StageJob) -> list[str]:
@@ -70,7 +72,7 @@ def prepared_ahead(job: Job) -> Traced:
     )
     if asks_commits(job):
         text += (
-            " It does where the data set of the Hub has a new commit: to pin it, set its `revision` in the recipe to "
-            "the 40 digits of a commit."
+            " It does where the data set of the Hub has a new commit, and stops where it cannot ask the Hub: to pin "
+            "the data set, set its `revision` in the recipe to the 40 digits of a commit."
         )
     return job.because(text, "prediction", "gpus", "data_format")

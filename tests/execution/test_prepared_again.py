@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
+from threading import Thread
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -101,3 +104,23 @@ def test_equal_rows_keep_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     write(tmp_path / "org/rows/train.jsonl", chats(60))
     module.main()
     assert min(path.stat().st_mtime for path in files) > 1, "other rows take the place of the old ones"
+
+
+def test_two_starts_prepare_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second finds the rows up to date; both at once would write one file."""
+    write(tmp_path / "chat.jsonl", chats(40))
+    script = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    (tmp_path / "data").mkdir(exist_ok=True)
+    holding = (
+        "import fcntl, sys, time; lock = open('data/lock', 'w'); fcntl.lockf(lock, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with Popen([sys.executable, "-c", holding], cwd=tmp_path, stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        second = Thread(target=script.main)
+        second.start()
+        second.join(2)
+        assert second.is_alive() and not (tmp_path / "data/prepared.json").exists()
+        other.stdin.close()
+        second.join(60)
+    assert (tmp_path / "data/prepared.json").exists()

@@ -21,11 +21,12 @@ pytestmark = pytest.mark.executes
 def test_the_launch_script_says_what_the_plan_expects(tmp_path: Path, base: str) -> None:
     done = good(tmp_path, BASES[base])
     (script,) = (text for path, text in texts(done).items() if path.startswith("launch/"))
-    (said,) = re.findall(r'prepare_data\.py" --writes-gib (\S+) (\S+) (\S+) #', script)
+    (said,) = re.findall(r'prepare_data\.py" --writes-gib (\S+) (\S+) (\S+) (\S+) #', script)
     found = [stage.needs.storage for stage in done.plan.stages]
     planned = [
         sum(disk.prepared_bytes for disk in found),
         sum(disk.dataset_cache_bytes - disk.prepared_bytes for disk in found),
+        sum(disk.hub_cache_bytes for disk in found),
         sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),
     ]
     assert [float(size) for size in said] == pytest.approx([size / GIB for size in planned], abs=0.051)
@@ -54,7 +55,8 @@ def test_a_disk_that_the_run_would_fill_is_refused_before_rows_are_read(
     write(tmp_path / "chat.jsonl", chats(50))
     module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
     monkeypatch.setattr(module, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--writes-gib", "1", "7", "4"])
+    monkeypatch.setattr(module, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--writes-gib", "1", "7", "0", "4"])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 2**30))
     (tmp_path / "outputs").mkdir()
     with (tmp_path / "outputs/old.safetensors").open("wb") as file:

@@ -22,7 +22,7 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.1 1.9 80.3 # predicted: data/, cache of datasets, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.1 1.9 30.7 80.3 # predicted: data/, datasets, models, outputs/
 python "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/train.py" "$@"
 python "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -31,7 +31,7 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.1 2.1 79.3 # predicted: data/, cache of datasets, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.1 2.1 12.0 79.3 # predicted: data/, datasets, models, outputs/
 python "$BUNDLE/vocabulary.py"
 python "$BUNDLE/stages/1-continue-pretrain/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/stages/1-continue-pretrain/train.py" "$@"

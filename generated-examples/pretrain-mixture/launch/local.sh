@@ -35,7 +35,7 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 38.7 573.0 1649.4 # predicted: data/, cache of datasets, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 38.7 573.0 0.0 1649.4 # predicted: data/, datasets, models, outputs/
 torchrun --standalone --nproc-per-node "$PRETRAIN_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" --deepspeed_config_file "$BUNDLE/configs/deepspeed.json" \
   --num_machines 1 --machine_rank 0 --num_processes "$PRETRAIN_PROCESSES" \

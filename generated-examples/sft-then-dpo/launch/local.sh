@@ -41,7 +41,7 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.4 18.4 # predicted: data/, cache of datasets, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.4 14.2 18.4 # predicted: data/, datasets, models, outputs/
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$SFT_PROCESSES" \

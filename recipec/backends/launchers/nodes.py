@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipec.backends.job import Job
+from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers.launcher import Launcher
 from recipec.recipe.schema import LOCAL
 from recipec.rules.loader import node_cores
@@ -16,8 +16,14 @@ def _asked_of_slurm(job: Job) -> dict[str, Any]:
     cores = max(node_cores(stage.values) for stage in job.stages)
     return {
         "gpus": job.because(0 if job.last.on_cpu else gpus, "gpu", "gpus_per_node"),
+        "assumes_cores": job.because(any(map(_assumed, job.stages)), "host_cores"),
         "cores": job.because(cores, "host_cores", "dataloader_workers", "gpus_per_node"),
     }
+
+
+def _assumed(stage: StageJob) -> bool:
+    found = stage.plan.decisions.get("host_cores")
+    return found is not None and found.value is not None and found.origin == "default"
 
 
 LAUNCHER = Launcher(

@@ -11,6 +11,7 @@ Where script, data and tokenizer are those of the last time, the rows of the las
 """
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -28,6 +29,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared amon
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from datasets.config import HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
+from huggingface_hub.constants import HF_HUB_CACHE
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -97,16 +99,17 @@ STAGES = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
-    parser.add_argument("--writes-gib", type=float, nargs=3, metavar=("DATA", "CACHE", "OUTPUTS"), help="checked first")
+    parser.add_argument("--writes-gib", type=float, nargs=4, metavar=("DATA", "DATASETS", "MODELS", "OUTPUTS"))
     args = parser.parse_args()
     root = args.data_root
     tokenizer = load_tokenizer()
+    if args.writes_gib:
+        check_room(*args.writes_gib)
+    lock_rows()
     inputs = inputs_digest(root, tokenizer)
     if up_to_date(inputs):
         print(f"{PREPARED.parent} is up to date: nothing to prepare")
         return
-    if args.writes_gib:
-        check_room(*args.writes_gib)
     try:
         for stage in STAGES:
             prepare(stage, root, tokenizer)
@@ -129,6 +132,16 @@ def up_to_date(inputs: str) -> bool:
     return found.get("inputs") == inputs and found.get("rows") == rows_digests()
 
 
+def lock_rows() -> None:
+    """Wait while another start prepares these rows, and keep others out for as long as this process lives."""
+    PREPARED.parent.mkdir(exist_ok=True)
+    lock = os.open(PREPARED.parent / "lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock ends with this process
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        print(f"{PREPARED.parent} cannot be locked ({error}). Prepare its rows once at a time.")
+
+
 def rows_digests() -> dict[str, str]:
     """The prepared rows of every stage, by file."""
     files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
@@ -145,23 +158,31 @@ def put(fresh: Path, file: Path) -> str:
     return digest_of_rows
 
 
-def check_room(data_gib: float, cache_gib: float, outputs_gib: float) -> None:
-    """Refuse disks that are too small for what this run writes: they would be full after hours."""
-    outputs = BUNDLE / "outputs"
-    there_gib = sum(file.stat().st_size for file in outputs.rglob("*") if file.is_file()) / 2**30
-    written = {BUNDLE / "data": data_gib, HF_DATASETS_CACHE: cache_gib, outputs: outputs_gib - there_gib}
+def check_room(data_gib: float, cache_gib: float, models_gib: float, outputs_gib: float) -> None:
+    """Refuse disks too small for what this run writes, less what is there already: they would be full after hours."""
+    caches = {HF_DATASETS_CACHE: cache_gib, Path(HF_HUB_CACHE): models_gib}
+    predicted = {BUNDLE / "data": data_gib, **caches, BUNDLE / "outputs": outputs_gib}
+    missing = {folder: max(0.0, gib - held_gib(folder)) for folder, gib in predicted.items()}
     disks: dict[int, list[Path]] = {}
-    for folder in written:
+    for folder in missing:
         folder.mkdir(parents=True, exist_ok=True)
         disks.setdefault(folder.stat().st_dev, []).append(folder)
     for folders in disks.values():
-        needed, free = sum(written[folder] for folder in folders), shutil.disk_usage(folders[0]).free / 2**30
+        needed, free = sum(missing[folder] for folder in folders), shutil.disk_usage(folders[0]).free / 2**30
         if free < needed:
+            named = " and ".join(str(folder) for folder in folders if missing[folder])
+            cached = any(missing[folder] for folder in folders if folder in caches)
+            way = ", or set HF_HOME to a folder on another disk" * cached
             raise SystemExit(
-                f"{needed:,.1f} GiB will be written below {' and '.join(map(str, folders))} (predicted), and the disk "
-                f"has {free:,.1f} GiB free. Free some, or set HF_HOME to a folder on another disk. Where an earlier "
-                "start wrote a part of them, run prepare_data.py by itself: it does not look at the disk."
+                f"{needed:,.1f} GiB will be written below {named} (predicted), and the disk has {free:,.1f} GiB free. "
+                f"Free some{way}. prepare_data.py without --writes-gib does not look at the disk."
             )
+
+
+def held_gib(folder: Path) -> float:
+    """The files below a folder; links are no copies."""
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    return sum(file.stat().st_size for file in files) / 2**30
 
 
 def load_tokenizer() -> PreTrainedTokenizerBase:

@@ -15,7 +15,7 @@ CONFLICTS="$(grep -slE '^(<<<<<<<|>>>>>>>) ' "$BUNDLE"/*.py "$BUNDLE"/*/*.py "$B
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
 export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 
-python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.0 0.6 # predicted: data/, cache of datasets, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.0 0.0 0.6 # predicted: data/, datasets, models, outputs/
 python "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/train.py" "$@"
 python "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -27,7 +27,7 @@ python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.1 3.3 # predicted: data/, cache of datasets, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.1 14.2 3.3 # predicted: data/, datasets, models, outputs/
 python "$BUNDLE/stages/1-billing/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/stages/1-billing/train.py" "$@"
 python "$BUNDLE/stages/1-billing/evaluate.py" after ${QUICK:+"$QUICK"}
