@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
@@ -51,6 +52,7 @@ def loading(architecture: Architecture, layout: Layout, work: Workload, ranks: i
     284 MB of them: 20 to 32 MiB their own), and a save gathers all of it once (accelerate 1.15 accelerator.py,
     `get_state_dict`).
     """
+    architecture = _as_read(architecture, work)
     if layout.adapts.quantized:
         return Loading(stored_bytes(architecture, layout, work) if layout.shares_packed else 0)
     each = code_path(layout, work).trained if layout.adapts.trains_all else 2  # an adapter's base stays in 16 bits
@@ -64,6 +66,18 @@ def loading(architecture: Architecture, layout: Layout, work: Workload, ranks: i
     if each == 2:
         return _of_a_file(architecture, whole, ranks * (1 + beside), of)
     return Loading(0, whole, ranks * (1 + beside), of.format("weights"))
+
+
+def _as_read(architecture: Architecture, work: Workload) -> Architecture:
+    """The model as the files of a stage hold it: a run saves in 16 bits what was published in MXFP4.
+
+    Experts that were published one by one are saved so again (transformers 5.23 core_model_loading.py,
+    `revert_weight_conversion`).
+    """
+    moe = architecture.moe
+    if work.published or moe is None or moe.stored != MXFP4:
+        return architecture
+    return replace(architecture, moe=replace(moe, stored=""))
 
 
 def _of_a_file(architecture: Architecture, whole: int, copies: int, of: str) -> Loading:

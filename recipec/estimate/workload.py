@@ -123,6 +123,7 @@ class Workload(Struct, frozen=True):
     head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does
     elastic: bool = False  # the Fisher information and the starting weights are kept: elastic weight consolidation
     capacity_factor: float = 0.0  # of experts that DeepSpeed-MoE computes; 0: those of the model, which drop nothing
+    published: bool = True  # the model is read from its published files, and not from what a script of the run saved
     fp8: bool = False  # linear layers multiply in FP8: the estimates are those of the number format around it
     padded: bool = False  # the batch carries an attention mask
     compiled: bool = False  # a traced forward builds the mask whether it is needed or not

@@ -152,11 +152,23 @@ def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
 
 
 def with_hardware(facts: Facts, gpu: Gpu, machines: Machines) -> Facts:
-    """The same on other hardware, with all that is known of it; the price of an hour stays."""
+    """The same on other hardware, with all that is known of it; the price of an hour stays.
+
+    What was measured of nodes with another number of GPUs is not known of these.
+    """
+    if machines.gpus_per_node != facts.machines.gpus_per_node and gpu is facts.gpu:
+        gpu = unmeasured(facts)
     gpu, before = on_machines_of(facts.loaded, gpu, machines.gpus_per_node), _of_hardware(facts)
     others = {id: fact for id, fact in facts.decisions.items() if id not in before}
     now = replace(facts, gpu=gpu, machines=machines)
     return replace(now, decisions=others | _of_hardware(now))
+
+
+def unmeasured(facts: Facts) -> Gpu:
+    """The GPU without what a file of measurements says of it."""
+    found = look_up_gpu(facts.loaded, Report()) if facts.gpu.measured else facts.gpu
+    assert found is not None
+    return found
 
 
 def _of_hardware(facts: Facts) -> dict[str, Decision]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from estimate_shapes import layout
+from msgspec.structs import replace
 
 from recipec.catalog.models import model
 from recipec.estimate.device import GIB
@@ -43,6 +44,18 @@ def test_experts_that_are_converted_are_every_ranks_own(name, strategy, ranks, c
     assert (found.copies, found.shared_bytes + (copies > 0) * converted_bytes(shape)) == (copies, 2 * shape.params)
     assert found.peak_bytes == found.shared_bytes + copies * (converted_bytes(shape) + working_bytes(shape))
     assert (f" and {copies} x " in found.because and "of experts while" in found.because) is bool(copies)
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "zero3"])
+def test_what_a_run_saved_of_experts_in_4_bits_is_read_as_it_is(strategy):
+    found = loading(shape_of(OSS), layout("lora", 1, 8, strategy), replace(WORK, published=False), 8)
+    assert (found.shared_bytes, found.copies) == (2 * shape_of(OSS).params, 0)
+
+
+def test_experts_that_were_published_one_by_one_are_saved_and_read_so():
+    each, plan = shape_of(QWEN), layout("lora", 1, 8, "fsdp")
+    saved, published = (loading(each, plan, replace(WORK, published=value), 8) for value in (False, True))
+    assert saved == published and saved.copies == 8
 
 
 def test_a_node_holds_all_copies_of_the_experts():

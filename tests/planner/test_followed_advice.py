@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, Tables, compiled, with_key, without
 
-from recipec.planner.advice.changes import Changes, larger_gpu, more_gpus, more_nodes
+from recipec.facts import measured
+from recipec.layout import Machines
+from recipec.planner.advice.changes import Changes, larger_gpu, more_gpus, more_nodes, on_machines
 from recipec.planner.planner import contexts
 from recipec.planner.search.context import Context
 from recipec.units import duration, usd
@@ -57,6 +60,74 @@ def test_every_way_out_gives_what_it_says(tmp_path: Path, name: str) -> None:
         assert f" {plan.stages[0].memory.peak_device_bytes / 2**30:.1f} GiB per GPU" in line
 
 
+PAIR = Path(__file__).parents[1] / "facts" / "h100-pair.toml"  # two H100, made up
+NAMED = "my-node.toml"
+
+
+def on_pair(folder: Path, monkeypatch: pytest.MonkeyPatch, model: str, **more: Any) -> Tables:
+    """A recipe for the node that was measured, with less memory than the catalog's; its file stays new."""
+    monkeypatch.setattr(measured, "today", lambda: date(2026, 12, 1))
+    (folder / NAMED).write_text(PAIR.read_text().replace("total_gib = 79.11", "total_gib = 78.9"))
+    hardware = {"gpu": "h100", "gpus_per_node": 2, "measured": NAMED}
+    return with_key(case(model, "h100", **more), "hardware", hardware)
+
+
+def test_a_way_out_of_a_measured_machine_is_planned_without_its_measurements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is of two H100: of no larger GPU, and of no other number of them."""
+    recipe = on_pair(tmp_path, monkeypatch, "Qwen/Qwen3-8B", train={"adaptation": "full", "strategy": "ddp"})
+    (finding,) = (each for each in compiled(tmp_path, recipe).diagnostics if each.code.startswith("E04"))
+    other = [line for line in finding.help if "hardware." in line.partition(": ")[0]]
+    assert other and all(" and remove `hardware.measured`: " in line for line in other)
+    for line in other:
+        plan = compiled(tmp_path, followed(recipe, line), only_plan=True).plan
+        assert plan is not None, line
+        assert f"the whole run takes {duration(plan.seconds)}" in line
+        assert f" {plan.stages[0].memory.peak_device_bytes / 2**30:.1f} GiB per GPU" in line
+
+
+@pytest.mark.parametrize("kind", [larger_gpu, more_gpus, more_nodes], ids=lambda kind: kind.__name__)
+def test_of_other_hardware_than_was_measured_nothing_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[[Context], Changes]
+) -> None:
+    recipe = on_pair(tmp_path, monkeypatch, "Qwen/Qwen3-0.6B")
+    found = list(kind(context_of(tmp_path, recipe)))[:2]
+    assert found and "h100" not in [dict(change.sets).get("hardware.gpu") for change, _ in found]
+    for change, changed in found:
+        assert change.removes == ("hardware.measured",)
+        then = without(recipe, *change.removes)
+        for key, value in change.sets:
+            then = with_key(then, key, value)
+        assert changed.facts.gpu == context_of(tmp_path, then).facts.gpu and not changed.facts.gpu.measured
+
+
+def test_more_nodes_of_the_measured_kind_stay_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = context_of(tmp_path, on_pair(tmp_path, monkeypatch, "Qwen/Qwen3-0.6B"))
+    assert on_machines(context, Machines(2, 2)).facts.gpu.measured
+
+
+def test_idle_gpus_of_a_measured_node_go_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = on_pair(tmp_path, monkeypatch, "Qwen/Qwen3-0.6B", train__global_batch_size=1)
+    (idle,) = (each for each in compiled(tmp_path, recipe).diagnostics if each.code == "W0503")
+    assert any("set `hardware.gpus_per_node = 1` and remove `hardware.measured`" in line for line in idle.help)
+
+
+def test_measured_rates_are_not_compared_with_assumed_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One GPU, whose rates nobody measured, would pass for faster than two."""
+    recipe = on_pair(tmp_path, monkeypatch, "Qwen/Qwen3-0.6B", train__global_batch_size=8)
+    plan = compiled(tmp_path, recipe, only_plan=True).plan
+    assert plan is not None and plan.stages[0].layout.gpus == 2
+    assert not any("gpus_per_node" in line for line in plan.stages[0].options)
+
+
+def test_the_next_better_option_says_what_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = on_pair(tmp_path, monkeypatch, "Qwen/Qwen3-32B")
+    plan = compiled(tmp_path, recipe, only_plan=True).plan
+    assert plan is not None and plan.stages[0].next_better is not None
+    assert plan.stages[0].next_better.change == "`hardware.gpus_per_node = 8` without `hardware.measured`"
+
+
 def followed(recipe: Tables, line: str) -> Tables:
     """A recipe as the line says to write it."""
     told = line.partition(": ")[0]
@@ -81,7 +152,7 @@ def test_what_is_known_of_other_hardware_is_what_a_recipe_with_it_knows(
     """Kernels, number formats, memory, cores and the network: nothing is left of the hardware before."""
     recipe = case("Qwen/Qwen3-0.6B", gpu, train__fp8=False)
     for change, changed in list(kind(context_of(tmp_path, recipe)))[:4]:
-        then = without(recipe, "hardware.vram_gib") if change.removes else recipe
+        then = without(recipe, *change.removes)
         for key, value in change.sets:
             then = with_key(then, key, value)
         known = changed.facts.decisions

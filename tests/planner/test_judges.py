@@ -18,12 +18,14 @@ def test_without_a_reward_a_reward_model_is_trained_first_and_starts_where_ppo_d
         ("reward", None, ""),
         ("ppo", None, "reward"),
     ]
+    assert [one.work.published for one in alone] == [True, True]
     tuned = good(tmp_path / "b", with_key(STAGES, "data.train", "chat.jsonl")).plan.stages
     assert [(one.stage.name, one.stage.starts_from, one.stage.judge) for one in tuned] == [
         ("sft", None, ""),
         ("reward", "sft", ""),
         ("ppo", "sft", "reward"),
     ]
+    assert [one.work.published for one in tuned] == [True, False, False]
 
 
 def test_a_reward_model_is_read_downloaded_and_beside_what_is_evaluated(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from compiling import BASES, codes, compiled, good, texts, with_key
 
 from recipec.cli.plan import plan_text
 from recipec.estimate.storage import GIB, PROCESS_BYTES
+from recipec.planner.plan import StagePlan
 
 QWEN_7B_BYTES = 2 * 7_615_616_512
 
@@ -164,6 +165,40 @@ def test_experts_in_4_bits_are_downloaded_as_such_and_held_in_16(tmp_path: Path)
     assert plan.needs.storage.hub_cache_bytes / 1e9 == pytest.approx(13.8, abs=0.06)
     assert plan.needs.read_bytes == plan.needs.storage.hub_cache_bytes
     assert plan.memory.terms["weights"] == pytest.approx(2 * 20_914_757_184, rel=0.01)
+
+
+LORA_ON_RANKS = {"adaptation": "lora", "strategy": "ddp"}
+
+
+def of_gpt_oss(folder: Path, base: str, **keys: object) -> list[StagePlan]:
+    recipe = with_key(with_key(BASES[base], "model.name", "openai/gpt-oss-20b"), "hardware", {"gpu": "h200"})
+    recipe = with_key(with_key(recipe, "hardware.gpus_per_node", 8), "train", LORA_ON_RANKS)
+    for key, value in keys.items():
+        recipe = with_key(recipe, key.replace("__", "."), value)
+    plan = compiled(folder, recipe, only_plan=True).plan
+    assert plan is not None
+    return list(plan.stages)
+
+
+PUBLISHED, SAVED = "8 x 39.6 GiB of experts", "1 x 39.0 GiB of weights"
+
+
+@pytest.mark.parametrize(
+    ("base", "keys", "reads"),
+    [
+        ("lora-single", {}, [PUBLISHED]),
+        ("lora-single", {"model__new_tokens": ["<x1>"]}, [SAVED]),  # from the model that vocabulary.py writes
+        ("sft-dpo", {}, [PUBLISHED, SAVED]),
+    ],
+)
+def test_a_stage_reads_in_16_bits_what_the_run_saved(
+    tmp_path: Path, base: str, keys: dict[str, object], reads: list[str]
+) -> None:
+    stages = of_gpt_oss(tmp_path, base, **keys)
+    assert len(stages) == len(reads)
+    for stage, said in zip(stages, reads, strict=True):
+        assert said in stage.needs.host.because
+        assert ("of experts" in stage.needs.host.because) is (said == PUBLISHED)
 
 
 def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ class Change(Struct, frozen=True):
 
     @property
     def lines(self) -> str:
-        """Its lines, without what to do with them: "`hardware.nodes = 2` and `train.strategy = "fsdp"`"."""
-        return quoted([*(f"{key} = {toml(value)}" for key, value in self.sets), *self.removes])
+        """Its lines, without what to do with them: "`hardware.nodes = 2` without `hardware.measured`"."""
+        without = f" without {quoted(self.removes)}" if self.removes else ""
+        return quoted([f"{key} = {toml(value)}" for key, value in self.sets]) + without
 
     @property
     def told(self) -> str:

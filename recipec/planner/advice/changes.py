@@ -12,7 +12,7 @@ from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
-from recipec.facts import with_hardware
+from recipec.facts import unmeasured, with_hardware
 from recipec.facts.data import read_up_to
 from recipec.facts.model import facts_of
 from recipec.facts.price import price_of
@@ -105,7 +105,9 @@ def more_gpus(context: Context) -> Changes:
     now = context.facts.machines
     for count in GPUS_OF_A_NODE:
         if count > now.gpus_per_node:
-            yield setting(hardware__gpus_per_node=count), on_machines(context, Machines(now.nodes, count))
+            more = Machines(now.nodes, count)
+            change = replace(setting(hardware__gpus_per_node=count), removes=_no_longer_measured(context, more))
+            yield change, on_machines(context, more)
 
 
 def more_nodes(context: Context) -> Changes:
@@ -114,12 +116,21 @@ def more_nodes(context: Context) -> Changes:
     for count in NODES:
         if count > now.nodes:
             fuller = {"hardware__gpus_per_node": most} if now.gpus_per_node < most else {}
-            yield setting(**fuller, hardware__nodes=count), on_machines(context, Machines(count, most))
+            more = Machines(count, most)
+            change = replace(setting(**fuller, hardware__nodes=count), removes=_no_longer_measured(context, more))
+            yield change, on_machines(context, more)
 
 
 def on_machines(context: Context, machines: Machines) -> Context:
     """The stage on other machines of the same kind."""
     return replace(context, facts=with_hardware(context.facts, context.facts.gpu, machines))
+
+
+def _no_longer_measured(context: Context, machines: Machines) -> tuple[str, ...]:
+    """The key of a file of measurements that is not of such nodes: it counts the GPUs of one."""
+    facts = context.facts
+    other = facts.gpu.measured is not None and machines.gpus_per_node != facts.machines.gpus_per_node
+    return ("hardware.measured",) if other else ()
 
 
 def larger_gpu(context: Context) -> Changes:
@@ -129,8 +140,10 @@ def larger_gpu(context: Context) -> Changes:
     """
     facts = context.facts
     on_cpu = facts.gpu.kind == "cpu"
-    said = () if facts.loaded.recipe.hardware.vram_gib is None else ("hardware.vram_gib",)
-    least = 0.0 if on_cpu else facts.gpu.memory_gib
+    hardware = facts.loaded.recipe.hardware
+    of_this = {"hardware.vram_gib": hardware.vram_gib, "hardware.measured": facts.gpu.measured}
+    said = tuple(key for key, stated in of_this.items() if stated is not None)
+    least = 0.0 if on_cpu else unmeasured(facts).memory_gib
     offered = (gpu(name) for name in gpu_names() if price(name) or machine(name, 1).host_memory_gib_per_gpu)
     known = [card for card in offered if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}

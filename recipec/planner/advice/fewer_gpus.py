@@ -30,6 +30,8 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         return  # that some are idle is told with its way out
     served_by = found.chosen.layout.served_by
     promising = [fewer for fewer in _promising(machines, found) if fewer.gpus_per_node > served_by]
+    if context.facts.gpu.measured:  # a part of a node would have other rates, assumed ones, which are not compared
+        promising = [fewer for fewer in promising if fewer.gpus_per_node == machines.gpus_per_node]
     named = next(filter(None, (_cheaper(context, found, loaded, fewer) for fewer in promising[:_PLANNED])), None)
     if named is None:
         return

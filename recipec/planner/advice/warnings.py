@@ -208,7 +208,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         fixed = decisions["micro_batch_size"].origin == "recipe"
         least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
         starved = decisions["global_batch_size"].value // least < gpus
-        fewer = _fewer(used, per_node, nodes)
+        fewer = _fewer(used, per_node, nodes, "measured" in decisions and not decisions["gpu_is_cpu"].value)
         if starved and fixed and least > 1:
             fewer = f"lower `train.micro_batch_size`, or {fewer}"
         elif not starved:
@@ -218,12 +218,13 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         report.add(Diagnostic("W0503", title, (label,), tuple(_for_stage(way, stage) for way in ways)))
 
 
-def _fewer(used: int, per_node: int, nodes: int) -> str:
-    """The lines of [hardware] that state no more than is used."""
+def _fewer(used: int, per_node: int, nodes: int, measured: bool) -> str:
+    """The lines of [hardware] that state no more than is used; measurements are of all GPUs of a node."""
     fewest = -(-used // per_node)
+    left = used // fewest
     lines = [f"`hardware.nodes = {fewest}`"] * (fewest < nodes)
-    lines += [f"`hardware.gpus_per_node = {used // fewest}`"] * (used // fewest < per_node)
-    return f"set {' and '.join(lines)}"
+    lines += [f"`hardware.gpus_per_node = {left}`"] * (left < per_node)
+    return f"set {' and '.join(lines)}" + " and remove `hardware.measured`" * (measured and left < per_node)
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

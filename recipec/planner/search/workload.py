@@ -28,6 +28,13 @@ def shown_tokens(value: Mapping[str, Any]) -> int:
     return value.get("schema_tokens", 0) + (value["result_tokens"] if "environment" in value else 0)
 
 
+def _reads_published(value: Mapping[str, Any], facts: Facts) -> bool:
+    """Whether the stage goes on from no other, and the model that it starts with is not made by a script."""
+    before = value["stages"][: value["stages"].index(value["stage"])]
+    starts = [name for name in before if name != value.get("judge")]
+    return not starts and not facts.new_tokens and not facts.model.stored
+
+
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
@@ -48,6 +55,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         answer_passes=value.get("answer_passes", 1),
         elastic="ewc_strength" in value,
         capacity_factor=value.get("capacity_factor", 0.0),
+        published=_reads_published(value, facts) and not method.random_weights,
         fp8=value.get("fp8", False),
         padded=not value["packing"],
         compiled=value["compile"],
