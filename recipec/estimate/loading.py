@@ -11,7 +11,7 @@ from recipec.catalog.layer_parts import MXFP4
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
 from recipec.estimate.evaluation import stored_bytes
-from recipec.estimate.experts import converted_bytes, working_bytes
+from recipec.estimate.experts import converted_bytes, published_bytes, working_bytes
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
@@ -66,6 +66,11 @@ def loading(architecture: Architecture, layout: Layout, work: Workload, ranks: i
     if each == 2:
         return _of_a_file(architecture, whole, ranks * (1 + beside), of)
     return Loading(0, whole, ranks * (1 + beside), of.format("weights"))
+
+
+def read_bytes(architecture: Architecture, work: Workload) -> int:
+    """The files that a stage reads its model from; of random weights as many as it makes."""
+    return published_bytes(_as_read(architecture, work))
 
 
 def _as_read(architecture: Architecture, work: Workload) -> Architecture:

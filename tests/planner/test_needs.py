@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from compiling import BASES, codes, compiled, good, texts, with_key
 
+from recipec.catalog.models import model
 from recipec.cli.plan import plan_text
+from recipec.estimate.experts import published_bytes
 from recipec.estimate.storage import GIB, PROCESS_BYTES
 from recipec.planner.plan import StagePlan
 
@@ -195,10 +197,15 @@ def test_a_stage_reads_in_16_bits_what_the_run_saved(
     tmp_path: Path, base: str, keys: dict[str, object], reads: list[str]
 ) -> None:
     stages = of_gpt_oss(tmp_path, base, **keys)
+    shape = model("openai/gpt-oss-20b").architecture
     assert len(stages) == len(reads)
     for stage, said in zip(stages, reads, strict=True):
         assert said in stage.needs.host.because
         assert ("of experts" in stage.needs.host.because) is (said == PUBLISHED)
+        size = published_bytes(shape) if said == PUBLISHED else 2 * stage.value("params")
+        assert stage.needs.read_bytes == pytest.approx(size, rel=1e-3)
+        (loading,) = (part.because for part in stage.parts if part.name == "loading")
+        assert f"reads {size / GIB:.1f} GiB of weights" in loading
 
 
 def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:

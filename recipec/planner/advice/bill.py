@@ -8,12 +8,14 @@ from typing import Any
 from recipec.axes import METHODS
 from recipec.axes.generators import GENERATORS, TRANSFORMERS
 from recipec.estimate import whole_run
+from recipec.estimate.loading import read_bytes
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
 from recipec.planner.advice.evaluations import looks
 from recipec.planner.advice.needs import fetches_model
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Bounds, Candidate
+from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, rows_apart, training_tokens
 from recipec.rules.failures import expected_failures
@@ -48,7 +50,7 @@ def bill(
     yield from _models(facts, needs, rates, first)
     read = weights
     if packed := needs.storage.packed_bytes:
-        base = 2 * facts.model.architecture.params
+        base = read_bytes(facts.model.architecture, work_of(ledger, facts))
         yield whole_run.packed(base, packed, rates)
         read += packed - base
     made = first and METHODS[value["stage"]].random_weights

@@ -12,6 +12,7 @@ from recipec.catalog.models import Model
 from recipec.estimate.basis import basis_of
 from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluation_needs
 from recipec.estimate.experts import published_bytes
+from recipec.estimate.loading import read_bytes
 from recipec.estimate.overhead import overhead_of
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.estimate.workload import Workload
@@ -46,7 +47,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
-        read_bytes=sum(map(published_bytes, (shape, *beside))),
+        read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),
         storage=_with_merged(storage, 2 * shape.params) if merged else storage,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
