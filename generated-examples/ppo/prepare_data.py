@@ -24,9 +24,8 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets
-from datasets.config import HF_DATASETS_CACHE
+from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
-from huggingface_hub.constants import HF_HUB_CACHE
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -139,7 +138,8 @@ def put(fresh: Path, file: Path) -> str:
 
 def check_room(data_gib: float, cache_gib: float, models_gib: float, outputs_gib: float) -> None:
     """Refuse disks too small for what this run writes, less what is there already: they would be full after hours."""
-    caches = {HF_DATASETS_CACHE: cache_gib, Path(HF_HUB_CACHE): models_gib}
+    models = Path(os.environ.get("HF_HUB_CACHE", f"{HF_CACHE_HOME}/hub"))
+    caches = {HF_DATASETS_CACHE: cache_gib, models: models_gib}
     predicted = {BUNDLE / "data": data_gib, **caches, BUNDLE / "outputs": outputs_gib}
     missing = {folder: max(0.0, gib - held_gib(folder)) for folder, gib in predicted.items()}
     disks: dict[int, list[Path]] = {}

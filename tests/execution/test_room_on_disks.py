@@ -55,7 +55,7 @@ def test_a_disk_that_the_run_would_fill_is_refused_before_rows_are_read(
     write(tmp_path / "chat.jsonl", chats(50))
     module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
     monkeypatch.setattr(module, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(module, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--writes-gib", "1", "7", "0", "4"])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 2**30))
     (tmp_path / "outputs").mkdir()
