@@ -27,7 +27,7 @@ def selecting(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "overflow_differs": _overflow(stages, stages_differ(stages)),
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
-        "overflow_split": _overflow(stages, any(splits_texts(stage) for stage in stages)),
+        "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
         "overflow_cut": _overflow(stages, any(map(cuts_answers, stages))),
         **_kept_lengths(stages),
     }
@@ -73,6 +73,6 @@ def _overflow(stages: list[StageJob], used: bool | Raw) -> Traced:
     return stages[0].job.because(used, "overflow", "packing")
 
 
-def splits_texts(stage: StageJob) -> bool:
+def _splits(stage: StageJob) -> bool:
     """Whether long texts are cut into pieces here; packing cuts them itself."""
     return stage.value("overflow") == "split" and not stage.value("packing")

@@ -13,7 +13,7 @@ from recipec.backends.incomplete import leaving_out
 from recipec.backends.job import Job, StageJob
 from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
-from recipec.backends.overlong import handling, losing, selecting, splits_texts, stages_differ
+from recipec.backends.overlong import handling, losing, selecting, stages_differ
 from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, flags_of, marks_of, opening_of, weighs
 from recipec.backends.reading import (
     Way,
@@ -137,8 +137,7 @@ def _iterator_names(stages: list[StageJob]) -> Raw | None:
     cuts = any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
     takes = any(source.path and source.take for source in sources_of(job))
     cuts = cuts or any(source.path and reaches_down(source.path) for source in sources_of(job))
-    replays, splits = any(stage.replays for stage in stages), any(map(splits_texts, stages))
-    used = {"accumulate": replays, "islice": takes, "pairwise": splits, "takewhile": cuts}
+    used = {"accumulate": any(stage.replays for stage in stages), "islice": takes, "takewhile": cuts}
     names = ", ".join(name for name, has in used.items() if has)
     return mark(",".join(job.ids("overflow", "packing", "replay")), names) if names else None
 

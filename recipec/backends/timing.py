@@ -32,9 +32,9 @@ def timing(stage: StageJob) -> dict[str, Any]:
 def _time_reservations(plan: dict[str, Any]) -> list[str]:
     """What `recipec plan` says beside the time and the cost."""
     assumed = [f"assumes {line}" for line in reservations.assumed(plan)]
-    rates = [f"rates {line}" for line in reservations.rates(plan)[:1]]
-    untold = reservations.rates(plan)[1:]
-    return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *rates, *untold]
+    labels = ("rates ", "")  # as `recipec plan` has them
+    rates = [f"{label}{line}" for label, line in zip(labels, reservations.rates(plan), strict=False)]
+    return [reservations.of_step(plan["time"]), reservations.not_counted(plan), *assumed, *rates]
 
 
 def _assumed(stage: StageJob) -> list[str]:

@@ -28,7 +28,8 @@ def measure(device: str) -> dict[str, Any]:
     process.start()
     process.join()
     if process.exitcode:
-        raise SystemExit("the micro steps that show how a process grows did not end well")
+        ended = f"the process that trains to show how its memory grows ended with exit code {process.exitcode}"
+        raise SystemExit(f"{ended}: free some memory, and run `recipec probe` again")
     sequences, tokens = PROBED["cpu"].batches[-1]
     return {"sequences": sequences, "tokens": tokens, "grown_gib": receiver.recv()}
 

@@ -41,7 +41,7 @@ def save_every(
     - Bytes: training waits while a checkpoint is written. Nobody misses a minute in all. Beyond that, all of them
       together take at most 2% of the training time, and a tenth where rows are seen again: the best of the evaluations
       may then be an early one. Where they would take more than 2%, they are 15 minutes apart or more. One at the last
-      step saves nothing of a run that fails: before it there are up to three, so far apart, as take 5% together.
+      step saves nothing of a run that fails: up to three may precede it, also 15 minutes apart, in at most 5% together.
     - Risk: they are never fewer than one for each pass over the rows, where there are several: rule book 002 writes one
       in every epoch, and rows that are seen again can be memorized. Where these would take more than half of the
       training time, as many are written as take half, and the reason says what is lost. Nor are they further apart

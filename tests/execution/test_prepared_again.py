@@ -106,7 +106,9 @@ def test_equal_rows_keep_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert min(path.stat().st_mtime for path in files) > 1, "other rows take the place of the old ones"
 
 
-def test_two_starts_prepare_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_starts_prepare_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The second finds the rows up to date; both at once would write one file."""
     write(tmp_path / "chat.jsonl", chats(40))
     script = emitted(tmp_path, BASES["lora-single"], monkeypatch)
@@ -121,6 +123,7 @@ def test_two_starts_prepare_one_after_the_other(tmp_path: Path, monkeypatch: pyt
         second.start()
         second.join(2)
         assert second.is_alive() and not (tmp_path / "data/prepared.json").exists()
+        assert "Another start is preparing" in capsys.readouterr().out
         other.stdin.close()
         second.join(60)
     assert (tmp_path / "data/prepared.json").exists()

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import category
@@ -113,6 +114,9 @@ def lock_rows() -> None:
     PREPARED.parent.mkdir(exist_ok=True)
     lock = os.open(PREPARED.parent / "lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock ends with this process
     try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"Another start is preparing {PREPARED.parent}: waiting for it.", flush=True)
         fcntl.lockf(lock, fcntl.LOCK_EX)
     except OSError as error:
         print(f"{PREPARED.parent} cannot be locked ({error}). Prepare its rows once at a time.")
@@ -157,9 +161,13 @@ def check_room(data_gib: float, cache_gib: float, models_gib: float, outputs_gib
 
 
 def held_gib(folder: Path) -> float:
-    """The files below a folder; links are no copies."""
-    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
-    return sum(file.stat().st_size for file in files) / 2**30
+    """What the files below a folder take; a link takes nothing, and another process may remove files meanwhile."""
+    held = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                held += os.lstat(Path(parent, name)).st_size
+    return held / 2**30
 
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
@@ -296,8 +304,8 @@ def whole(value: object) -> object:
 def unread(lost: list[str], of: str) -> str:
     """What is told of names that nothing reads: with the line of the recipe that passes over them."""
     line = f"ignore = {json.dumps([*IGNORED, *lost], ensure_ascii=False)}"
-    told = f"nothing reads {', '.join(lost)} of {of}; what data.carry knows (weight, tools, reasoning, system, parts)"
-    return f"{told} changes what is learned, and to train as if it were not there: `{line}` under [data]"
+    told = f"nothing reads {', '.join(lost)} of {of}; weight, tools, reasoning, system and parts belong in data.carry"
+    return f"{told}; to train as if it were not there: `{line}` under [data]"
 
 
 def processes(rows: int) -> int:
