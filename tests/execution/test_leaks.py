@@ -217,14 +217,12 @@ def test_only_the_newest_rows_are_held_out_and_older_ones_that_ask_the_same_are_
 def test_of_pairs_the_newest_alone_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [{"prompt": f"Why {n}?", "chosen": f"So {n}.", "rejected": "No.", "at": n} for n in range(100)]
     pairs[3]["prompt"] = pairs[97]["prompt"]
-    write(tmp_path / "pairs.jsonl", pairs)
-    made = {**BASES["dpo-full"], "data": {"preferences": "pairs.jsonl", "split": {"time": "at"}}}
+    write(tmp_path / "own.jsonl", pairs)
+    made = {**BASES["dpo-full"], "data": {"preferences": "own.jsonl", "split": {"time": "at"}}}
     emitted(tmp_path, made, monkeypatch).main()
     (folder,) = [path.parent for path in (tmp_path / "data").rglob("report.json")]
     test = [json.loads(line)["chosen"] for line in (folder / "test.jsonl").read_text().splitlines()]
-    assert sorted(said[0]["content"] if isinstance(said, list) else said for said in test) == [
-        f"So {n}." for n in range(90, 100)
-    ]
+    assert sorted(turn["content"] for (turn,) in test) == [f"So {n}." for n in range(90, 100)]
     assert json.loads((folder / "report.json").read_text())["train"]["leaks"] == 1
 
 
