@@ -41,7 +41,7 @@ def test_wide_rows_are_told_in_a_time_that_grows_with_them(tmp_path: Path, place
         assert found.code == "W0516" and f"and {count - 12:,} more" in str(found.labels[0].message)
         return process_time() - began
 
-    many, few = (min(seconds(count) for _ in range(3)) for count in (8_000, 2_000))  # without what else the process does
+    many, few = (min(seconds(count) for _ in range(3)) for count in (8_000, 2_000))  # a pause is no work
     assert many < 12 * max(few, 0.05), "four times the names, and no sixteen times the work"
 
 
