@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.catalog.lookup import entries_with, names_in, nearest
+from recipec.catalog.machines import PCIE_GB_S, UNKNOWN_PCIE
 from recipec.catalog.measured import Measured
 
 _FOLDER = Path(__file__).parent / "gpus"
@@ -143,7 +144,7 @@ def gpu_from_vram(vram_gib: float) -> Gpu:
     """A generic card with `vram_gib` GiB, taken as stated: at its rates no NVIDIA GPU of the catalog with as much
     memory is slower. Those that the catalog does not have may be.
 
-    Assumed beside them: PCIe 3.0 x16, bf16 but no FlashAttention-2.
+    Assumed beside them: PCIe 3.0 x16 to each other and to the host, bf16 but no FlashAttention-2.
     """
     slow, narrow = (min(_with_memory(vram_gib), key=lambda entry, rate=rate: entry[rate]) for rate in _RATES)
     return Gpu(
@@ -157,11 +158,12 @@ def gpu_from_vram(vram_gib: float) -> Gpu:
         bf16_tflops=slow["bf16_tflops"],
         fp16_tflops=slow["bf16_tflops"],
         link="pcie",
-        link_gb_s=16.0,
+        link_gb_s=PCIE_GB_S[UNKNOWN_PCIE],
         bf16=True,
         flash_attention=False,
         source=f"assumption: {slow['bf16_tflops']:g} TFLOPS as {slow['name']} and {narrow['bandwidth_gb_s']:g} GB/s as "
-        f"{narrow['name']} has, the lowest of the catalog's GPUs with bf16 and as much memory; PCIe 3.0 x16",
+        f"{narrow['name']} has, the lowest of the catalog's GPUs with bf16 and as much memory; "
+        f"PCIe {UNKNOWN_PCIE}.0 x16",
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 _FILE = Path(__file__).parent / "machines.toml"
 FULL_NODE = 4  # GPUs from which on a machine is a whole server rather than a part of one
 PCIE_GB_S = {3: 16.0, 4: 32.0, 5: 63.0}  # 16 lanes, one direction, by generation
-USUAL_PCIE = 4  # of a card that is known by its memory alone
+UNKNOWN_PCIE = 3  # of a card that is known by its memory alone: the oldest that the catalog's cards have
 
 
 class Machine(Struct, frozen=True):
@@ -42,7 +42,7 @@ def machine(gpu: str, gpus_per_node: int) -> Machine:
         host_memory_gib_per_gpu=figures.get("host_memory_gib_per_gpu"),
         cores_per_gpu=figures.get("cores_per_gpu"),
         network_gbps=figures.get("network_gbps"),
-        pcie_gb_s=PCIE_GB_S[entry.get("pcie_generation", USUAL_PCIE)],
+        pcie_gb_s=PCIE_GB_S[entry.get("pcie_generation", UNKNOWN_PCIE)],
         machines=figures.get("machines", 0),
         inferred=tuple(name for of, _, name in inferred if of == part),
         checked=f"{entry['checked']:%Y-%m}" if entry else "",

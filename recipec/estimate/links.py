@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes.tasks import AUTO
-from recipec.catalog.machines import PCIE_GB_S, USUAL_PCIE
+from recipec.catalog.machines import machine
 from recipec.catalog.measured import Measured
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
@@ -28,6 +28,7 @@ HOP_SECONDS = {"nvlink": 3.4e-6, "infinity-fabric": 3.4e-6, "pcie": 5.7e-6, "net
 
 
 class _Gpu(Protocol):
+    name: str
     link: str
     link_gb_s: float
     measured: Measured | None
@@ -40,7 +41,7 @@ class Link(Struct, frozen=True):
     gb_s: float  # per GPU and direction, peak
     gpus_per_node: int
     network_gb_s: float  # per node and direction; infinite where there is one node
-    host_gb_s: float = PCIE_GB_S[USUAL_PCIE]  # of a GPU to host memory, per direction, peak
+    host_gb_s: float  # of a GPU to host memory, per direction, peak
     host_cores: int | None = None  # of a node; None: not known
     measured: Measured | None = None
 
@@ -68,20 +69,22 @@ class Group(Struct, frozen=True):
 
 
 def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: float = inf) -> Link:
-    """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
-    chosen = gpu.link if kind == AUTO else kind
-    rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S[USUAL_PCIE]
-    return Link(chosen, rate, gpus_per_node, network_gbps / 8, measured=gpu.measured)
+    """The link of a node of `gpu`s; `kind` overrides what the catalog says, and its rate is then that to the host."""
+    chosen, host = gpu.link if kind == AUTO else kind, machine(gpu.name, gpus_per_node).pcie_gb_s
+    rate = gpu.link_gb_s if chosen == gpu.link else host
+    return Link(chosen, rate, gpus_per_node, network_gbps / 8, host, measured=gpu.measured)
 
 
 def transfer_seconds(
-    moved_bytes: float, group: Group, link: Link, collectives: int = 0, *, reduces: bool = False
+    moved_bytes: float, group: Group, link: Link, collectives: int = 0, *, reduces: bool = False, to_all: bool = False
 ) -> float:
     """Time of `collectives` over a group that together move `moved_bytes`: the size of one full copy, and twice that of
     an all-reduce (`reduces`).
 
     In a ring each rank sends (N-1)/N of it to the next, over the node's link or the network, whichever takes longer:
-    chunks travel over both at the same time. What leaves the node shares its network with the other groups.
+    chunks travel over both at the same time. What leaves the node shares its network with the other groups. In an
+    all-to-all (`to_all`) each rank has such bytes of its own and sends every other one its part: all ranks of a node
+    send into the network.
     """
     if group.size == 1 or not moved_bytes:
         return 0.0
@@ -91,6 +94,8 @@ def transfer_seconds(
     seconds = passed / (link.ring_gb_s * 1e9) if inside > 1 else 0.0
     if nodes > 1:
         left = moved_bytes / 2 if reduces and nodes == 2 else passed
+        if to_all:
+            left = inside * moved_bytes * (group.size - inside) / group.size
         beside = link.gpus_per_node / inside
         seconds = max(seconds, beside * left / (link.network_gb_s * ACHIEVED["network"] * 1e9))
     latency = link.latency_seconds(group.size - nodes) + (nodes - 1) * HOP_SECONDS["network"]

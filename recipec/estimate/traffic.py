@@ -10,7 +10,7 @@ from recipec.axes.strategies import DEEPSPEED, ONE_PROCESS, TORCH_DDP, TORCH_FSD
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.links import Group, Link, transfer_seconds
 from recipec.estimate.step import Step
-from recipec.layout import Layout, Mesh
+from recipec.layout import Layout
 
 # Our decisions: the share of a micro step behind which the strategy's communication can hide, and of each transfer what
 # cannot, since the first and the last have nothing to hide behind.
@@ -26,6 +26,7 @@ class Exchange(Struct, frozen=True):
     per_step: float = 0.0
     collectives: int = 0  # in a micro step
     reduces: bool = False  # all-reduces
+    to_all: bool = False  # all-to-alls
     follows_optimizer: bool = False  # what is sent per step waits for the optimizer: no computation runs beside it
 
 
@@ -50,7 +51,8 @@ def _exposed(seconds: float, room: float) -> float:
 
 def _each(exchange: Exchange, link: Link) -> float:
     moved = exchange.per_micro_step
-    return transfer_seconds(moved, exchange.group, link, exchange.collectives, reduces=exchange.reduces)
+    kind = {"reduces": exchange.reduces, "to_all": exchange.to_all}
+    return transfer_seconds(moved, exchange.group, link, exchange.collectives, **kind)
 
 
 def _last(exchange: Exchange, link: Link) -> float:
@@ -135,10 +137,6 @@ def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> lis
         found.append(Exchange(Group(mesh.context, mesh.tensor), passes * keys_and_values, collectives=passes))
     if mesh.expert > 1 and architecture.moe:
         sent = hidden * architecture.moe.per_token * (step.fixed.path.capacity_factor or 1.0)
-        found.append(Exchange(_experts(mesh), passes * 2 * sent, collectives=2 * passes))
+        group = Group(mesh.expert, mesh.tensor)  # neighboring data-parallel ranks
+        found.append(Exchange(group, passes * 2 * sent, collectives=2 * passes, to_all=True))
     return found
-
-
-def _experts(mesh: Mesh) -> Group:
-    """Expert parallelism reuses neighbouring data-parallel ranks."""
-    return Group(mesh.expert, mesh.tensor)

@@ -26,7 +26,6 @@ class Node(Struct, frozen=True):
     host_memory_gib: float | None
     host_cores: int | None
     network_gbps: float | None  # what it sends to the other nodes
-    pcie_gb_s: float  # of a GPU to host memory, peak of one direction
     assumed: frozenset[str]  # which of them neither the recipe states nor a measurement has
 
 
@@ -45,7 +44,7 @@ def node_of(hardware: Hardware, gpu: Gpu, gpus_per_node: int) -> Node:
     }
     values = {name: usually[name] if value is None else value for name, value in said.items()}
     assumed = frozenset(name for name, value in said.items() if value is None)
-    return Node(**values, pcie_gb_s=usual.pcie_gb_s, assumed=assumed)
+    return Node(**values, assumed=assumed)
 
 
 def _times(each: Any, count: int) -> Any:

@@ -38,7 +38,7 @@ def test_the_number_of_gpus_decides_the_class() -> None:
 
 
 def test_every_gpu_has_its_slot() -> None:
-    """What is written for a GPU of the catalog without one would be taken to be PCIe 4 unsaid."""
+    """What is written for a GPU of the catalog without one would be taken to be PCIe 3 unsaid."""
     assert set(gpu_names()) == TABLE.keys() - {"cpu"}
     slots = {name: machine(name, 8).pcie_gb_s for name in ("h800", "h20", "h100-nvl", "gb200", "b300")}
     assert set(slots.values()) == {machine("h100", 8).pcie_gb_s} == {PCIE_GB_S[5]}

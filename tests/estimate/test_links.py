@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipec.catalog.gpus import gpu
+from recipec.catalog.gpus import gpu, gpu_from_vram
 from recipec.estimate.links import Group, link_of, transfer_seconds
 
 # nccl-tests on nodes of eight GPUs, bus bandwidth of large messages in GB/s (read 2026-11-22). Left out: A100 on
@@ -54,3 +54,18 @@ def test_copies_with_a_rank_in_each_node_share_its_network():
     link = link_of(gpu("h100"), gpus_per_node=8, network_gbps=100)
     shards = transfer_seconds(2e9 / 8, Group(2, 8), link, reduces=True)
     assert shards == pytest.approx(transfer_seconds(2e9, Group(16), link, reduces=True))
+
+
+def test_in_an_all_to_all_every_rank_of_a_node_sends_into_its_network():
+    """Two nodes of eight: half of what each of the eight has goes to the other node."""
+    link = link_of(gpu("h100"), gpus_per_node=8, network_gbps=100)
+    assert transfer_seconds(1e9, Group(16), link, to_all=True) == pytest.approx(8 * 0.5e9 / (12.5e9 * 0.8))
+    inside = transfer_seconds(1e9, Group(8), link, to_all=True)
+    assert inside == pytest.approx(transfer_seconds(1e9, Group(8), link))
+
+
+def test_without_its_own_link_a_card_reaches_others_as_it_reaches_the_host():
+    stated = link_of(gpu("h100"), "pcie")
+    assert stated.gb_s == stated.host_gb_s == 63.0
+    unknown = link_of(gpu_from_vram(24))
+    assert unknown.gb_s == unknown.host_gb_s == 16.0

@@ -79,7 +79,7 @@ def test_a_fixed_micro_batch_is_part_of_what_it_takes(tmp_path: Path) -> None:
 
 def test_what_is_offloaded_would_rather_stay(tmp_path: Path) -> None:
     tables = with_key(recipe("Qwen/Qwen3-8B", 24, 4, adaptation="full"), "hardware.host_memory_gib", 512)
-    assert stage(tmp_path, tables).layout.offload == "cpu"
+    assert stage(tmp_path, tables).layout.offloads
     found = better(tmp_path, tables)
     assert found.family.startswith("full fine-tuning") and found.needs_gib > 24
 

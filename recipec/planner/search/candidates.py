@@ -100,7 +100,7 @@ def host_gib(needed_bytes: int) -> float:
 def _link(facts: Facts, node: Node, kind: str) -> Link:
     rate = inf if facts.machines.nodes == 1 or node.network_gbps is None else node.network_gbps
     link = link_of(facts.gpu, kind, facts.machines.gpus_per_node, rate)
-    return replace(link, host_gb_s=node.pcie_gb_s, host_cores=node.host_cores)
+    return replace(link, host_cores=node.host_cores)
 
 
 def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
