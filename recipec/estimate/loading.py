@@ -55,7 +55,8 @@ def loading(architecture: Architecture, layout: Layout, work: Workload, ranks: i
     architecture = _as_read(architecture, work)
     if layout.adapts.quantized:
         return Loading(stored_bytes(architecture, layout, work) if layout.shares_packed else 0)
-    each = code_path(layout, work).trained if layout.adapts.trains_all else 2  # an adapter's base stays in 16 bits
+    path = code_path(layout, work)
+    each = path.trained if layout.adapts.trains_all else path.frozen
     whole = architecture.params * each
     if work.method.random_weights:
         return Loading(0, whole, ranks * _made_whole(layout, work), made=True)
@@ -63,7 +64,7 @@ def loading(architecture: Architecture, layout: Layout, work: Workload, ranks: i
         return Loading(whole)
     beside = _reads_reference_beside(layout, work)
     of = "{}, those of the reference model among them," if beside else "{}"
-    if each == 2:
+    if each == 2 and layout.precision == "bf16":  # as nearly all models are published
         return _of_a_file(architecture, whole, ranks * (1 + beside), of)
     return Loading(0, whole, ranks * (1 + beside), of.format("weights"))
 
@@ -86,8 +87,9 @@ def _as_read(architecture: Architecture, work: Workload) -> Architecture:
 
 
 def _of_a_file(architecture: Architecture, whole: int, copies: int, of: str) -> Loading:
-    """Weights that stay in 16 bits, as they are published, are pages of the file, which the ranks of a node share: two
-    ranks with 512 MiB of them have 522 MiB resident each, 2 MiB its own (transformers 5.23, 2026-11).
+    """Weights that stay in bf16, as they are published, are pages of the file, which the ranks of a node share: two
+    ranks with 512 MiB of them have 522 MiB resident each, 2 MiB its own (transformers 5.23, 2026-11). In fp16 or fp32
+    each rank has tensors of its own: 255 MiB in bf16 took 18, in fp16 272, in fp32 511 MiB of anonymous memory.
 
     Those that it converts on the way are new tensors of every rank: experts that the file holds one by one and the
     model as one, and those in MXFP4. Under FSDP too: it does not look at accelerate's `cpu_ram_efficient_loading` where

@@ -88,6 +88,11 @@ def export_bytes(architecture: Architecture, layout: Layout, work: Workload) -> 
     return _trained_bytes(architecture, layout, work, served) + SMALL_FILES_BYTES
 
 
+def merged_bytes(architecture: Architecture, layout: Layout) -> int:
+    """What merge_adapter.py writes: the whole model in the type that the base of the adapter was loaded in."""
+    return architecture.params * (4 if layout.precision == "fp32" else 2)
+
+
 def _trained_bytes(architecture: Architecture, layout: Layout, work: Workload, bytes_each: int) -> int:
     """The weights that a save has: all of them, or the adapter's."""
     count = sizes(architecture, work.lora, loss_code(work).to_vocabulary)

@@ -11,7 +11,7 @@ from recipec.estimate.device import GIB
 from recipec.estimate.experts import converted_bytes, published_bytes, working_bytes
 from recipec.estimate.loading import loading
 from recipec.estimate.memory import step_memory
-from recipec.estimate.storage import PROCESS_BYTES, host_memory
+from recipec.estimate.storage import PROCESS_BYTES, host_memory, merged_bytes
 from recipec.estimate.workload import LoraShape, Workload
 
 WORK = Workload(lora=LoraShape(16))
@@ -69,6 +69,14 @@ def test_what_is_read_as_fp32_is_no_page_of_a_file():
     shape = shape_of(QWEN)
     found = loading(shape, layout("full", 1, 8, "fsdp"), Workload(), 8)
     assert (found.shared_bytes, found.own_bytes, found.copies) == (0, 4 * shape.params, 8)
+
+
+@pytest.mark.parametrize(("precision", "bytes_each", "copies"), [("bf16", 2, 0), ("fp16", 2, 8), ("fp32", 4, 8)])
+def test_a_base_that_is_read_in_another_type_than_published_is_every_ranks_own(precision, bytes_each, copies):
+    shape, plan = shape_of("Qwen/Qwen3-8B"), replace(layout("lora", 1, 8, "ddp"), precision=precision)
+    found = loading(shape, plan, WORK, 8)
+    assert found.copies == copies and found.shared_bytes + found.own_bytes == bytes_each * shape.params
+    assert merged_bytes(shape, plan) == bytes_each * shape.params
 
 
 @pytest.mark.parametrize(("name", "gb"), [(OSS, 13.8), ("openai/gpt-oss-120b", 65.2), (QWEN, 61.1)])

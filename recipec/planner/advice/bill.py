@@ -9,6 +9,7 @@ from recipec.axes import METHODS
 from recipec.axes.generators import GENERATORS, TRANSFORMERS
 from recipec.estimate import whole_run
 from recipec.estimate.loading import read_bytes
+from recipec.estimate.storage import merged_bytes
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
 from recipec.planner.advice.evaluations import looks
@@ -121,4 +122,4 @@ def _copied_seconds(needs: Needs, bounds: Bounds) -> float:
 def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> int:
     """The merged model that the next stage starts from; 0 where nothing is merged."""
     merges = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
-    return 2 * facts.model.architecture.params if merges else 0
+    return merged_bytes(facts.model.architecture, chosen.layout) if merges else 0

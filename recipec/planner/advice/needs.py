@@ -14,7 +14,7 @@ from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluatio
 from recipec.estimate.experts import published_bytes
 from recipec.estimate.loading import read_bytes
 from recipec.estimate.overhead import overhead_of
-from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
+from recipec.estimate.storage import HostMemory, Storage, host_memory, merged_bytes, run_storage
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
@@ -48,7 +48,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
         read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),
-        storage=_with_merged(storage, 2 * shape.params) if merged else storage,
+        storage=_with_merged(storage, merged_bytes(shape, chosen.layout)) if merged else storage,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
         loader_cores_per_gpu=value["dataloader_workers"],
@@ -84,7 +84,7 @@ def _file_bytes(model: Model) -> int:
 
 
 def _with_merged(storage: Storage, merged: int) -> Storage:
-    """The next stage starts from the merged model, which lies beside the adapter and is as large as the bf16 base."""
+    """The next stage starts from the merged model, which lies beside the adapter."""
     return replace(storage, export_bytes=storage.export_bytes + merged, total_bytes=storage.total_bytes + merged)
 
 
