@@ -8,7 +8,6 @@ from typing import Any
 
 from recipec.axes import BASES
 from recipec.axes.adaptations import PROMPTS
-from recipec.axes.attention import SDPA
 from recipec.backends.acting import TOOLS, evaluated_with, has_judge, has_rewards
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.arguments import PATIENCE_FOR_ANSWERS, in_hours
@@ -28,6 +27,7 @@ from recipec.backends.models import (
     in_bundle,
     model_expression,
     other_models,
+    padded_attention,
     pinned_revision,
     placed,
     random_model,
@@ -112,7 +112,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "on_cpu": stage.because(stage.on_cpu, "gpu"),
         "seed": stage.traced("seed"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("BASE")),
-        "random_model": random_model(stage, _dtype(stage)),
+        "random_model": random_model(stage, _dtype(stage), padded_attention(stage)),
         **_sizes(stage),
         "soft_prompt": soft_prompt,
         "judges": stage.because(stage.method.earns and has_rewards(stage), "stage"),
@@ -295,19 +295,13 @@ def _asked_with(stage: StageJob) -> Raw:
     return code(stage, line, "stage", "template", "template_marks")
 
 
-def _attention(stage: StageJob) -> str:
-    """What computes attention in evaluate.py, whose batches are padded."""
-    attends = stage.plan.layout.attends
-    return attends.name if attends.takes_padding else SDPA
-
-
 def _load_model(stage: StageJob) -> Call:
     model, base = stage.job.loaded.recipe.model, quantized_base(stage)
     args = [
         Arg("", _model_source(stage)),
         Arg("dtype", _dtype(stage), stage.ids("precision")),
         *_placed(stage),
-        Arg("attn_implementation", _attention(stage), stage.ids("attention")),
+        Arg("attn_implementation", padded_attention(stage), stage.ids("attention")),
     ]
     args += head_options(stage)
     if base is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from recipec.axes.attention import SDPA
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
@@ -363,7 +364,7 @@ def random_weights_part(stage: StageJob) -> Part:
         "equal_by": stage.because(stage.engine.equal_start(stage.strategy), "strategy"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("MODEL")),
         "as_trained": as_trained(stage),
-        "random_model": random_model(stage, weights_dtype(stage)),
+        "random_model": random_model(stage, weights_dtype(stage), stage.value("attention")),
     }
     imported = ("AutoConfig", auto, "PreTrainedModel", "set_seed")
     return Part(
@@ -372,12 +373,18 @@ def random_weights_part(stage: StageJob) -> Part:
     )
 
 
-def random_model(stage: StageJob, dtype: str | Raw) -> Call:
+def padded_attention(stage: StageJob) -> str:
+    """What computes attention in evaluate.py, whose batches are padded."""
+    attends = stage.plan.layout.attends
+    return attends.name if attends.takes_padding else SDPA
+
+
+def random_model(stage: StageJob, dtype: str | Raw, attention: str) -> Call:
     """The call that makes a model of `shape`, the configuration that was read before."""
     args = [
         Arg("", Raw("shape"), stage.ids("model")),
         Arg("dtype", dtype, stage.ids("adaptation", "precision", "strategy")),
-        Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
+        Arg("attn_implementation", attention, stage.ids("attention")),
     ]
     if stage.job.loaded.recipe.model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))

@@ -283,7 +283,9 @@ def _model_part(stage: StageJob) -> Part:
     if stage.method.random_weights:
         imports.append(Import("transformers", "AutoConfig", ids))
         body.append(f"shape = {render_call(from_hub(stage, 'AutoConfig', Raw('MODEL')), indent=4)}")
-        body.append(f"model = {render_call(random_model(stage, weights_dtype(stage)), indent=4)}")
+        body.append(
+            f"model = {render_call(random_model(stage, weights_dtype(stage), stage.value('attention')), indent=4)}"
+        )
         body += ["model = spread_experts(model)"] * stage.dispatches
     else:
         body.append(f"model = {render_call(_loaded(stage), indent=4)}")

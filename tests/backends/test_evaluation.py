@@ -136,3 +136,11 @@ def test_workers_load_nothing_where_the_trainer_reads_prompts_itself(tmp_path: P
         readme = next(text for name, text in texts(found).items() if name == "README.md")
         assert ("cores for the data" in readme) is loads
         assert ("for the data loader" in plan_text(json.loads(found.plan_json))) is loads
+
+
+@pytest.mark.parametrize("base", ["lora-single", "distill"])
+def test_models_whose_rows_are_padded_attend_without_the_kernel_of_packed_ones(tmp_path: Path, base: str) -> None:
+    """evaluate.py registers no kernel: no model that it loads may name it, and a teacher is one of them."""
+    files = texts(good(tmp_path, with_key(BASES[base], "train.attention", "torch_varlen")))
+    assert 'attn_implementation="torch_varlen"' in files["train.py"].replace('": "', '="')
+    assert "torch_varlen" not in files["evaluate.py"]

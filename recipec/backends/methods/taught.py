@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.axes.models import TEACHER
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
-from recipec.backends.models import from_hub, other_from_hub, placed
+from recipec.backends.models import from_hub, other_from_hub, padded_attention, placed
 from recipec.backends.parts import Import, Part
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
@@ -54,7 +54,7 @@ def measured(stage: StageJob) -> Mapping[str, Any]:
     options = [
         Arg("dtype", dtype, stage.ids("precision")),
         *placed(stage),
-        Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
+        Arg("attn_implementation", padded_attention(stage), stage.ids("attention")),
     ]
     return {
         "load_teacher": replace(load, args=[*load.args, *options]),
