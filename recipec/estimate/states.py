@@ -18,6 +18,7 @@ from recipec.layout import Layout
 # estimate_zero3_model_states_mem_needs: `additional_buffer_factor`, "estimation factor"); read 2026-11. Nobody
 # measured it for recipec.
 OFFLOAD_PINNED_COPIES = 1.5
+SUB_GROUP = 1e9  # weights of a rank that ZeRO-3 updates together (DeepSpeed 0.19 runtime/zero/config.py, its default)
 
 
 class States(Struct, frozen=True):
@@ -57,7 +58,8 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         temporaries = max(temporaries, 3 * sizes.largest * path.trained)
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
-    return _paged(_in_one_buffer(_offloaded_by_deepspeed(resident, layout), layout), path)
+    on_device = _in_sub_groups(_offloaded_by_deepspeed(resident, layout), layout, sizes, path)
+    return _paged(_in_one_buffer(on_device, layout), path)
 
 
 def _keeps_reference(layout: Layout, work: Workload) -> bool:
@@ -121,6 +123,17 @@ def _offloaded_by_deepspeed(states: States, layout: Layout) -> States:
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
     return States(kept, 0.0, 0.0, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)
+
+
+def _in_sub_groups(states: States, layout: Layout, sizes: Sizes, path: CodePath) -> States:
+    """ZeRO-3 updates a sub-group of a rank's weights after the other (DeepSpeed 0.19 stage3.py, `step`): the fp32
+    gradients of one are there at a time, made from a flat copy of it in the compute type."""
+    if layout.spreads.engine != DEEPSPEED or not layout.spreads.shards_weights or not path.master:
+        return states
+    share = sizes.trainable / path.state_shards
+    part = min(1.0, SUB_GROUP / share)
+    flat = path.gradient * share * bool(states.step_gradients)
+    return replace(states, step_gradients=part * (states.step_gradients + flat), temporaries=part * states.temporaries)
 
 
 def _in_one_buffer(states: States, layout: Layout) -> States:

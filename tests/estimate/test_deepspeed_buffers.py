@@ -68,3 +68,11 @@ def test_the_last_layer_to_run_backward_finds_all_of_the_buffer():
     step = step_of(LLAMA_8B, shape, Workload())
     backward = _last_backward(step)
     assert backward["gradients"] == step.fixed.states.gradients == 2 * LLAMA_8B.params / 4
+
+
+@pytest.mark.parametrize("ranks", [1, 4, 16])
+def test_zero3_has_the_fp32_gradients_of_one_sub_group_at_a_time(zero, ranks):
+    """And the flat copy that they are made from; 0.5 billion weights of a rank are less than a sub-group."""
+    shape = layout("full", 1, ranks, "zero3")
+    states = step_of(LLAMA_8B, shape, Workload()).fixed.states
+    assert states.step_gradients == pytest.approx(6 * min(LLAMA_8B.params / ranks, zero.sub_group_size))

@@ -86,10 +86,10 @@ def test_frozen_fsdp1_units_hold_their_inputs():
 
 
 def test_zero3_steady_and_peak_of_a_published_run():
-    """DeepSpeedExamples: 6.86 B parameters, 4 GPUs: 31.38 GiB at the peak (20 bytes per parameter and rank)."""
-    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero3"), Workload(seq_len_tokens=512))
-    per_param = estimate.moments["optimizer_step"] * 4 / LLAMA_8B.params
-    assert per_param * 6.86e9 / 4 / GIB == pytest.approx(31.38, rel=0.03)
+    """DeepSpeedExamples: 6.86 B parameters, 4 GPUs: 31.38 GiB at the peak (19.6 bytes per parameter and rank)."""
+    estimate = step_memory(LLAMA_7B, layout("full", 1, 4, "zero3"), Workload(seq_len_tokens=512))
+    per_param = estimate.moments["optimizer_step"] * 4 / LLAMA_7B.params
+    assert per_param * 6.86e9 / 4 / GIB == pytest.approx(31.38, rel=0.015)
 
 
 def test_full_adamw_state_is_sixteen_bytes_per_parameter():

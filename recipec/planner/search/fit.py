@@ -45,14 +45,16 @@ class Fit(Struct, frozen=True):
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs, and
-    before a stage that does not fit because its batch is too small for all GPUs."""
+    before a stage that does not fit, or that no bundle can train, because its batch is too small for all GPUs."""
     found = _fit(context, loaded)
+    if not _can_be_built(found):
+        found = _for_all_gpus(context, found, loaded)
     if found.chosen is None:
-        return _for_all_gpus(context, found, loaded)
+        return found
     batch = _larger_batch(context, found)
     if batch:
         wider = _fit(replace(context, least_batch=batch), loaded)
-        found = wider if _gives_work(wider, found) else found
+        found = wider if _gives_work(context, wider, found) else found
     return _beside_shared(context, found, loaded)
 
 
@@ -64,7 +66,11 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     if not any(least == ledger.decisions["global_batch_size"].value for ledger in settled):
         return found
     wider = _fit(replace(context, least_batch=least, fits_with=True), loaded)
-    return wider if wider.tried else found
+    return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found
+
+
+def _can_be_built(found: Fit) -> bool:
+    return found.chosen is not None and found.chosen.layout.can_be_built
 
 
 def sequences_for_all(context: Context, served_by: int = 0) -> int:
@@ -130,14 +136,16 @@ def uneven_answers(context: Context, ledger: Ledger) -> str:
     return f"the global batch has {counted(batch, method.example)}, and all GPUs can share only multiples of {unit}"
 
 
-def _gives_work(wider: Fit, found: Fit) -> bool:
-    """Whether more GPUs train the same, and clearly faster."""
+def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
+    """Whether more GPUs train clearly faster, the same or what the rules would rather have."""
     if wider.chosen is None or found.chosen is None:
         return False
-    more = wider.chosen.layout.mesh.world_size > found.chosen.layout.mesh.world_size
-    same = wider.chosen.layout.adapts is found.chosen.layout.adapts
+    then, now = wider.chosen.layout, found.chosen.layout
+    names = [name for name, _ in _adaptations(context)]
+    preferred = names.index(then.adaptation) <= names.index(now.adaptation)
     seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
-    return more and same and wider.chosen.layout.on_device and seconds_per_sequence(wider.chosen) < seconds
+    more = then.mesh.world_size > now.mesh.world_size and then.on_device and then.can_be_built
+    return more and preferred and seconds_per_sequence(wider.chosen) < seconds
 
 
 def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
