@@ -29,6 +29,7 @@ from recipec.backends.ruff import ruff_artifact
 from recipec.backends.timing import prepared_ahead, timing
 from recipec.backends.told_rows import held_out_told, rows_told
 from recipec.backends.training import summary
+from recipec.catalog.stack import stack, torch_index
 from recipec.facts.model import is_path
 from recipec.planner.document import stage_document
 from recipec.planner.plan import StagePlan
@@ -121,6 +122,8 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "description": recipe.recipe.description,
         "recipe_file": job.loaded.path.name,
         "version": __version__,
+        "torch_index": job.because(torch_index(job.facts.gpu.vendor), "gpu"),
+        "torch_version": Raw(stack()["torch"]),
         "reads_files": job.because(_reads_files(job), "data_format", "model"),
         "data_root": _way_to_recipe(job),
         "usage": usage(launcher, job) if launcher else None,

@@ -23,6 +23,11 @@ def modules() -> frozenset[str]:
     return frozenset((*stack(), *_read()["modules"]["brought"]))
 
 
+def torch_index(vendor: str) -> str | None:
+    """Where pip finds PyTorch for GPUs of this maker; None where PyPI has it."""
+    return _read()["torch_index"].get(vendor)
+
+
 @cache
 def _read() -> dict[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))

@@ -224,3 +224,25 @@ def test_states_that_take_much_of_a_step_stay_on_the_gpu_and_are_named(tmp_path:
     (row,) = (row for row in stage.rejected if row.layout == then.layout)
     assert row.reason.startswith("fits, 1.") and "faster" in row.reason
     assert not [row for row in stage.rejected if "on 2 GPUs" in row.family], "that some fit is not hidden"
+
+
+PACKED_70B: Tables = {
+    "recipe": {"name": "70b"},
+    "goal": {"task": "instruct"},
+    "model": {"name": "meta-llama/Llama-3.1-70B"},
+    "data": {"train": "chat.jsonl", "examples": 500_000, "tokens_per_example": 900, "max_length": 8192},
+    "hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 4, "network_gbps": 3200, "host_memory_gib": 2000},
+    "train": {"packing": True},
+}
+
+
+@pytest.mark.parametrize("adaptation", [None, "full"])
+def test_a_batch_is_raised_with_which_a_preferred_training_fits_or_one_that_can_be_built(
+    tmp_path: Path, adaptation: str | None
+) -> None:
+    """Four packed sequences are 4 GPUs with LoRA, and weights in tensor parallel ranks that no bundle trains."""
+    stage = planned(tmp_path, with_key(PACKED_70B, "train.adaptation", adaptation))
+    assert stage.layout.adapts.trains_all and stage.layout.can_be_built
+    assert stage.layout.mesh.world_size == stage.value("global_batch_size") == 32
+    lora = planned(tmp_path, with_key(PACKED_70B, "train.adaptation", "lora"))
+    assert not lora.layout.adapts.trains_all and lora.layout.mesh.world_size == 32

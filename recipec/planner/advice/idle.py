@@ -11,7 +11,7 @@ from recipec.axes.answering import SERVER_GPUS
 from recipec.planner.advice.change import Change, Proposal, setting
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.ways_out import as_written
-from recipec.planner.advice.whole_runs import WholeRuns, instead
+from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds
 from recipec.planner.search.candidates import (
     IDLE_TIE,
     OFFLOAD_AT_WORST,
@@ -166,8 +166,11 @@ def _wider(other: Candidate, chosen: Candidate) -> bool:
 
 
 def _outcome(then: Candidate, chosen: Candidate) -> str:
-    gpus = counted(then.layout.mesh.world_size, "GPU")
-    return f"{then.layout.strategy} on {gpus} then takes {times(_ratio(then, chosen))} to train"
+    return f"{_on_gpus(then)} then takes {times(_ratio(then, chosen))} to train"
+
+
+def _on_gpus(then: Candidate) -> str:
+    return f"{then.layout.strategy} on {counted(then.layout.mesh.world_size, 'GPU')}"
 
 
 def _ratio(one: Candidate, other: Candidate) -> float:
@@ -179,8 +182,10 @@ def roomier(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ..
     if found.chosen is None or not found.chosen.crowds_host:
         return ()
     for change, changed in unpinned(context):
-        then = fit(changed, loaded).chosen
+        tried = fit(changed, loaded)
+        then = tried.chosen
         if then is not None and not then.crowds_host and then.layout.can_be_built:
-            effect = f"{_outcome(then, found.chosen)}, and its host memory is enough"
+            longer = times(pass_seconds(tried) / pass_seconds(found))
+            effect = f"{_on_gpus(then)} then takes {longer} to train, and its host memory is enough"
             return (Proposal(as_written(change, context.stage.name, loaded), effect).told,)
     return ()
