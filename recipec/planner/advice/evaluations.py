@@ -107,7 +107,8 @@ def _step_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
 def _scored_by_script(facts: Facts, ledger: Ledger, chosen: Candidate, held: Evaluation, rows: Rows) -> Look:
     """evaluate.py repeats what a step computes; its ranks do not talk, no optimizer runs, nothing is copied."""
     alone = _step_share(facts, ledger, chosen) * _computing(chosen) * chosen.layout.mesh.world_size / scoring_gpus(held)
-    return Look(rows.tested * alone, rows.tested * rows.tokens_each / held.tokens_at_once)
+    rows_at_once = max(1, held.tokens_at_once // ceil(rows.tokens_each))  # a longer row is a batch of its own
+    return Look(rows.tested * alone, ceil(rows.tested / rows_at_once))
 
 
 def _computing(chosen: Candidate) -> float:
