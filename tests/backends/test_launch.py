@@ -353,10 +353,10 @@ def test_the_command_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
 
 
 def test_a_step_of_slurm_knows_its_node_and_the_first(tmp_path: Path) -> None:
-    """As srun starts the script: it names the node and the list of all, which scontrol writes out."""
+    """As srun starts the script: it names the node and the list of all, which scontrol writes out, a part at a time."""
     launched(tmp_path, GROUPS, **NODE_0)
     (tmp_path / "bin" / "scontrol").write_text(
-        '#!/bin/sh\n[ "$1 $2 $3" = "show hostnames gpu[1-2]" ] && printf "gpu1\\ngpu2\\n"\n'
+        '#!/bin/sh\n[ "$1 $2 $3" = "show hostnames gpu[1-2]" ] || exit 2\necho gpu1\nsleep 0.2\necho gpu2\n'
     )
     (tmp_path / "bin" / "scontrol").chmod(0o755)
     step = {"SLURM_NODEID": "1", "SLURM_JOB_NODELIST": "gpu[1-2]"}
