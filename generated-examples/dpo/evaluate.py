@@ -24,12 +24,12 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from rows import encode, opening
+from rows import encode, opening, prepared
 
 BUNDLE = Path(__file__).resolve().parent
 BASE = "meta-llama/Llama-3.1-8B-Instruct"
@@ -68,7 +68,7 @@ def main() -> None:
         PartialState().print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
-        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
         answers = judge(model, tokenizer, rows)
         metrics = measure(answers, known["before"].get("answers"))

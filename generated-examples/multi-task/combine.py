@@ -33,7 +33,7 @@ from types import ModuleType, SimpleNamespace
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from peft import PeftConfig, PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -253,7 +253,7 @@ def evaluation_of(task: str) -> ModuleType:
 
 def rows_of(evaluation: ModuleType, file: Path, most: int) -> Dataset:
     """The first rows of a file that prepare_data.py has written."""
-    rows = load_dataset("json", data_files=str(file), split="train")
+    rows = evaluation.prepared(file)
     return rows.select(range(min(most, len(rows))))
 
 

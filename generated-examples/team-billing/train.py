@@ -18,7 +18,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 os.environ.setdefault("MLFLOW_EXPERIMENT_NAME", "support-team")
 
 import torch
-from datasets import load_dataset
 from peft import LoraConfig
 from transformers import AutoTokenizer
 from trl import SFTConfig, SFTTrainer
@@ -35,7 +34,7 @@ from preflight import (
     lock_folder,
     this_run,
 )
-from rows import marked
+from rows import marked, prepared
 from similar_lengths import SimilarLengths
 
 BUNDLE = Path(__file__).resolve().parent
@@ -120,7 +119,7 @@ def main() -> None:
         return
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
-    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    rows = {split: prepared(DATA / f"{split}.jsonl") for split in ("train", "eval")}
     config = training_config(args)
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     own_template = tokenizer.chat_template

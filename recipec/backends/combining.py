@@ -27,7 +27,6 @@ def _names(job: Job) -> dict[str, Any]:
     stages, mix = _tasks(job), next((stage for stage in job.stages if stage.mixed), None)
     first, second, *_ = stages
     standard, installed = import_blocks(_imports(stages))
-    typed = [stage.mixes_fields for stage in stages]
     return {
         "name": job.name,
         "first": first.named,
@@ -45,8 +44,6 @@ def _names(job: Job) -> dict[str, Any]:
         "thinks_not": first.because(first.thinks_not, "reasoning"),
         "in_turns": job.because(any(stage.format.turns for stage in stages), "data_format"),
         "spreads": first.because(spreads_layers(first), "prediction"),
-        "all_typed": job.because(all(typed), "data_format", "reasoning"),
-        "some_typed": job.because(any(typed), "data_format", "reasoning"),
     }
 
 
@@ -81,9 +78,6 @@ def _imports(stages: Sequence[StageJob]) -> Iterator[Import]:
     yield Import("peft", "PeftModel")
     yield Import("transformers", "PreTrainedTokenizerBase")
     yield Import("datasets", "Dataset")
-    if not all(stage.mixes_fields for stage in stages):
-        decided = tuple(id for stage in stages for id in stage.ids("data_format", "reasoning"))
-        yield Import("datasets", "load_dataset", decided)
 
 
 def _merging_imports(ids: tuple[str, ...]) -> Iterator[Import]:

@@ -86,8 +86,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "standard_imports": standard,
         "installed_imports": installed,
-        "rows_functions": code(stage, ", ".join(sorted([*[PREPARED] * stage.mixes_fields, *measure.reads])), "stage"),
-        "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
+        "rows_functions": code(stage, ", ".join(sorted([PREPARED, *measure.reads])), "stage"),
         "reads_data_root": reads_data_root(stage),
         "model_folders": _model_folders(stage),
         **_sources(stage),
@@ -233,8 +232,6 @@ def _imports(stage: StageJob) -> list[Import]:
         *BACKENDS[stage.method.name].measure_of(stage).imports,
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
-    if not stage.mixes_fields:
-        found.append(Import("datasets", "load_dataset"))
     if not stage.adapts.trains_all:
         found.append(Import("peft", "PeftModel", stage.ids("adaptation")))
     if base is not None:

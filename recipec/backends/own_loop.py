@@ -133,13 +133,12 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
     code, brought = CODES[stage.loop.name], _brought(stage)
     standard, installed = import_blocks(brought.imports)
     ids = stage.ids("loop", "strategy", "precision")
-    own = (Import("rows", "encode"), Import("settings", "Settings"))
+    own = (Import("rows", "encode"), Import("rows", PREPARED), Import("settings", "Settings"))
     checkpoints = (*_CHECKPOINTS, *["load_weights"] * (not code.keeps_states))
     files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": checkpoints}
     own += tuple(Import(module, name) for module, names in files.items() for name in names)
     own += devices_import(stage)
     own += tuple(Import(MODULE, name, stage.ids("capacity_factor")) for name in USED if stage.dispatches)
-    own += (Import("rows", PREPARED, stage.ids("data_format")),) * stage.mixes_fields
     names = plan_names(stage) | {
         "summary": summary(stage),
         "start": start_text(stage.job, f"{stage.folder}train.py"),
@@ -154,7 +153,6 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
         "functions": brought.functions,
         "before_model": brought.before_trainer,
         "after_saving": brought.after_saving,
-        "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "packs": stage.because(bool(stage.value("packing")), "packing"),
         "cuts_rows": stage.because(_cuts_rows(stage), "overflow", "packing"),
         "tokenizer": _tokenizer(stage),
@@ -260,7 +258,7 @@ def _loop_part(stage: StageJob) -> Part:
     imports += [Import("contextlib", "nullcontext", stage.ids("strategy"))] * waits
     imports += [Import("itertools", "chain", stage.ids("packing"))] * bool(stage.value("packing"))
     imports += [Import("resource")] * stage.on_cpu
-    imports += [Import("datasets", "Dataset")] + [Import("datasets", "load_dataset")] * (not stage.mixes_fields)
+    imports += [Import("datasets", "Dataset")]
     imports += [Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "get_scheduler")]
     imports += [Import("transformers", "PreTrainedTokenizerBase")]
     constants = lines(stage.ids("strategy"), *code.constants(stage))

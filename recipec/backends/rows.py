@@ -10,7 +10,7 @@ from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
 _WIDTH = 120 - len("COLUMNS = ")
-PREPARED = "prepared"  # of rows.py: reads a file of prepared rows, where the file does not show their types
+PREPARED = "prepared"  # of rows.py: reads a file of prepared rows
 
 
 def rows_artifact(stage: StageJob) -> Artifact:
@@ -43,20 +43,32 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "tools": stage.because(stage.carries_tools, "data_format"),
             "thinks_not": stage.because(stage.thinks_not, "reasoning"),
             "features": stage.because(_features(stage), "data_format", "reasoning"),
+            "mixes_fields": stage.because(stage.mixes_fields, "data_format", "reasoning"),
+            "of_datasets": stage.because(_of_datasets(stage), "data_format", "reasoning"),
             "functions": [snippet(template, names, ids) for template in templates],
         },
     )
 
 
 def _features(stage: StageJob) -> Raw:
-    """The types of the prepared columns; empty where the files show them."""
-    if not stage.mixes_fields:
+    """The types of the prepared columns; of token ids the file shows them, so that none need be stated."""
+    if stage.kind.name == "token-ids":
         return Raw("")
     tools = ["tools"] * any(other.carries_tools for other in stage.job.stages)
-    types = {stage.kind.flag: 'Value("bool")', "tools": 'Value("string")', "length": 'Value("int64")'}
-    columns = (*stage.kind.columns, *tools, "length")
-    found = [f'"{name}": {types.get(name, "List(Json())")}' for name in columns]
+    handed = ["judged_by"] * bool(stage.shape.handed)
+    texts = "List(Json())" if stage.format.turns else "Json()"
+    types = {stage.kind.flag: 'Value("bool")', "length": 'Value("int64")'}
+    types |= dict.fromkeys(("tools", "judged_by"), 'Value("string")')
+    columns = (*stage.kind.columns, *handed, *tools, "length")
+    found = [f'"{name}": {types.get(name, texts)}' for name in columns]
     inline = f"Features({{{', '.join(found)}}})"
     if len(inline) <= _WIDTH:
         return Raw(inline)
     return Raw("Features(\n    {\n" + "".join(f"        {one},\n" for one in found) + "    }\n)")
+
+
+def _of_datasets(stage: StageJob) -> Raw:
+    """What rows.py takes from datasets."""
+    text = _features(stage)
+    used = [name for name in ("Features", "Json", "List", "Value") if f"{name}(" in text]
+    return Raw(", ".join(["Dataset", *used, *["load_dataset"] * (not stage.mixes_fields)]))

@@ -118,8 +118,6 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         # Where answers are written in training, the trainer is told of the mode, and rows hold what rewards are given.
         "thinks_not": stage.because(stage.thinks_not and not stage.method.generates, "reasoning"),
         "splits": splits(stage),
-        "elastic": stage.because(stage.elastic, *["ewc_strength"] * stage.elastic),
-        "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
         "training_config": training_config(stage),
         "functions": brought.functions,
@@ -197,8 +195,7 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
         yield Import(own.module, own.name, stage.ids("stage"))
         if own.config:
             yield Import(own.module, own.config, stage.ids("stage"))
-    if stage.mixes_fields:
-        yield Import("rows", PREPARED, stage.ids("data_format", "reasoning"))
+    yield Import("rows", PREPARED)
 
 
 def devices_import(stage: StageJob) -> tuple[Import, ...]:
@@ -213,8 +210,6 @@ def _trainer_part(stage: StageJob) -> Part:
     made = LOADED if stage.plan.layout.shares_packed else made
     theirs = () if own else (Import(row.module, row.trainer),)
     theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
-    if not stage.mixes_fields:
-        theirs = (*theirs, Import("datasets", "load_dataset"))
     return Part(
         imports=(*_ALWAYS, *theirs),
         arguments=(

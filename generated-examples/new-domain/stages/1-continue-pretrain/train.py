@@ -17,7 +17,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
 
 import torch
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
@@ -32,6 +32,7 @@ from preflight import (
     lock_folder,
     this_run,
 )
+from rows import prepared
 
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "extended-model")
@@ -122,7 +123,7 @@ def main() -> None:
         return
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
-    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    rows = {split: prepared(DATA / f"{split}.jsonl") for split in ("train", "eval")}
     config = training_config(args)
     wanted = "meta-llama/Llama-3.2-3B\n" + (BUNDLE / "new_tokens.txt").read_text(encoding="utf-8")
     extended_from = Path(MODEL) / "taken_from.txt"

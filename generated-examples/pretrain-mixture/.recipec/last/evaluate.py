@@ -24,7 +24,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoConfig,
@@ -35,7 +35,7 @@ from transformers import (
     set_seed,
 )
 
-from rows import encode, opening
+from rows import encode, opening, prepared
 
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen3-30B-A3B-Base"
@@ -71,7 +71,7 @@ def main() -> None:
         PartialState().print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
-        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
         metrics = measure(model, tokenizer, rows, most)
         samples = show(model, tokenizer, rows)

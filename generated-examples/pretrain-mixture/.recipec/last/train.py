@@ -22,7 +22,7 @@ from pathlib import Path
 
 import deepspeed
 import torch
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from torch import distributed
 from torch.utils.tensorboard import SummaryWriter
 from transformers import (
@@ -54,7 +54,7 @@ from preflight import (
     try_save,
     write_whole,
 )
-from rows import encode
+from rows import encode, prepared
 from settings import Settings
 
 BUNDLE = Path(__file__).resolve().parent
@@ -126,7 +126,7 @@ def as_trackers_name(entry: dict[str, float]) -> dict[str, float]:
 
 def read_rows(split: str) -> Dataset:
     """The prepared rows of a split; of those that are evaluated on the way the first ones."""
-    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl")})[split]
+    rows = prepared(DATA / f"{split}.jsonl")
     return rows if split == "train" else rows.select(range(min(EVAL_ROWS, len(rows))))
 
 

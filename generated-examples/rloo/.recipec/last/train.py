@@ -16,7 +16,6 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
 
 import torch
-from datasets import load_dataset
 from peft import LoraConfig
 from trl import RLOOConfig, RLOOTrainer
 
@@ -32,6 +31,7 @@ from preflight import (
     this_run,
 )
 from rewards import REWARDS, WEIGHTS, check_rewards
+from rows import prepared
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
@@ -125,7 +125,7 @@ def main() -> None:
         return
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
-    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    rows = {split: prepared(DATA / f"{split}.jsonl") for split in ("train", "eval")}
     config = training_config(args)
     check_rewards(rows["train"], config.generation_batch_size // config.num_generations, DATA / "train.jsonl")
     trainer = RLOOTrainer(

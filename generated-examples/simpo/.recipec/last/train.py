@@ -17,7 +17,6 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
 
 import torch
-from datasets import load_dataset
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl import DPOConfig
@@ -34,6 +33,7 @@ from preflight import (
     lock_folder,
     this_run,
 )
+from rows import prepared
 from simpo import SimPOTrainer
 
 BUNDLE = Path(__file__).resolve().parent
@@ -109,7 +109,7 @@ def main() -> None:
         return
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
-    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    rows = {split: prepared(DATA / f"{split}.jsonl") for split in ("train", "eval")}
     config = training_config(args)
     with torch.device("meta"):  # under FSDP, DPOTrainer loads a reference beside the model unless it is given one
         reference = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(MODEL))

@@ -22,7 +22,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from accelerate import PartialState
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -33,7 +33,7 @@ from trl.chat_template_utils import (
     parse_response,
 )
 
-from rows import encode, opening, told
+from rows import encode, opening, prepared, told
 from tools import Shop, tools_of
 
 BUNDLE = Path(__file__).resolve().parent
@@ -73,7 +73,7 @@ def main() -> None:
         print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
-        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
         metrics, said = measure(model, tokenizer, rows)
         samples = show(tokenizer, rows, said)

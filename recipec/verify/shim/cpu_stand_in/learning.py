@@ -21,9 +21,11 @@ def first_rows(module, scripts):
     def load_dataset(*args, **kwargs):
         rows = load(*args, **kwargs)
         running = Path(sys.argv[0]).resolve().as_posix()
+        if Path(str(kwargs.get("data_files"))).name != "train.jsonl":
+            return rows
         for path, most in scripts.items():
-            if running.endswith(f"/{path}") and "train" in rows and len(rows["train"]) > most:
-                rows["train"] = rows["train"].select(range(most))
+            if running.endswith(f"/{path}") and len(rows) > most:
+                rows = rows.select(range(most))
                 MOST_ROWS["train"] = most
         return rows
 

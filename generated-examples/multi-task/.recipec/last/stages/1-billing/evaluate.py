@@ -22,12 +22,12 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from accelerate import PartialState
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from rows import encode, opening
+from rows import encode, opening, prepared
 
 BUNDLE = Path(__file__).resolve().parents[2]
 BASE = "Qwen/Qwen2.5-7B-Instruct"
@@ -65,7 +65,7 @@ def main() -> None:
         print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
-        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
         metrics = measure(model, tokenizer, rows)
         samples = show(model, tokenizer, rows)
