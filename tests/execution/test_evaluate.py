@@ -117,7 +117,7 @@ def test_a_result_is_measured_once_and_again_when_it_or_its_baseline_is_another(
     measured: list[str] = []
     monkeypatch.setattr(sys, "argv", ["evaluate.py", "after"])
     monkeypatch.setattr(evaluate, "load", lambda when: (measured.append(when), None))
-    monkeypatch.setattr(evaluate, "load_dataset", lambda *_, **__: Dataset.from_list([{}]))
+    monkeypatch.setattr(evaluate, "prepared", lambda _: Dataset.from_list([{}]))
     monkeypatch.setattr(evaluate, "measure", lambda *_: METRICS)
     monkeypatch.setattr(evaluate, "show", lambda *_: [])
     with pytest.raises(SystemExit, match="no finished result"):
