@@ -233,7 +233,7 @@ def test_another_loss_labels_that_are_flipped_and_a_last_checkpoint_are_found(tm
     last checkpoint saved instead of the best one (V16)."""
     bundle = bundle_of(RECIPES / "kto.toml", tmp_path / "out")
     guard, built = "    guard = RunGuard(", "    config = training_config(args)\n"
-    flipped = '    rows = rows.map(lambda row: {"label": not row["label"]})\n'
+    flipped = '    rows = {name: part.map(lambda row: {"label": not row["label"]}) for name, part in rows.items()}\n'
     put_back(
         bundle.root / "train.py",
         (built, f"{built}{flipped}    config.load_best_model_at_end = False\n"),
