@@ -242,10 +242,21 @@ def preferred_but_passed_over(found: Fit, gpu: Gpu, noun: str) -> str:
     for candidate in found.tried:
         groups.setdefault(candidate.adaptation, []).append(candidate)
     before = list(groups)[: list(groups).index(found.chosen.adaptation)]
-    obstacles = [_obstacle(nearest_of(groups[name]), gpu, noun) for name in before]
+    obstacles = [
+        _slower(groups[name], found.chosen) or _obstacle(nearest_of(groups[name]), gpu, noun) for name in before
+    ]
     stage = found.chosen.stage
     obstacles += [f"{adaptation_name(stage, bad.layout)} is not supported ({bad.row.id})" for bad in found.ruled_out]
     return f"{'; '.join(obstacles)}, so {found.chosen.adaptation} is used" if obstacles else ""
+
+
+def _slower(group: list[Candidate], chosen: Candidate) -> str:
+    """How much longer an adaptation takes that fits without more measures; "" where none of it does."""
+    layouts = [other for other in group if other.fits and other.layout.can_be_built]
+    if not any(other.layout.on_device and not other.layout.activation_offload for other in layouts):
+        return ""
+    fastest = min(layouts, key=seconds_per_sequence)
+    return f"{fastest.adaptation} fits, but takes {times(seconds_per_sequence(fastest) / seconds_per_sequence(chosen))}"
 
 
 def _obstacle(candidate: Candidate, gpu: Gpu, noun: str) -> str:

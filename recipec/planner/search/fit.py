@@ -30,6 +30,7 @@ from recipec.rules.core import Ledger, beside
 from recipec.units import GIB, counted, gib
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
+FAR_SLOWER = 2.0  # times the time of QLoRA from which LoRA gives way to it; our decision
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
 
 
@@ -179,8 +180,9 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
                 chosen = _best_with(effort, group) or chosen
             preferred = _faster(found[:place], chosen)
+            taken = preferred or _far_slower(found[place + 1 :], chosen) or (chosen, ledger)
             none_left = [bad[0] for bad, (_, tried) in zip(refusals[:place], found, strict=False) if bad and not tried]
-            return Fit(*(preferred or (chosen, ledger)), _all(found), refusals[0], none_left)
+            return Fit(*taken, _all(found), refusals[0], none_left)
     return Fit(None, None, [*_all(found), *beside], refusals[0] if refusals else [])
 
 
@@ -193,6 +195,22 @@ def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> 
         if clearly_faster(found, chosen):
             return found, ledger
     return None
+
+
+def _far_slower(after: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
+    """The fastest that is next best to the rules and stays on the GPUs, where the choice is far slower: the same
+    training on another base, or with speed first any."""
+    plain = [(ledger, _best_with(PLAIN, group)) for ledger, group in after]
+    found = [(other, ledger) for ledger, other in plain if other is not None and other.layout.on_device]
+    found = [(other, ledger) for other, ledger in found if _takes_its_place(other, ledger, chosen)]
+    return min(found, key=lambda each: seconds_per_sequence(each[0]), default=None)
+
+
+def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> bool:
+    speed = ledger.decisions["priority"].value == "speed"
+    alike = speed or other.layout.adapts.family == chosen.layout.adapts.family
+    limit = 1 + TIE if speed else FAR_SLOWER
+    return alike and seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
 
 
 def _with_small_states(
