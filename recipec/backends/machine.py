@@ -9,7 +9,6 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.models import gated
 from recipec.backends.parts import Import, Part, lines
 from recipec.backends.trackers import trackers
-from recipec.estimate.storage import merged_bytes
 from recipec.render.traced import Traced
 from recipec.rules.words import evaluation
 from recipec.units import GIB, gib
@@ -58,7 +57,7 @@ def written_gib(job: Job) -> str:
 
 def merged_gib(stage: StageJob) -> float:
     """What merge_adapter.py writes for the last stage, in GiB; `output_gib` has it where another stage follows."""
-    return round(merged_bytes(stage.job.facts.model.architecture, stage.plan.layout) / GIB, 1)
+    return round(stage.plan.needs.merged_bytes / GIB, 1)
 
 
 def needs(job: Job) -> list[Traced]:

@@ -64,6 +64,7 @@ class Needs(Struct, frozen=True):
 
     read_bytes: int  # weights that train.py and evaluate.py read: the model's, a teacher's and reward models'
     storage: Storage
+    merged_bytes: int  # what merge_adapter.py writes: part of `storage` where another stage follows; 0: nothing merges
     host: HostMemory
     evaluation: Evaluation
     loader_cores_per_gpu: int

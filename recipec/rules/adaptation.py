@@ -111,9 +111,8 @@ def adaptation_preferences(
 ) -> Choice:
     """Order in which full fine-tuning, LoRA and QLoRA are tried; the first that fits is used.
 
-    LoRA gives way to QLoRA where it takes more than twice the time: its weights of 16 bits then cross a slow network,
-    or wait in host memory. With `goal.priority = "speed"` the first that fits gives way to any that is a quarter
-    faster. Both are recipec's choice, for what stays on the GPUs.
+    Where it takes over twice the time, as weights of 16 bits cross a slow network or wait in host memory, LoRA gives
+    way to QLoRA; with `goal.priority = "speed"` the first gives way to any that is a quarter faster (recipec's choice).
 
     The first line that applies decides. Memory is that of all GPUs together.
 
@@ -132,13 +131,11 @@ def adaptation_preferences(
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
-    IA3, prompt tuning, P-tuning, prefix tuning, bottleneck adapters and 8-bit LoRA are taken where a recipe names them,
-    and never by themselves. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use
-    it; the QLoRA paper (table 3) measures no difference between adapters on 16, 8 and 4 bits. Bottleneck adapters do
-    not merge. What the others can learn is less.
-
-    A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it. A recipe that writes
-    `train.lora` gets LoRA or QLoRA, or an error where neither works, and never full fine-tuning.
+    IA3, prompt tuning, P-tuning, prefix tuning, bottleneck adapters and 8-bit LoRA are taken only where a recipe names
+    them. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use it; the QLoRA paper
+    (table 3) measures no difference between adapters on 16, 8 and 4 bits. Bottleneck adapters do not merge. What the
+    others can learn is less. A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it;
+    one that writes `train.lora` gets LoRA or QLoRA, or an error where neither works.
 
     Rule book 001 decides a first training by memory alone: QLoRA under 16 GB, LoRA up to 48 GB, full fine-tuning above.
     A threshold in GB says nothing without the size of the model, so recipec uses the thresholds only to order the

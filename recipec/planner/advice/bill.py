@@ -9,7 +9,6 @@ from recipec.axes import METHODS
 from recipec.axes.generators import GENERATORS, TRANSFORMERS
 from recipec.estimate import whole_run
 from recipec.estimate.loading import read_bytes
-from recipec.estimate.storage import merged_bytes
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
 from recipec.planner.advice.evaluations import looks
@@ -43,7 +42,7 @@ def bill(
     assert chosen.time is not None
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
-    weights, merged = needs.read_bytes, _merged_bytes(facts, chosen, value)
+    weights, merged = needs.read_bytes, 0 if value["stage"] == value["stages"][-1] else needs.merged_bytes
     step_seconds, taught = steps * chosen.time.seconds_per_step, steps_taught(value)
     look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
     first = fetches_model(facts, value)
@@ -117,9 +116,3 @@ def _copied_seconds(needs: Needs, bounds: Bounds) -> float:
     """Until the weights that evaluate.py holds in host memory have been on a GPU; 0 where none wait there."""
     held = needs.evaluation.trained
     return held.bytes / (bounds.link.copied_gb_s * 1e9) if held.offloaded else 0.0
-
-
-def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> int:
-    """The merged model that the next stage starts from; 0 where nothing is merged."""
-    merges = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
-    return merged_bytes(facts.model.architecture, chosen.layout) if merges else 0

@@ -41,14 +41,15 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     downloaded += 2 * shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
     saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
     storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], saves - 1), tokens, downloaded)
-    merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
+    merged = merged_bytes(shape, chosen.layout) if chosen.layout.adapts.merges else 0
     rows = looked_at(value, "test")
     per_node = facts.machines.gpus_per_node
     on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
         read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),
-        storage=_with_merged(storage, merged_bytes(shape, chosen.layout)) if merged else storage,
+        storage=storage if value["stage"] == value["stages"][-1] else _with_merged(storage, merged),
+        merged_bytes=merged,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
         loader_cores_per_gpu=value["dataloader_workers"],
