@@ -62,24 +62,30 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
 
 
 def _of_numbers(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
-    """How to write numbers as text, in columns of the format and in their messages."""
+    """How to write numbers, true and false as text, in columns of the format and in their messages."""
     format = ROW_FORMATS[shape.format]
     names = [name for role, name in shape.columns.items() if format.role(role).holds != FLAGS]
     found: dict[str, str] = {}  # path -> the first place
+    held: set[str] = set()
     for place, row in zip(places, rows, strict=True):
-        for name in names:
-            if _is_number(row.get(name)):
-                found.setdefault(path_of(name), place)
-            fields = [field for turn in turns_of(row.get(name)) for field in _TEXTS if _is_number(turn.get(field))]
-            for field in fields:
-                found.setdefault(f"{path_of(name)}[]?.{field}", place)
+        for path, value in _scalars(row, names):
+            found.setdefault(path, place)
+            held.add("booleans" if isinstance(value, bool) else "numbers")
     if found:
-        command = jq(f"({', '.join(found)} | numbers) |= tostring", next(iter(found.values())))
-        yield "write numbers as text" + f": {command}" * bool(command)
+        what = " and ".join({"numbers": "numbers", "booleans": "true and false"}[kind] for kind in sorted(held))
+        command = jq(f"({', '.join(found)} | {', '.join(sorted(held))}) |= tostring", next(iter(found.values())))
+        yield f"write {what} as text" + f": {command}" * bool(command)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _scalars(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The numbers and flags in columns and in what their messages say, each by its path for jq."""
+    for name in names:
+        if isinstance(row.get(name), int | float):
+            yield path_of(name), row[name]
+        for turn in turns_of(row.get(name)):
+            yield from (
+                (f"{path_of(name)}[]?.{key}", turn[key]) for key in _TEXTS if isinstance(turn.get(key), int | float)
+            )
 
 
 def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEAN
 from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.columns import of_other_formats
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
 
@@ -44,8 +45,7 @@ def _told(loaded: LoadedRecipe, data: Mapping[str, DataFacts], section: str) -> 
 
 def _forbidden(loaded: LoadedRecipe, facts: DataFacts) -> Iterator[str]:
     """The columns that make a row one of another format."""
-    renamed = loaded.recipe.data.columns or {}
-    yield from (renamed.get(role, role) for format in facts.formats for role in ROW_FORMATS[format].forbidden)
+    yield from (name for _, _, name in of_other_formats(facts, loaded.recipe.data.columns or {}))
 
 
 def _by_part(facts: DataFacts, names: list[str]) -> Iterator[tuple[str, list[str]]]:
