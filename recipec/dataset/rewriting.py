@@ -15,6 +15,7 @@ from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.commands import file_of, jq, path_of
 from recipec.dataset.contents import (
     CALLS,
+    RESULTS,
     SPEAKERS,
     TOOL_SPEAKERS,
     Row,
@@ -43,6 +44,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from _of_numbers(rows, places, shape)
+    yield from _of_tool_turns(rows, places, shape)
     names = [*shape.columns.values()]
     for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_messages(rows, names)):
         yield from _command(program, places[0])
@@ -86,6 +88,23 @@ def _scalars(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
             yield from (
                 (f"{path_of(name)}[]?.{key}", turn[key]) for key in _TEXTS if isinstance(turn.get(key), int | float)
             )
+
+
+def _of_tool_turns(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
+    """How to leave conversations with tools out, or to end them before the first call, where a format has no tools."""
+    columns = [] if "tools" in ROW_FORMATS[shape.format].carries else [*shape.columns.values()]
+    for name in columns:
+        turns = [turn for row in rows for turn in turns_of(row.get(name))]
+        if any(turn.get(written_in(style_of(turn))[0]) in (CALLS, *RESULTS) for turn in turns):
+            speaker, _ = written_in(style_of(turns[0]))
+            words = f"IN(.{speaker}; {', '.join(map(json.dumps, (CALLS, *RESULTS)))}) or (.tool_calls // []) != []"
+            path = path_of(name)
+            for what, program in (
+                ("keep conversations without tools alone", f"select(any({path}[]; {words}) | not)"),
+                ("end conversations before their first call", f"{path} |= .[:(map({words}) | index(true)) // length]"),
+            ):
+                yield what + f": {jq(program, places[0])}"
+            return
 
 
 def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:

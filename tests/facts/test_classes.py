@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, compiled, good, with_key
+from compiling import BASES, compiled, good
 
 from recipec.diagnostics.model import Diagnostic
 
