@@ -12,6 +12,7 @@ from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
+from recipec.facts.classes import against_classes, class_answers, undecided
 from recipec.facts.conversations import (
     REASONING,
     answered_prompts,
@@ -71,6 +72,7 @@ class DataFacts(Struct, frozen=True):
     ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
     lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
     length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
+    classes: Mapping[str, str] = field(default_factory=dict)  # columns of classes -> how a model learns to answer so
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
@@ -125,7 +127,8 @@ def data_facts(
     flags = tuple(flag_columns(rows, columns))
     seen = all(source.sample for source in sources)
     whole = all(source.sample and source.sample.whole for source in sources)
-    strange = tuple(name for name in unread(loaded, sources) if name not in elsewhere)
+    told = {name for source in sources for name in undecided(loaded, source)}
+    strange = tuple(name for name in unread(loaded, sources) if name not in (*elsewhere, *told))
     thinking = think(loaded, sources)
     facts += _beside_columns(loaded, shape, strange, thinking=thinking)
     decisions = {fact.id: fact for fact in facts}
@@ -140,7 +143,9 @@ def data_facts(
     gaps = _gaps(sources, some)
     rated = tuple(ratings(rows, strange))
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
-    return DataFacts(*found, ratings=rated, lengths=lengths, thinking=thinking)
+    return DataFacts(
+        *found, ratings=rated, lengths=lengths, thinking=thinking, classes=class_answers(loaded, section, sources)
+    )
 
 
 def _findings(
@@ -156,6 +161,7 @@ def _findings(
     yield from opposite_answers(loaded, section, sources)
     yield from many_repeated(loaded, section, sources)
     yield from as_raw_text(loaded, section, sources)
+    yield from against_classes(loaded, section, sources)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:

@@ -61,7 +61,8 @@ def _unread_in(
 ) -> Iterator[Diagnostic]:
     """Yield what is to be said of the names in one part of the data; the line to write has those of every part."""
     meant = MEANT | dict.fromkeys(_forbidden(loaded, facts), "what makes a row one of another format")
-    meant |= {name: "whether a row is good" for name in FLAG_NAMES if name in facts.flags}
+    judged = FLAG_NAMES if ROW_FORMATS[facts.shape.format].turns else ()
+    meant |= {name: "whether a row is good" for name in judged if name in facts.flags}
     meant |= dict.fromkeys((name for name in names if _richer(facts.shape, name)), "what the question is about")
     lost, others = ([name for name in names if (name in meant) is wanted] for wanted in (True, False))
     accepted = loaded.recipe.data.ignore or []
@@ -70,6 +71,7 @@ def _unread_in(
         yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _reading(loaded, facts, lost))
     if others:
         ways = [*_misspelled(loaded, facts, others), *_rated(part, facts, others)]
+        ways += [facts.classes[name] for name in others if name in facts.classes][:1]
         yield _passed_over(loaded, part, others, [*accepted, *every], ways)
 
 
