@@ -42,6 +42,17 @@ def python_command(made: str, each: str, place: str, before: str = "") -> str:
     return f"`{_python(_each(made, each, place, before))} > {written}`" if _reading(place, file) else ""
 
 
+def rows_command(made: str, each: str, place: str, before: str = "") -> str:
+    """The command that writes rows with the columns of the file, also of CSV; "" for files that hold no rows."""
+    file = file_of(place)
+    if not file.endswith(".csv"):
+        return python_command(made, each, place, before)
+    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
+    writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
+    program = f"import csv, sys; rows = {reads}; {before}{writes}; out.writerows({made} {each})"
+    return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
+
+
 def _python(program: str) -> str:
     return f"python3 -c {quote(program)}"
 
