@@ -73,8 +73,13 @@ def ways_of_numbers(rows: Sequence[Row], place: str, column: str) -> Iterator[st
     if all(map(_has_comma, said)):
         number = f'float(str(row[{name}]).replace(",", "."))'
         yield from _numbers("rewrite decimal commas", f"row | {{{name}: {number}}}", place)
-    elif (words := dict.fromkeys(text for text in said if isinstance(text, str))) and len(words) <= _MOST_WORDS:
-        ranked = _ranked(list(words))
+    elif all(isinstance(value, str) for value in said) and not any(map(_has_comma, said)):
+        yield from _of_words({*said}, name, place)
+
+
+def _of_words(words: set[str], name: str, place: str) -> Iterator[str]:
+    if len(words) <= _MOST_WORDS:
+        ranked = _ranked([*words])
         ranks = json.dumps({word: rank for rank, word in enumerate(ranked or sorted(words), 1)}, ensure_ascii=False)
         order = "write numbers" if ranked else "write numbers, in the order from easy to hard that you mean"
         yield from _numbers(order, f"row | {{{name}: {ranks}.get(row.get({name}), row.get({name}))}}", place)
