@@ -27,6 +27,7 @@ from recipec.dataset.contents import (
 )
 from recipec.dataset.formats import DataShape
 from recipec.dataset.rows import unwrapped
+from recipec.dataset.turns import in_other_fields, within_objects, written_lists
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 _TEXTS = ("content", "value")  # fields of messages that hold what is said
@@ -45,6 +46,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from _of_numbers(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)
+    yield from conversations(rows, places, [*shape.columns.values()])
     names = [*shape.columns.values()]
     for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_messages(rows, names)):
         yield from _command(program, places[0])
@@ -88,6 +90,16 @@ def _scalars(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
             yield from (
                 (f"{path_of(name)}[]?.{key}", turn[key]) for key in _TEXTS if isinstance(turn.get(key), int | float)
             )
+
+
+def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """How to make lists of messages of columns that hold conversations in another way."""
+    yield from written_lists(rows, places[0], names)
+    for program in within_objects(rows[0], names):
+        yield from _command(program, places[0])
+    for program, which in in_other_fields(rows, names):
+        if command := jq(program, places[0]):
+            yield f"{which}, rewrite the rows: {command}"
 
 
 def _of_tool_turns(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:

@@ -10,12 +10,15 @@ from recipec.axes.adapted import targeted
 from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
+from recipec.dataset.commands import paragraphs
+from recipec.dataset.files import TEXT_ENDINGS, is_glob
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.columns import against_columns
 from recipec.facts.data import DataFacts, preference_format, train_format
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
 from recipec.recipe.schema import AUTO
+from recipec.recipe.schema_data import DataSource
 from recipec.recipe.schema_training import ADAPTED
 from recipec.rules import goal
 from recipec.units import counted
@@ -268,9 +271,17 @@ def _a_row_for_each_part(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnosti
         ]
         if rows.origin == "data" and rows.value < 1 + len(split):
             labels = (Label(loaded.place("data", section), f"{counted(rows.value, 'row')}; a text file is one row"),)
-            help = f"add rows, or name files with {' and '.join(f'`data.{name}`' for name in split)}"
+            more = f"add rows, or name files with {' and '.join(f'`data.{name}`' for name in split)}"
+            help = (more, *_rows_of_a_text(getattr(loaded.recipe.data, section)))
             title = f"data.{section} has too few rows to hold out some of them"
-            yield Diagnostic("E0304", title, labels, (help,))
+            yield Diagnostic("E0304", title, labels, help)
+
+
+def _rows_of_a_text(sources: Sequence[DataSource]) -> Iterator[str]:
+    """How to make rows of the one text file that is named."""
+    for file in [source.path or "" for source in sources] if len(sources) == 1 else ():
+        if file.endswith(TEXT_ENDINGS) and not is_glob(file):
+            yield f"make a row of each paragraph: {paragraphs(file)}"
 
 
 def _nothing_held_out(loaded: LoadedRecipe, key: str, share: float, section: str, rows: int) -> Diagnostic:

@@ -28,6 +28,7 @@ from recipec.dataset import (
     transcripts,
 )
 from recipec.dataset.classes import suggested_answers
+from recipec.dataset.rewriting import conversations
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
 from recipec.facts.converting import SKIP, faults_of
@@ -180,6 +181,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         _several_answers(sources[0], taken, kept),
         usual,
         in_one_object(sources[0].rows, sources[0].places),
+        _conversations(sources[0], taken),
         last_answer_apart(sources[0].rows, sources[0].places, taken),
         labels_of_scale(sources[0].rows, sources[0].places, taken),
         _what_they_are(expected, sources),
@@ -196,6 +198,12 @@ def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Se
     """What to make of rows of public datasets; where a label is an answer to them, too, this as well."""
     if lines := [*from_published(source.rows, source.places, taken, kept)]:
         yield from (*lines, *labels_of_scale(source.rows, source.places, taken))
+
+
+def _conversations(source: SampledSource, taken: Sequence[RowFormat]) -> Iterator[str]:
+    """What makes lists of messages of a column that holds conversations in another way, where a format has some."""
+    if any(KINDS[format.kind].masked for format in taken):
+        yield from conversations(source.rows, source.places, list(source.rows[0]))
 
 
 def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:
