@@ -61,6 +61,8 @@ SPEAK_FOR = {
     "messages": TALK,
     "text": ("text", "content", "body", "document", "article", "passage"),
 }
+# Words in names of columns that hold the class of a text.
+CLASS_WORDS = ("label", "class", "categor", "intent", "sentiment", "emotion", "target")
 FLAG_NAMES = ("label", "kto_tag")  # columns that say whether a row is good, where every one is true or false
 
 

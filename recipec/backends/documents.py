@@ -27,7 +27,7 @@ from recipec.backends.reading import sources_of
 from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
 from recipec.backends.timing import prepared_ahead, timing
-from recipec.backends.told_rows import held_out_told, rows_told
+from recipec.backends.told_rows import held_out_told, learned_told, rows_told
 from recipec.backends.training import summary
 from recipec.catalog.stack import stack, torch_index
 from recipec.facts.model import is_path
@@ -274,7 +274,7 @@ def _stage(stage: StageJob) -> Any:
         merges=stage.because(stage.merges, "adaptation", "stage"),
         quantize=quantizing(stage),
         summary=summary(stage),
-        learns=stage.method.learns,
+        learns=stage.because(learned_told(stage), "loss_on", "stage"),
         data=stage.because(rows_told(stage), *_OF_DATA, *["replay_rows"] * stage.replays),
         held_out=stage.because(held_out_told(stage), "eval_fraction", "test_fraction", "save_every"),
         memory=stage.because(_memory(stage), "prediction", "gpu", "vram_gib"),

@@ -8,8 +8,10 @@ from recipec.backends.intervals import saves
 from recipec.backends.job import StageJob
 from recipec.backends.prepared_rows import counts_branches
 from recipec.dataset import OF_RESULTS, DataShape
-from recipec.facts.converting import SKIP
+from recipec.facts.conversations import REASONING
+from recipec.facts.converting import KEEP, OFF, SKIP, STRIP
 from recipec.facts.labels import MEANING
+from recipec.facts.sizes import LAST_ANSWER
 from recipec.facts.unlearned import UNLEARNED
 from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.units import counted, shown_share
@@ -22,20 +24,52 @@ _OPENING = {
     "skip": "what the assistant says before the first question is left out",
     "learn": "what the assistant says before the first question is learned, too",
 }
+_OF_THOUGHTS = {
+    KEEP: "trained with them",
+    "template": "trained where the chat template shows them",
+    STRIP: "left out",
+    OFF: "left out",
+}
+_EMPTY = "; every answer is trained in the mode without thinking, after an empty thought that belongs to its prompt"
+# What is learned of rows in which no answer is marked -> in place of what the method's row says of answers.
+_LEARNED = {
+    "all": "every token of the text",
+    "labels": "the tokens whose label is not -100, and of rows without labels every token",
+}
 _TEST_USE = "evaluate.py, which measures the model on rows that chose nothing"
 
 
 def rows_told(stage: StageJob) -> str:
     """What the rows are, and what becomes of them."""
     shape, sources = stage.shape, _sources(stage)
-    carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
+    names = [name for name in shape.carries if name != REASONING]
+    carried = "; they carry " * bool(names) + ", ".join(CARRIED[name].means for name in names)
     carried += _RESULTS * ("tools" in shape.carries)
     carried += f" ({stage.value(UNLEARNED)})".replace("`", "") if UNLEARNED in stage.plan.decisions else ""
+    carried += _thoughts(stage)
     anew = not stage.kind.taught and shape.content != TEXTS
     carried += "; an answer at the end of a prompt is left out, and the model writes its own" * anew
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
     read = f"{sources}; {_sizes(stage)}{_labels(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}"
     return f"{read}{answers}{_general_told(stage)}"
+
+
+def _thoughts(stage: StageJob) -> str:
+    """What becomes of thoughts before answers; "" where every row was read and none holds one."""
+    asked, facts = stage.value(REASONING), stage.job.facts.data[stage.section]
+    empty = _EMPTY * (asked == OFF)
+    if asked not in _OF_THOUGHTS or not stage.kind.taught or (facts.whole and not facts.thinking):
+        return empty
+    which = "thoughts before answers" if facts.thinking else "where answers begin with thoughts, they"
+    return f"; {which} are {_OF_THOUGHTS[asked]}{empty}"
+
+
+def learned_told(stage: StageJob) -> str:
+    """What the stage learns of its rows: the words of its method, or those of rows that are no answers."""
+    part, method = stage.value("loss_on"), stage.method.learns
+    if stage.job.loaded.recipe.data.loss_on == LAST_ANSWER and stage.unrolls:
+        return f"{method}; of a conversation it learns only the last answer"
+    return _LEARNED.get(part, method)
 
 
 def _labels(stage: StageJob) -> str:

@@ -149,7 +149,7 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     method, read_as = _method(answers["task"].value, seen.format)
     rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
-    rows += _beside(seen)
+    rows += _beside(seen) + _columns(seen, method)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
 
@@ -158,6 +158,12 @@ def _beside(seen: SeenRows) -> str:
     """The line that leaves out incomplete rows, and what would learn from ratings of the answers."""
     left_out = f'incomplete = "skip"  # leaves out {seen.incomplete}; the default is to refuse them\n'
     return left_out * bool(seen.incomplete) + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+
+
+def _columns(seen: SeenRows, method: Method) -> str:
+    """The line with which texts are questions and their classes the answers, where the method learns answers."""
+    reads = bool(seen.columns) and seen.format in method.formats
+    return f"columns = {seen.columns}  # the model answers with the class of a text\n" * reads
 
 
 def _on_hub(answers: Mapping[str, ProposedAnswer]) -> str:

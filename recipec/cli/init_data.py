@@ -19,6 +19,7 @@ class SeenRows(Struct, frozen=True):
     format: str
     evidence: str
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
+    columns: str = ""  # the value of data.columns with which a class is the answer; "" where no text has one
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
 
 
@@ -42,8 +43,9 @@ def look(pattern: str) -> SeenRows:
 
 def _seen(sample: Sample) -> SeenRows:
     from recipec.axes import ROW_FORMATS
-    from recipec.axes.row_formats import PROMPTS
+    from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
+    from recipec.dataset.classes import columns_for, text_and_class
     from recipec.dataset.contents import lacking
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
@@ -55,10 +57,14 @@ def _seen(sample: Sample) -> SeenRows:
         raise UnknownFormat(str(error), lines or error.help) from error
     if lines and ROW_FORMATS[shape.format] == PROMPTS:
         raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
+    format, evidence, columns = shape.format, shape.evidence, ""
+    if ROW_FORMATS[format] == TEXT and (found := text_and_class(sample.rows)):
+        format, columns = PROMPT_COMPLETION.name, columns_for(*found)
+        evidence = f"`{found[1]}` is the class of `{found[0]}`"
     lacks = [lacking(row, ROW_FORMATS[shape.format], shape.columns) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
-    return SeenRows(shape.format, shape.evidence, _told(lacks), rated)
+    return SeenRows(format, evidence, _told(lacks), columns, rated)
 
 
 def _told(lacks: Sequence[str]) -> str:

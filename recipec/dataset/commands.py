@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
 from shlex import quote
 
 # How rows are read that stand one a line, in one JSON list, or in Parquet.
@@ -40,6 +42,25 @@ def python_command(made: str, each: str, place: str, before: str = "") -> str:
     file = file_of(place)
     written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
     return f"`{_python(_each(made, each, place, before))} > {written}`" if _reading(place, file) else ""
+
+
+def rows_command(made: str, each: str, place: str, before: str = "") -> str:
+    """The command that writes rows with the columns of the file, also of CSV; "" for files that hold no rows."""
+    file = file_of(place)
+    if not file.endswith(".csv"):
+        return python_command(made, each, place, before)
+    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
+    writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
+    program = f"import csv, sys; rows = {reads}; {before}{writes}; out.writerows({made} {each})"
+    return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
+
+
+def rows_as_json(made: str, place: str) -> str:
+    """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
+    file = file_of(place)
+    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
+    program = f"import csv, json; csv.field_size_limit(2**22); [print(json.dumps({made})) for row in {reads}]"
+    return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
 
 
 def _python(program: str) -> str:
@@ -90,3 +111,32 @@ def unpacked(pattern: str) -> str:
         return ""
     files = re.sub(r"([^\w./*?\[\]-])", r"\\\1", pattern)  # the shell still has to find what a glob names
     return f"unpack with `{_UNPACK[ending]} {files}`, and name `{path}` in the recipe"
+
+
+def recoded(file: str, head: bytes) -> Iterator[str]:
+    """Yield the command that writes a file as UTF-8: UTF-16 by its first bytes, or what Windows and Excel write."""
+    utf_16 = head.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    try:
+        head.decode("utf-16" if utf_16 else "cp1252", "ignore" if utf_16 else "strict")
+    except UnicodeDecodeError:
+        return
+    path, _, ending = file.rpartition(".")
+    name = "UTF-16" if utf_16 else "WINDOWS-1252"
+    which = "it is UTF-16" if utf_16 else "if it is Windows-1252, as Excel writes CSV"
+    yield f"{which}: `iconv -f {name} -t UTF-8 {quote(file)} > {quote(f'{path}.new.{ending}')}`"
+
+
+def paragraphs(file: str) -> str:
+    """The command that makes a row of each paragraph of a text file."""
+    parts = f'open({json.dumps(file, ensure_ascii=False)}, encoding="utf-8").read().split("\\n\\n")'
+    program = f'import json; [print(json.dumps({{"text": part}})) for part in {parts} if part.strip()]'
+    return f"`{_python(program)} > {quote(file.rpartition('.')[0] + '.jsonl')}`"
+
+
+def documents(pattern: str, column: str, value: str) -> str:
+    """The command that makes a row of each text file of a path or glob, with a value of its `name` in a column."""
+    named, beside = (json.dumps(text, ensure_ascii=False) for text in (pattern, column))
+    row = f'{{"text": open(name, encoding="utf-8").read(), {beside}: {value}}}'
+    found = f"sorted(glob.glob({named}, recursive=True))"
+    program = f"import glob, json, os; [print(json.dumps({row})) for name in {found}]"
+    return f"`{_python(program)} > documents.jsonl`"

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import DIGITS, EITHER, FLAG_TEXTS, FLAGS, MESSAGES, TEXTS, WORDS
+from recipec.dataset.classes import suggested_answers
 from recipec.dataset.contents import (
     BadContent,
     Row,
@@ -45,7 +46,7 @@ class DataShape(Struct, frozen=True):
     def described(cls, format: str, renamed: Mapping[str, str], evidence: str) -> DataShape:
         """The shape that a recipe states without the rows being seen; every role has its first usual name."""
         row = ROW_FORMATS[format]
-        columns = {role.name: renamed.get(role.name, role.aliases[0]) for role in _roles(row)}
+        columns = {role.name: _usual_name(role, renamed) for role in _roles(row)}
         return cls(format, columns, EITHER if row.wraps else row.required[0].holds[0], evidence)
 
     @property
@@ -136,7 +137,7 @@ def _common_format(
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
         lines = [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
-        raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines))
+        raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines, *suggested_answers(rows, where[0], formats)))
     most = [format for format in kinds if 2 * found.count(format) > len(found)]
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
     common = common or next((format for format in most if all(_has_all_of(format, other) for other in kinds)), None)
@@ -165,8 +166,8 @@ def _has_all_of(format: RowFormat, other: RowFormat) -> bool:
 def _lacking(place: str, row: Row, format: RowFormat, renamed: Mapping[str, str]) -> RowFault:
     found = _columns(row, format, renamed)
     lost = [role for role in format.required if role.name not in found]
-    names = " and ".join(f"`{renamed.get(role.name, role.aliases[0])}`" for role in lost)
-    flag = next((renamed.get(role.name, role.aliases[0]) for role in lost if role.holds == FLAGS), "")
+    names = " and ".join(f"`{_usual_name(role, renamed)}`" for role in lost)
+    flag = next((_usual_name(role, renamed) for role in lost if role.holds == FLAGS), "")
     return RowFault(place, f"it has no {names}, which other rows have; its columns are {_names(row)}", flag)
 
 
@@ -254,12 +255,16 @@ def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
     return next((name for name in names_of(role, renamed) if name in row), None)
 
 
+def _usual_name(role: Role, renamed: Mapping[str, str]) -> str:
+    return next(iter(names_of(role, renamed)), role.aliases[0])
+
+
 def _common_columns(placed: Placed, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:
     """Role -> column, the same in every row; a row may lack what it may leave out, and later rows may have it."""
     found = [(place, _columns(row, format, renamed)) for place, row in placed]
     common = {role: name for _, columns in reversed(found) for role, name in columns.items()}
     optional = [role for role in format.roles if format.may_lack(role.name) and role.name not in renamed]
-    common = {role.name: role.aliases[0] for role in optional} | common
+    common = {role.name: _usual_name(role, renamed) for role in optional} | common
     for place, columns in found:
         for role, name in common.items():
             if not format.may_lack(role) and columns.get(role) != name:

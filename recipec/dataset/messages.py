@@ -153,6 +153,9 @@ def _role(said: Any, name: str, speaker: str, content: str, reading: RowReading)
     usual, more = (SPEAKERS, TOOL_SPEAKERS) if content == FROM_VALUE else (_ROLES, _TOOL_ROLES)
     known = usual | more if "tools" in reading.carries else usual
     if not isinstance(said, str) or said not in known:
+        if isinstance(said, str) and said in more:
+            why = "prompts hold no turns of tools: the model itself calls those of `alignment.tools`"
+            raise BadContent(f"`{name}` has a message with the {speaker} {said!r}, and {why}")
         all_read = ", ".join(usual | more)
         raise BadContent(f"`{name}` has a message with the {speaker} {said!r:.40}, not one of {all_read}")
     return known[said]

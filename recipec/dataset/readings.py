@@ -34,8 +34,10 @@ def check_one_reading(
 
 
 def names_of(role: Role, renamed: Mapping[str, str]) -> tuple[str, ...]:
-    """The names under which a role is looked for: the recipe's alone, where it has one."""
-    return (renamed[role.name],) if role.name in renamed else role.aliases
+    """The names under which a role is looked for: the recipe's alone, where it has one, and none of another role's."""
+    if role.name in renamed:
+        return (renamed[role.name],)
+    return tuple(name for name in role.aliases if name not in renamed.values())
 
 
 def named_roles(format: RowFormat, renamed: Mapping[str, str]) -> int:

@@ -15,6 +15,7 @@ from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.commands import file_of, jq, path_of
 from recipec.dataset.contents import (
     CALLS,
+    RESULTS,
     SPEAKERS,
     TOOL_SPEAKERS,
     Row,
@@ -26,6 +27,7 @@ from recipec.dataset.contents import (
 )
 from recipec.dataset.formats import DataShape
 from recipec.dataset.rows import unwrapped
+from recipec.dataset.turns import in_other_fields, within_objects, written_lists
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 _TEXTS = ("content", "value")  # fields of messages that hold what is said
@@ -43,6 +45,8 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from _of_numbers(rows, places, shape)
+    yield from _of_tool_turns(rows, places, shape)
+    yield from conversations(rows, places, [*shape.columns.values()])
     names = [*shape.columns.values()]
     for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_messages(rows, names)):
         yield from _command(program, places[0])
@@ -62,24 +66,57 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
 
 
 def _of_numbers(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
-    """How to write numbers as text, in columns of the format and in their messages."""
+    """How to write numbers, true and false as text, in columns of the format and in their messages."""
     format = ROW_FORMATS[shape.format]
     names = [name for role, name in shape.columns.items() if format.role(role).holds != FLAGS]
     found: dict[str, str] = {}  # path -> the first place
+    held: set[str] = set()
     for place, row in zip(places, rows, strict=True):
-        for name in names:
-            if _is_number(row.get(name)):
-                found.setdefault(path_of(name), place)
-            fields = [field for turn in turns_of(row.get(name)) for field in _TEXTS if _is_number(turn.get(field))]
-            for field in fields:
-                found.setdefault(f"{path_of(name)}[]?.{field}", place)
+        for path, value in _scalars(row, names):
+            found.setdefault(path, place)
+            held.add("booleans" if isinstance(value, bool) else "numbers")
     if found:
-        command = jq(f"({', '.join(found)} | numbers) |= tostring", next(iter(found.values())))
-        yield "write numbers as text" + f": {command}" * bool(command)
+        what = " and ".join({"numbers": "numbers", "booleans": "true and false"}[kind] for kind in sorted(held))
+        command = jq(f"({', '.join(found)} | {', '.join(sorted(held))}) |= tostring", next(iter(found.values())))
+        yield f"write {what} as text" + f": {command}" * bool(command)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _scalars(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The numbers and flags in columns and in what their messages say, each by its path for jq."""
+    for name in names:
+        if isinstance(row.get(name), int | float):
+            yield path_of(name), row[name]
+        for turn in turns_of(row.get(name)):
+            yield from (
+                (f"{path_of(name)}[]?.{key}", turn[key]) for key in _TEXTS if isinstance(turn.get(key), int | float)
+            )
+
+
+def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """How to make lists of messages of columns that hold conversations in another way."""
+    yield from written_lists(rows, places[0], names)
+    for program in within_objects(rows[0], names):
+        yield from _command(program, places[0])
+    for program, which in in_other_fields(rows, names):
+        if command := jq(program, places[0]):
+            yield f"{which}, rewrite the rows: {command}"
+
+
+def _of_tool_turns(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
+    """How to leave conversations with tools out, or to end them before the first call, where a format has no tools."""
+    columns = [] if "tools" in ROW_FORMATS[shape.format].carries else [*shape.columns.values()]
+    for name in columns:
+        turns = [turn for row in rows for turn in turns_of(row.get(name))]
+        if any(turn.get(written_in(style_of(turn))[0]) in (CALLS, *RESULTS) for turn in turns):
+            speaker, _ = written_in(style_of(turns[0]))
+            words = f"IN(.{speaker}; {', '.join(map(json.dumps, (CALLS, *RESULTS)))}) or (.tool_calls // []) != []"
+            path = path_of(name)
+            for what, program in (
+                ("keep conversations without tools alone", f"select(any({path}[]; {words}) | not)"),
+                ("end conversations before their first call", f"{path} |= .[:(map({words}) | index(true)) // length]"),
+            ):
+                yield what + f": {jq(program, places[0])}"
+            return
 
 
 def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:

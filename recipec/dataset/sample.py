@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recipec.dataset.commands import unpacked, with_commas
+from recipec.dataset.commands import recoded, unpacked, with_commas
 from recipec.dataset.files import ENDINGS, TEXT_ENDINGS
 from recipec.dataset.rows import (
     READERS,
@@ -231,6 +231,6 @@ def _text(head: bytes, limit: int, kind: str, shown: str) -> str:
     except UnicodeDecodeError as error:
         line = head.count(b"\n", 0, error.start) + 1
         reason = f"it is not UTF-8 (byte 0x{head[error.start]:02x}): save the file as UTF-8"
-        raise Unreadable(f"{shown}:{line}", reason) from error
+        raise Unreadable(f"{shown}:{line}", reason, tuple(recoded(shown, head[:limit]))) from error
     text = text.removeprefix("\ufeff")
     return text.replace("\r\n", "\n").replace("\r", "\n") if kind == ".csv" else text

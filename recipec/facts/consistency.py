@@ -10,13 +10,15 @@ from recipec.axes.adapted import targeted
 from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
-from recipec.dataset import DataShape
+from recipec.dataset.commands import paragraphs
+from recipec.dataset.files import TEXT_ENDINGS, is_glob
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.columns import against_columns
 from recipec.facts.data import DataFacts, preference_format, train_format
-from recipec.facts.other_method import asked
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
 from recipec.recipe.schema import AUTO
+from recipec.recipe.schema_data import DataSource
 from recipec.recipe.schema_training import ADAPTED
 from recipec.rules import goal
 from recipec.units import counted
@@ -151,109 +153,6 @@ def _held(method: Method, data: Data) -> str | None:
     return data[section].shape.format if section in data else None
 
 
-def _columns_not_handed_on(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """A column that the trainer itself would use is not dropped in silence."""
-    task, named = loaded.recipe.goal.task, loaded.method
-    for section, facts in data.items():
-        unread = {name: why for row in readers(section, data, task, named) for name, why in row.unread.items()}
-        for name in (name for name in unread if name in facts.columns and name not in _ignored(loaded)):
-            labels = (
-                Label(loaded.place("data", section), f"every row has `{name}`"),
-                Label(loaded.place(*TASK), f"recipec does not use it: {unread[name]}"),
-            )
-            title = f"data.{section} has a column `{name}` that training would leave out"
-            help = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
-            yield Diagnostic("E0401", title, labels, (help,))
-
-
-def _ignored(loaded: LoadedRecipe) -> list[str]:
-    return loaded.recipe.data.ignore or []
-
-
-def _columns_of_other_formats(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """A column that only rows of another format have would be dropped, and what it says with it."""
-    renamed = loaded.recipe.data.columns or {}
-    for section, facts in data.items():
-        for held in map(ROW_FORMATS.__getitem__, facts.formats):
-            for role in held.forbidden:
-                name = renamed.get(role, role)
-                if name in facts.some_columns and name not in _ignored(loaded):
-                    yield _another_format(loaded, section, held, role, name)
-
-
-def _columns_of_no_rows(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """A renamed column that no rows of the recipe have would say nothing."""
-    shapes = [(section, shape) for section, facts in data.items() for shape in facts.shapes]
-    formats = {section: ROW_FORMATS[shape.format] for section, shape in reversed(shapes)}
-    for role, name in (loaded.recipe.data.columns or {}).items():
-        having = [(section, shape) for section, shape in shapes if role in _roles(shape)]
-        if any(role in row.forbidden for row in formats.values()) or not data:
-            continue  # another finding, or none can be made
-        if not having:
-            yield _no_such_role(loaded, role, formats)
-        elif not any(role in shape.columns for _, shape in having):
-            section, shape = having[0]
-            labels = (
-                Label(loaded.place("data", "columns", role), f"no sampled row has `{name}`"),
-                Label(loaded.place("data", section), f"{shape.format} rows may leave `{role}` out"),
-            )
-            title = f"`data.columns.{role}` names the column `{name}`, which the rows do not have"
-            yield Diagnostic("E0401", title, labels, ("name a column of the rows, or remove the key",))
-
-
-def _source_columns_of_no_rows(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """A column that a source renames, and that its rows do not have."""
-    for section, facts in data.items():
-        for index, shape in enumerate(facts.shapes):
-            source = getattr(loaded.recipe.data, section)[index]
-            for role, name in (source.columns or {}).items():
-                if role not in shape.columns:
-                    why = (
-                        f"no sampled row has `{name}`" if role in _roles(shape) else f"no column of {shape.format} rows"
-                    )
-                    listed = ", ".join(f"`{part}`" for part in sorted(_roles(shape)))
-                    place = loaded.place("data", section, index, "columns", role)
-                    labels = (Label(place, why), Label(loaded.place("data", section, index), f"may have {listed}"))
-                    title = f"`columns.{role}` of {source.path or source.hub} says nothing of its {shape.format} rows"
-                    yield Diagnostic("E0401", title, labels, ("name a column of the rows, or remove the key",))
-
-
-def _roles(shape: DataShape) -> set[str]:
-    return {role.name for role in ROW_FORMATS[shape.format].roles}
-
-
-def _no_such_role(loaded: LoadedRecipe, role: str, formats: Mapping[str, RowFormat]) -> Diagnostic:
-    section, row = next(iter(formats.items()))
-    listed = ", ".join(f"`{part.name}`" for part in row.roles)
-    labels = (
-        Label(loaded.place("data", "columns", role), f"not a column of {row.name} rows"),
-        Label(loaded.place("data", section), f"holds {row.name} rows, whose columns are {listed}"),
-    )
-    held = either(dict.fromkeys(other.name for other in formats.values()), "")
-    title = f"`data.columns.{role}` is for other rows than the {held} rows of the recipe"
-    return Diagnostic("E0401", title, labels, (f"remove `{role}` from `data.columns`",))
-
-
-def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: str, name: str) -> Diagnostic:
-    """Rows of one format with a column that makes them rows of another."""
-    other = next(row for row in ROW_FORMATS.values() if any(part.name == role for part in row.roles))
-    method = METHODS[other.usual]
-    labels = (
-        Label(loaded.place("data", section), f"rows have `{name}` beside the columns of {held.name} rows"),
-        Label(loaded.place(*TASK), f"{held.name} rows have no `{role}`, so training would leave it out"),
-    )
-    task = "".join(f"{step} and " for step in asked(loaded, method))
-    remove = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
-    if loaded.is_set("data", "columns", role):
-        remove = f"remove `{role}` from `data.columns`: training then leaves `{name}` out"
-    help = (
-        f"{task}name the rows in `data.{method.section}`: {method.name} reads {other.name} rows ({other.recognized})",
-        remove,
-    )
-    title = f"data.{section} has a column `{name}` that {held.name} rows do not have"
-    return Diagnostic("E0401", title, labels, help)
-
-
 def _as_prompts(able: Sequence[Method], facts: DataFacts) -> Iterator[str]:
     """How the first method that rewards judge learns from rows that also answer its prompts."""
     for row in (row for row in able if row.earns):
@@ -372,9 +271,17 @@ def _a_row_for_each_part(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnosti
         ]
         if rows.origin == "data" and rows.value < 1 + len(split):
             labels = (Label(loaded.place("data", section), f"{counted(rows.value, 'row')}; a text file is one row"),)
-            help = f"add rows, or name files with {' and '.join(f'`data.{name}`' for name in split)}"
+            more = f"add rows, or name files with {' and '.join(f'`data.{name}`' for name in split)}"
+            help = (more, *_rows_of_a_text(getattr(loaded.recipe.data, section)))
             title = f"data.{section} has too few rows to hold out some of them"
-            yield Diagnostic("E0304", title, labels, (help,))
+            yield Diagnostic("E0304", title, labels, help)
+
+
+def _rows_of_a_text(sources: Sequence[DataSource]) -> Iterator[str]:
+    """How to make rows of the one text file that is named."""
+    for file in [source.path or "" for source in sources] if len(sources) == 1 else ():
+        if file.endswith(TEXT_ENDINGS) and not is_glob(file):
+            yield f"make a row of each paragraph: {paragraphs(file)}"
 
 
 def _nothing_held_out(loaded: LoadedRecipe, key: str, share: float, section: str, rows: int) -> Diagnostic:
@@ -387,10 +294,7 @@ def _nothing_held_out(loaded: LoadedRecipe, key: str, share: float, section: str
 _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] = (
     _rows_of_stages,
     _keys_of_method,
-    _columns_not_handed_on,
-    _columns_of_other_formats,
-    _columns_of_no_rows,
-    _source_columns_of_no_rows,
+    against_columns,
     _nothing_to_align,
     _rows_for_earlier_stages_alone,
     _tables_of_idle_stages,

@@ -19,6 +19,7 @@ from recipec.dataset import (
     turns_of,
     written_in,
 )
+from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.converting import KEEP, OFF
 from recipec.facts.fact import known, stated
@@ -27,6 +28,7 @@ from recipec.facts.sources import SampledSource, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
+REASONING = "reasoning"  # of CARRIED
 _SHOWN = 60  # characters of a thought
 
 
@@ -38,8 +40,33 @@ def carries(loaded: LoadedRecipe, source: SampledSource) -> tuple[str, ...]:
     row, data = ROW_FORMATS[source.shape.format], loaded.recipe.data
     found = {*carried(source.rows, row, list(source.shape.columns.values()), data.ignore or ()), *(data.carry or ())}
     if data.reasoning is not None:
-        found.add("reasoning")
+        found.add(REASONING)
     return tuple(name for name in row.carries if name in found)
+
+
+def think(loaded: LoadedRecipe, sources: Iterable[SampledSource]) -> bool:
+    """Whether a sampled answer has a thought, whatever the recipe makes of it."""
+    fields = {*CARRIED[REASONING].fields} - {*(loaded.recipe.data.ignore or ())}
+    said = (value for source in sources for row in source.rows for value in _taught(row, source.shape))
+    return any(_thinks(value, fields) for value in said)
+
+
+def _taught(row: Mapping[str, Any], shape: DataShape) -> Iterator[Any]:
+    """What stands in the columns that are learned."""
+    format = ROW_FORMATS[shape.format]
+    taught = KINDS[format.kind].taught if format.turns else ()
+    yield from (row.get(shape.columns[role.name]) for role in format.required if role.becomes in taught)
+
+
+def _thinks(value: Any, fields: Iterable[str]) -> bool:
+    if isinstance(value, str):
+        return THOUGHT[1] in value
+    answers = (turn for turn in turns_of(value) if turn.get("role", turn.get("from")) in ASSISTANT)
+    return any(_is_thinking(turn, fields) for turn in answers)
+
+
+def _is_thinking(turn: Message, fields: Iterable[str]) -> bool:
+    return any(map(turn.get, fields)) or THOUGHT[1] in str(turn.get("content", turn.get("value")))
 
 
 def read_columns(shape: DataShape) -> set[str]:

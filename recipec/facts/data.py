@@ -12,7 +12,16 @@ from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
-from recipec.facts.conversations import answered_prompts, carries, conversation_facts, read_columns, read_fields
+from recipec.facts.classes import against_classes, class_answers, undecided
+from recipec.facts.conversations import (
+    REASONING,
+    answered_prompts,
+    carries,
+    conversation_facts,
+    read_columns,
+    read_fields,
+    think,
+)
 from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
@@ -63,6 +72,8 @@ class DataFacts(Struct, frozen=True):
     ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
     lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
     length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
+    classes: Mapping[str, str] = field(default_factory=dict)  # columns of classes -> how a model learns to answer so
+    thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -116,8 +127,10 @@ def data_facts(
     flags = tuple(flag_columns(rows, columns))
     seen = all(source.sample for source in sources)
     whole = all(source.sample and source.sample.whole for source in sources)
-    strange = tuple(name for name in unread(loaded, sources) if name not in elsewhere)
-    facts += _beside_columns(loaded, shape, strange)
+    told = {name for source in sources for name in undecided(loaded, source)}
+    strange = tuple(name for name in unread(loaded, sources) if name not in (*elsewhere, *told))
+    thinking = think(loaded, sources)
+    facts += _beside_columns(loaded, shape, strange, thinking=thinking)
     decisions = {fact.id: fact for fact in facts}
     some = tuple(dict.fromkeys(name for row in rows for name in row))
     shapes = tuple(source.shape for source in sources)
@@ -130,7 +143,9 @@ def data_facts(
     gaps = _gaps(sources, some)
     rated = tuple(ratings(rows, strange))
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
-    return DataFacts(*found, ratings=rated, lengths=lengths)
+    return DataFacts(
+        *found, ratings=rated, lengths=lengths, thinking=thinking, classes=class_answers(loaded, section, sources)
+    )
 
 
 def _findings(
@@ -146,6 +161,7 @@ def _findings(
     yield from opposite_answers(loaded, section, sources)
     yield from many_repeated(loaded, section, sources)
     yield from as_raw_text(loaded, section, sources)
+    yield from against_classes(loaded, section, sources)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:
@@ -163,9 +179,12 @@ def _whole_shape(loaded: LoadedRecipe, source: SampledSource, handed: Sequence[s
     return replace(source.shape, carries=carries(loaded, source), handed=tuple(handed) if alone else ())
 
 
-def _beside_columns(loaded: LoadedRecipe, shape: DataShape, unread: Iterable[str]) -> Iterator[Decision]:
+def _beside_columns(
+    loaded: LoadedRecipe, shape: DataShape, unread: Iterable[str], *, thinking: bool
+) -> Iterator[Decision]:
     """What becomes of the rest of a row: what is read beside the columns of the format, and what is passed over."""
-    means = "; ".join(CARRIED[name].means for name in shape.carries) or "nothing beside the columns of the format"
+    held = [name for name in shape.carries if thinking or name != REASONING]
+    means = "; ".join(CARRIED[name].means for name in held) or "nothing beside the columns of the format"
     yield known("carried", list(shape.carries), f"the rows hold {means}", origin="data")
     passed = sorted({*(loaded.recipe.data.ignore or ()), *unread})
     yield known("passed_over", passed, "named by data.ignore, or read by nothing in the sampled rows", origin="data")

@@ -10,6 +10,7 @@ from recipec.axes import METHODS
 from recipec.axes.sections import COMMON_SECTION, SECTIONS
 from recipec.dataset import RowFault
 from recipec.dataset.formats import MOST_NAMES
+from recipec.dataset.values import ways_of_numbers
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource
@@ -62,8 +63,10 @@ def _no_column(
 def _faults(column: str, source: SampledSource) -> list[RowFault]:
     """The rows without a number, as prepare_data.py would refuse them."""
     placed = zip(source.places, source.rows, strict=True)
+    help = tuple(ways_of_numbers(source.rows, source.places[0], column))
+    wrong = "which is no number, and says how hard a row is"
     return [
-        RowFault(place, f"`{column}` holds {row.get(column)!r:.40}, which is no number, and says how hard a row is")
+        RowFault(place, f"`{column}` holds {row.get(column)!r:.40}, {wrong}", help=help)
         for place, row in placed
         if not _is_number(row.get(column))
     ]

@@ -27,6 +27,8 @@ from recipec.dataset import (
     suggested_columns,
     transcripts,
 )
+from recipec.dataset.classes import suggested_answers
+from recipec.dataset.rewriting import conversations
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
 from recipec.facts.converting import SKIP, faults_of
@@ -157,7 +159,8 @@ def _check_named(expected: _Expected, rows: Sequence[Row], places: Sequence[str]
     place, taken = places[0], [ROW_FORMATS[name] for name in expected.taken]
     if any(from_published(rows, places, taken)):
         raise UnknownFormat(f"{place} has several answers to its prompt")
-    if lines := [*misnamed(rows, expected.columns), *suggested_columns(rows, taken, expected.columns)]:
+    suggested = suggested_columns(rows, taken, expected.columns)
+    if lines := [*misnamed(rows, expected.columns), *suggested, *suggested_answers(rows, place, taken)]:
         names = ", ".join(f"`{name}`" for name in rows[0])
         raise UnknownFormat(f"{place} has the columns {names}, of which recipec does not know all", tuple(lines))
 
@@ -178,6 +181,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         _several_answers(sources[0], taken, kept),
         usual,
         in_one_object(sources[0].rows, sources[0].places),
+        _conversations(sources[0], taken),
         last_answer_apart(sources[0].rows, sources[0].places, taken),
         labels_of_scale(sources[0].rows, sources[0].places, taken),
         _what_they_are(expected, sources),
@@ -194,6 +198,12 @@ def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Se
     """What to make of rows of public datasets; where a label is an answer to them, too, this as well."""
     if lines := [*from_published(source.rows, source.places, taken, kept)]:
         yield from (*lines, *labels_of_scale(source.rows, source.places, taken))
+
+
+def _conversations(source: SampledSource, taken: Sequence[RowFormat]) -> Iterator[str]:
+    """What makes lists of messages of a column that holds conversations in another way, where a format has some."""
+    if any(KINDS[format.kind].masked for format in taken):
+        yield from conversations(source.rows, source.places, list(source.rows[0]))
 
 
 def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:

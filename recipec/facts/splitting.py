@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from functools import reduce
 from math import isfinite
 from typing import Any
 
-from recipec.dataset import RowFault
+from recipec.dataset import RowFault, jq
+from recipec.dataset.commands import documents, path_of
+from recipec.dataset.files import TEXT_ENDINGS
 from recipec.dataset.formats import MOST_NAMES
+from recipec.dataset.values import ways_of_gaps, ways_of_times
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, all_read, places_of, rows_of
@@ -18,6 +22,13 @@ from recipec.recipe import LoadedRecipe
 
 OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
 
+# What a row of a text file can be split by: the expression for it, and what that is.
+_OF_FILES = {
+    "group": ("name", "the name of its file"),
+    "time": ("os.path.getmtime(name)", "the time at which its file was last changed"),
+    "stratify": ('"document"', 'the class "document"'),
+}
+_DATE = re.compile(r"(\d{4})-(\d\d?)(?:-(\d\d?))?([T ].*)?")  # whose parts may lack zeros, or the day
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")  # a whole number as a table with gaps writes it
 
 
@@ -51,21 +62,38 @@ def _no_column(loaded: LoadedRecipe, section: str, key: str, column: str, source
         Label(source.place, f"the rows have {', '.join(f'`{name}`' for name in names)}"),
     )
     title = f"`data.split.{key}` names the column `{column}`, which {source.name} of data.{section} does not have"
-    return Diagnostic("E0401", title, labels, ("use a column of the rows, or add the column to them",))
+    help = ("use a column of the rows, or add the column to them", *_out_of_objects(column, key, source))
+    if (pattern := source.given.path or "").endswith(TEXT_ENDINGS):
+        value, what = _OF_FILES[key]
+        made = documents(pattern, column, value)
+        help = (f"a text file has no columns; write the files as rows, each with {what} as `{column}`: {made}",)
+    return Diagnostic("E0401", title, labels, help)
+
+
+def _out_of_objects(column: str, key: str, source: SampledSource) -> Iterator[str]:
+    """The command that makes a column of what stands in an object, where the name is a path to it."""
+    names = column.split(".")
+    held = reduce(lambda value, name: value.get(name) if isinstance(value, dict) else None, names, source.rows[0])
+    path, last = "".join(map(path_of, names)), names[-1]
+    if len(names) > 1 and held is not None and last not in source.rows[0]:
+        command = jq(f"{path_of(last)} = {path}", source.places[0])
+        yield f'`{column}` stands in an object: rewrite the rows, {command}, and write `{key} = "{last}"`'
 
 
 def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
-    """The rows without a value to split by, as prepare_data.py would refuse them."""
+    """The rows without a value to split by, as prepare_data.py would refuse them, and what to write."""
     placed = list(zip(source.places, source.rows, strict=True))
     if key == "time":
         wrong = "neither a number nor a date as in 2026-01-31"
+        help = tuple(ways_of_times(source.rows, source.places[0], column))
         return [
-            RowFault(place, f"`{column}` holds {json.dumps(row.get(column), default=str):.40}, {wrong}")
+            RowFault(place, f"`{column}` holds {json.dumps(row.get(column), default=str):.40}, {wrong}", help=help)
             for place, row in placed
             if not _is_time(row.get(column))
         ]
+    help = tuple(ways_of_gaps(source.places[0], column))
     return [
-        RowFault(place, f"`{column}` is empty, and the rows are split by it")
+        RowFault(place, f"`{column}` is empty, and the rows are split by it", help=help)
         for place, row in placed
         if (value := row.get(column)) in (None, "") or value != value  # NaN
     ]
@@ -92,10 +120,20 @@ def _is_date(value: Any) -> bool:
 def _is_time(value: Any) -> bool:
     try:
         if isinstance(value, str) and _is_date(value):
-            return bool(datetime.fromisoformat(value))
+            return bool(date_of(value))
         return isinstance(value, date) or (not isinstance(value, bool) and isfinite(float(value)))
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def date_of(text: str) -> datetime:
+    """A date as in 2026-01-31, 2026-1-31 or 2026-01, with or without a time, as prepare_data.py reads it."""
+    text = text.strip().removesuffix("UTC").rstrip()
+    if found := _DATE.fullmatch(text):
+        year, month, day, clock = found.groups()
+        text = f"{year}-{month:0>2}-{day or '1':0>2}{clock or ''}"
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=time.tzinfo or UTC)
 
 
 def as_text(value: Any) -> str:

@@ -10,6 +10,7 @@ from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEAN
 from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.columns import of_other_formats
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
 
@@ -44,8 +45,7 @@ def _told(loaded: LoadedRecipe, data: Mapping[str, DataFacts], section: str) -> 
 
 def _forbidden(loaded: LoadedRecipe, facts: DataFacts) -> Iterator[str]:
     """The columns that make a row one of another format."""
-    renamed = loaded.recipe.data.columns or {}
-    yield from (renamed.get(role, role) for format in facts.formats for role in ROW_FORMATS[format].forbidden)
+    yield from (name for _, _, name in of_other_formats(facts, loaded.recipe.data.columns or {}))
 
 
 def _by_part(facts: DataFacts, names: list[str]) -> Iterator[tuple[str, list[str]]]:
@@ -61,7 +61,8 @@ def _unread_in(
 ) -> Iterator[Diagnostic]:
     """Yield what is to be said of the names in one part of the data; the line to write has those of every part."""
     meant = MEANT | dict.fromkeys(_forbidden(loaded, facts), "what makes a row one of another format")
-    meant |= {name: "whether a row is good" for name in FLAG_NAMES if name in facts.flags}
+    judged = FLAG_NAMES if ROW_FORMATS[facts.shape.format].turns else ()
+    meant |= {name: "whether a row is good" for name in judged if name in facts.flags}
     meant |= dict.fromkeys((name for name in names if _richer(facts.shape, name)), "what the question is about")
     lost, others = ([name for name in names if (name in meant) is wanted] for wanted in (True, False))
     accepted = loaded.recipe.data.ignore or []
@@ -70,6 +71,7 @@ def _unread_in(
         yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _reading(loaded, facts, lost))
     if others:
         ways = [*_misspelled(loaded, facts, others), *_rated(part, facts, others)]
+        ways += [facts.classes[name] for name in others if name in facts.classes][:1]
         yield _passed_over(loaded, part, others, [*accepted, *every], ways)
 
 

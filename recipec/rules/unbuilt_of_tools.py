@@ -91,8 +91,9 @@ OF_TOOLS = (
         "Images, audio and video; classifiers, embedding models and rerankers",
         "TRL 1.16; transformers 5.23",
         "recipec trains models that write text, and reward models over text",
-        'remove the columns from the rows, or name them in `data.ignore`; `goal.task = "reward"` trains a model that '
-        "scores an answer",
+        'for classes of texts write `columns = { prompt = "text", completion = "label" }` under [data]: a model that '
+        'writes text then answers with the class; `goal.task = "reward"` trains a model that scores an answer; remove '
+        "other columns from the rows, or name them in `data.ignore`",
         words=(
             *("vision", "multimodal", "vlm", "image", "images", "audio", "audios", "video", "videos", "freeze_vision"),
             *(

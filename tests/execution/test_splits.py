@@ -12,6 +12,8 @@ from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 from test_prepare_data import Words, answered, chats, emitted, number, pairs, prepared, write
 
+from recipec.facts.splitting import date_of
+
 pytestmark = pytest.mark.executes
 
 PARTS = ("train", "eval", "test")
@@ -150,6 +152,24 @@ def test_a_row_without_a_time_is_refused(
     write(tmp_path / "chat.jsonl", [row | {"at": value} for row in chats(50)])
     with pytest.raises(SystemExit, match=rf"chat\.jsonl, line 1: .*{says}"):
         script.main()
+
+
+DATES = ["2024-9-8", "2024-09", "2024-09-08 00:00:00 UTC", "2024-9-8T07:00", "2024-W36", "2024-09-08", "2024-09-08T07Z"]
+NO_DATES = ["2024-13", "9/8/2024", "2024-9-8 7", "Q3 2024", "2024-12-345", "2024-9-", "UTC", "20240-9-8"]
+
+
+@pytest.mark.parametrize("date", [*DATES, *NO_DATES])
+def test_dates_are_read_as_the_compiler_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, date: str) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"at": "2026-01-31"} for row in chats(50)])
+    script = emitted(tmp_path, with_key(BASES["lora-single"], "data.split.time", "at"), monkeypatch)
+    if date in NO_DATES:
+        with pytest.raises(ValueError, match="neither a number nor a date"):
+            script.split_by({"at": date})
+        with pytest.raises(ValueError):
+            date_of(date)
+    else:
+        assert script.split_by({"at": date}) == date_of(date).timestamp()
+        assert (date_of(date).year, date_of(date).month) == (2024, 9)
 
 
 @pytest.mark.parametrize("times", [["2026-01-31", "2026-01-31T10:00:00Z"], [3, 4.5], ["2026-01-31", "2024-01-01"]])

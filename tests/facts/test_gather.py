@@ -145,7 +145,7 @@ def test_one_document_cannot_be_split(tmp_path: Path) -> None:
     recipe = with_key(BASES["text"], "data", {"train": "manual.txt"})
     [finding] = compiled(tmp_path, recipe).diagnostics
     assert (finding.code, finding.labels[0].message) == ("E0304", "1 row; a text file is one row")
-    assert finding.help == ("add rows, or name files with `data.eval` and `data.test`",)
+    assert finding.help[0] == "add rows, or name files with `data.eval` and `data.test`"
     write_data(tmp_path)
     held_out = {"train": "manual.txt", "eval": "manual.txt", "test": "manual.txt"}
     assert "E0304" not in codes(compiled(tmp_path, with_key(recipe, "data", held_out)))

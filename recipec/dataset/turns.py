@@ -1,0 +1,79 @@
+"""What makes lists of messages of conversations that are written otherwise: as texts, in objects, in other fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from recipec.dataset.commands import jq, path_of, rows_as_json
+from recipec.dataset.contents import Row, turns_of
+
+# Fields of messages that say who speaks, and what is said, beside those that are read.
+_SPEAKERS, _SAID = ("speaker", "author", "sender", "from", "role"), ("text", "message", "utterance", "content", "value")
+_ASKS = ("user", "human", "customer", "client", "visitor", "caller", "patient", "student", "prompter")
+_ANSWERS = ("assistant", "agent", "bot", "ai", "gpt", "support", "operator", "advisor", "model", "system")
+
+
+def written_lists(rows: Sequence[Row], place: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the command that reads lists of messages which are written as JSON texts."""
+    for name in names:
+        if all(map(_is_list_as_text, (row.get(name) for row in rows))):
+            column = json.dumps(name, ensure_ascii=False)
+            if place.rpartition(":")[0].endswith(".csv"):
+                yield f"write JSON lines: {rows_as_json(f'row | {{{column}: json.loads(row[{column}])}}', place)}"
+            elif command := jq(f"{path_of(name)} |= fromjson", place):
+                yield f"rewrite the rows: {command}"
+            return
+
+
+def _is_list_as_text(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(turns_of(json.loads(value)))
+    except ValueError:
+        return False
+
+
+def within_objects(row: Row, names: Sequence[str]) -> Iterator[str]:
+    """Yield the program that takes the list of messages out of the object that holds it."""
+    for name in names:
+        value = row.get(name)
+        lists = [key for key, held in value.items() if turns_of(held)] if isinstance(value, Mapping) else []
+        if len(lists) == 1:
+            yield f"{path_of(name)} |= {path_of(lists[0])}"
+
+
+def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the program for messages whose fields have other names, with what it takes for granted of who speaks."""
+    for name in names:
+        turns = [turn for row in rows for turn in turns_of(row.get(name))]
+        speaker, said = (_common(turns, fields) for fields in (_SPEAKERS, _SAID))
+        if not speaker or not said or {speaker, said} in ({"role", "content"}, {"from", "value"}):
+            continue
+        words = list(dict.fromkeys(str(turn[speaker]) for turn in turns))
+        roles = _roles(words)
+        if not roles:
+            return
+        listed = json.dumps(roles, ensure_ascii=False)
+        turn = f"{{role: {listed}[{path_of(speaker)}], content: {path_of(said)}}}"
+        left = f" | del({path_of(name)})" * (name != "messages")
+        yield f".messages = [{path_of(name)}[] | {turn}]{left}", _told(roles)
+        return
+
+
+def _common(turns: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:
+    return next((field for field in fields if turns and all(isinstance(turn.get(field), str) for turn in turns)), "")
+
+
+def _roles(words: Sequence[str]) -> dict[str, str]:
+    """Who of two asks and who answers: by their names, else the first one asks; {} where more than two speak."""
+    if len(words) != 2:
+        return {}
+    first, second = words
+    answers_first = first.lower() in _ANSWERS or second.lower() in _ASKS
+    return {first: "assistant", second: "user"} if answers_first else {first: "user", second: "assistant"}
+
+
+def _told(roles: Mapping[str, str]) -> str:
+    asks, answers = (next(word for word, role in roles.items() if role == part) for part in ("user", "assistant"))
+    return f"if {asks!r} asks and {answers!r} answers"

@@ -1,0 +1,105 @@
+"""What to write where a column that rows are split or ordered by holds no time, nothing, or no number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from recipec.dataset.commands import rows_command
+from recipec.dataset.contents import NOTHING, Row
+
+# How people write dates, without a time of the day and with one.
+_DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%Y.%m.%d", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S")
+# Words of how hard something is, in their order.
+_LADDERS = (("very easy", "easy", "medium", "hard", "very hard"), ("beginner", "intermediate", "advanced", "expert"))
+_LADDERS += (("easy", "normal", "hard"), ("easy", "moderate", "difficult"), ("low", "medium", "high"))
+_MOST_WORDS = 12  # that a line lists
+
+
+def ways_of_times(rows: Sequence[Row], place: str, column: str) -> Iterator[str]:
+    """Yield the command for each way in which all dates of a column can be read, and one for rows without a date."""
+    said = [row[column] for row in rows if row.get(column) not in NOTHING]
+    if len(said) < len(rows):
+        yield from _without(place, column)
+    read = [(format, time) for format in _formats() if (time := _first(said, format))]
+    for format, time in read:
+        name = json.dumps(column, ensure_ascii=False)
+        parsed = f"datetime.strptime(row[{name}], {json.dumps(format)}).isoformat()"
+        made = f"row | {{{name}: row.get({name}) and {parsed}}}"
+        command = rows_command(made, "for row in rows", place, "from datetime import datetime; ")
+        which = f"if {said[0]!r} is {time:%Y-%m-%d}, rewrite" if len(read) > 1 else "rewrite"
+        yield f"{which} the dates: {command}"
+    if said and not read:
+        yield "write every time as a number, or as a date as in 2026-01-31 or 2026-01"
+
+
+def _formats() -> Iterator[str]:
+    return (day + clock for day in _DAYS for clock in _CLOCKS)
+
+
+def _first(said: Sequence[Any], format: str) -> datetime | None:
+    """The first of the times, where all are written so; else None."""
+    try:
+        times = [datetime.strptime(text, format) for text in said]
+    except (TypeError, ValueError):
+        return None
+    return times[0] if times else None
+
+
+def ways_of_gaps(place: str, column: str) -> Iterator[str]:
+    """Yield the commands for rows without a value: leave them out, or make each a group of its own."""
+    yield from _without(place, column)
+    name = json.dumps(column, ensure_ascii=False)
+    own = f'row | {{{name}: row.get({name}) or f"row {{number}}"}}'
+    if command := rows_command(own, "for number, row in enumerate(rows, 1)", place):
+        yield f"to give each of them a value of its own: {command}"
+
+
+def _without(place: str, column: str) -> Iterator[str]:
+    given = f'row.get({json.dumps(column, ensure_ascii=False)}) not in (None, "")'
+    if command := rows_command("row", f"for row in rows if {given}", place):
+        yield f"to leave rows without a value in `{column}` out: {command}"
+
+
+def ways_of_numbers(rows: Sequence[Row], place: str, column: str) -> Iterator[str]:
+    """Yield the command that makes numbers of decimal commas, or of a few words in the order of how hard they are."""
+    said = [row[column] for row in rows if row.get(column) not in NOTHING]
+    if len(said) < len(rows):
+        yield from _without(place, column)
+    name = json.dumps(column, ensure_ascii=False)
+    if all(map(_has_comma, said)):
+        number = f'float(str(row[{name}]).replace(",", "."))'
+        yield from _numbers("rewrite decimal commas", f"row | {{{name}: {number}}}", place)
+    elif all(isinstance(value, str) for value in said) and not any(map(_has_comma, said)):
+        yield from _of_words({*said}, name, place)
+
+
+def _of_words(words: set[str], name: str, place: str) -> Iterator[str]:
+    if len(words) <= _MOST_WORDS:
+        ranked = _ranked([*words])
+        ranks = json.dumps({word: rank for rank, word in enumerate(ranked or sorted(words), 1)}, ensure_ascii=False)
+        order = "write numbers" if ranked else "write numbers, in the order from easy to hard that you mean"
+        yield from _numbers(order, f"row | {{{name}: {ranks}.get(row.get({name}), row.get({name}))}}", place)
+
+
+def _has_comma(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and float(str(value).replace(",", ".")) is not None
+    except ValueError:
+        return False
+
+
+def _ranked(words: list[str]) -> list[str]:
+    """The words from easy to hard, where they are usual ones; else none."""
+    for ladder in _LADDERS:
+        if {word.lower() for word in words} <= {*ladder}:
+            return sorted(words, key=lambda word: ladder.index(word.lower()))
+    return []
+
+
+def _numbers(what: str, made: str, place: str) -> Iterator[str]:
+    if command := rows_command(made, "for row in rows", place):
+        yield f"{what}: {command}"

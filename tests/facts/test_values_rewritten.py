@@ -1,0 +1,96 @@
+"""Columns that rows are split or ordered by: what cannot be read is refused with a command that rewrites it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.diagnostics.model import Diagnostic
+
+SPLIT_TIME, GROUP, ORDER = ("data.split.time", "data.split.group", "train.curriculum.column")
+
+
+def refused(folder: Path, key: str, file: str) -> list[Diagnostic]:
+    recipe = with_key(with_key(BASES["lora-single"], key, "of"), "data.train", file)
+    return [found for found in compiled(folder, recipe, only_plan=True).diagnostics if found.code == "E0304"]
+
+
+def written(folder: Path, values: Sequence[Any], kind: str = "jsonl") -> str:
+    rows = [{"prompt": f"Why {n}?", "completion": f"So {n}.", "of": value} for n, value in enumerate(values)]
+    with (folder / f"rows.{kind}").open("w", newline="") as file:
+        if kind == "csv":
+            out = csv.DictWriter(file, rows[0])
+            out.writeheader()
+            out.writerows(rows)
+        else:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    return f"rows.{kind}"
+
+
+def values_after(folder: Path, help: str, kind: str) -> list[Any]:
+    subprocess.run(["bash", "-c", re.findall("`(python3 .*)`", help)[0]], cwd=folder, check=True)
+    with (folder / f"rows.new.{kind}").open(newline="") as file:
+        rows = csv.DictReader(file) if kind == "csv" else map(json.loads, file)
+        return [row["of"] for row in rows]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+@pytest.mark.parametrize(
+    ("key", "values", "first"),
+    [
+        (SPLIT_TIME, ["08.09.2024", "31.10.2024"], "2024-09-08T00:00:00"),
+        (SPLIT_TIME, ["9/8/2024", "10/31/2024"], "2024-09-08T00:00:00"),
+        (SPLIT_TIME, ["Sep 08, 2024 07:05", "Oct 31, 2024 12:00"], "2024-09-08T07:05:00"),
+        (ORDER, ["easy", "hard", "medium"], 1),
+        (ORDER, ["2,5", "1"], 2.5),
+    ],
+    ids=["dots", "slashes", "months", "words", "commas"],
+)
+def test_values_are_rewritten_by_a_command(
+    tmp_path: Path, kind: str, key: str, values: list[str], first: float | str
+) -> None:
+    file = written(tmp_path, values * 20, kind)
+    (found,) = refused(tmp_path, key, file)
+    (help,) = found.help
+    assert values_after(tmp_path, help, kind)[0] == (str(first) if kind == "csv" else first)
+    assert not refused(tmp_path, key, f"rows.new.{kind}")
+
+
+def test_days_and_months_that_may_be_either_are_rewritten_as_the_reader_says(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, SPLIT_TIME, written(tmp_path, ["9/8/2024", "1/2/2023"] * 20))
+    said = [line.split(",")[0] for line in found.help]
+    assert said == ["if '9/8/2024' is 2024-09-08", "if '9/8/2024' is 2024-08-09"]
+    assert [values_after(tmp_path, line, "jsonl")[0][:10] for line in found.help] == ["2024-09-08", "2024-08-09"]
+
+
+def test_what_is_no_date_gets_no_command(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, SPLIT_TIME, written(tmp_path, ["Q3 2024", "Q4 2024"] * 20))
+    assert found.help == ("write every time as a number, or as a date as in 2026-01-31 or 2026-01",)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+@pytest.mark.parametrize(("key", "value"), [(SPLIT_TIME, "2026-01-31"), (GROUP, "a"), (ORDER, 3)])
+def test_rows_without_a_value_are_left_out_by_a_command(tmp_path: Path, kind: str, key: str, value: Any) -> None:
+    (found,) = refused(tmp_path, key, written(tmp_path, [value, None, value, value] * 10, kind))
+    assert len(values_after(tmp_path, found.help[0], kind)) == 30
+    assert not refused(tmp_path, key, f"rows.new.{kind}")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_rows_of_no_group_can_each_be_one(tmp_path: Path, kind: str) -> None:
+    (found,) = refused(tmp_path, GROUP, written(tmp_path, ["a", None, "b", None] * 10, kind))
+    assert values_after(tmp_path, found.help[1], kind)[:4] == ["a", "row 2", "b", "row 4"]
+    assert not refused(tmp_path, GROUP, f"rows.new.{kind}")
+
+
+@pytest.mark.parametrize("date", ["2024-9-8", "2024-09", "2024-09-08 00:00:00 UTC", "2024-9-8T07:00", "2024-W36"])
+def test_dates_that_say_one_thing_are_read(tmp_path: Path, date: str) -> None:
+    assert not refused(tmp_path, SPLIT_TIME, written(tmp_path, [date, "2023-01-31"] * 20))

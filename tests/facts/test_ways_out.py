@@ -1,0 +1,116 @@
+"""Data that hold what training needs in another form are refused with a command that works."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.diagnostics.model import Diagnostic
+
+
+def errors(folder: Path, file: str, **keys: Any) -> list[Diagnostic]:
+    recipe = with_key(BASES["lora-single"], "data.train", file)
+    recipe["data"] = {"train": file, "max_length": 64, **keys}
+    return [found for found in compiled(folder, recipe, only_plan=True).diagnostics if found.code[0] == "E"]
+
+
+def run(folder: Path, help: tuple[str, ...]) -> str:
+    """Run the first command of the help; the file that it writes."""
+    command = next(found[1] for line in help if (found := re.search("`((?:jq|python3|iconv) .*?)`", line)))
+    if "jq -c" in command and not shutil.which("jq"):
+        pytest.skip("jq is not installed")
+    subprocess.run(["bash", "-c", command], cwd=folder, check=True)
+    return command.rpartition("> ")[2]
+
+
+def jsonl(folder: Path, rows: list[dict[str, Any]]) -> str:
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "rows.jsonl"
+
+
+def talk(n: int, speaker: str = "role", said: str = "content", words: tuple[str, str] = ("user", "assistant")) -> Any:
+    return [{speaker: words[0], said: f"Why {n}?"}, {speaker: words[1], said: "So."}]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_a_file_of_another_encoding_is_written_as_utf_8(tmp_path: Path, encoding: str) -> None:
+    lines = ["prompt,completion", *(f"Größe {n}?,schön" for n in range(40)), ""]
+    (tmp_path / "rows.csv").write_text("\n".join(lines), encoding=encoding)
+    (found,) = errors(tmp_path, "rows.csv")
+    written = run(tmp_path, found.help)
+    assert not errors(tmp_path, written) and "Größe 0?" in (tmp_path / written).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("column", ["dialog", "messages"])
+@pytest.mark.parametrize("words", [("customer", "agent"), ("A", "B")])
+def test_messages_of_other_fields_are_rewritten(tmp_path: Path, column: str, words: tuple[str, str]) -> None:
+    (found,) = errors(tmp_path, jsonl(tmp_path, [{column: talk(n, "speaker", "text", words)} for n in range(40)]))
+    assert any(f"if '{words[0]}' asks and '{words[1]}' answers" in line for line in found.help)
+    written = run(tmp_path, found.help)
+    assert json.loads((tmp_path / written).read_text().splitlines()[0]) == {"messages": talk(0)}
+    assert not errors(tmp_path, written)
+
+
+def test_who_answers_is_known_by_name_also_where_it_speaks_first(tmp_path: Path) -> None:
+    rows = [{"dialog": talk(n, "speaker", "text", ("agent", "customer"))} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert any("if 'customer' asks and 'agent' answers" in line for line in found.help)
+
+
+def test_messages_in_an_object_are_taken_out(tmp_path: Path) -> None:
+    rows = [{"conversation": {"id": n, "messages": talk(n)}} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert not errors(tmp_path, run(tmp_path, found.help))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_messages_that_are_written_as_texts_are_read_by_a_command(tmp_path: Path, kind: str) -> None:
+    rows = [{"messages": json.dumps(talk(n))} for n in range(40)]
+    if kind == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "rows.parquet")
+    elif kind == "csv":
+        with (tmp_path / "rows.csv").open("w", newline="") as file:
+            out = csv.DictWriter(file, ["messages"])
+            out.writeheader()
+            out.writerows(rows)
+    else:
+        jsonl(tmp_path, rows)
+    (found,) = errors(tmp_path, f"rows.{kind}")
+    assert not errors(tmp_path, run(tmp_path, found.help))
+
+
+def test_a_column_in_an_object_is_brought_out_of_it(tmp_path: Path) -> None:
+    rows = [{"messages": talk(n), "info": {"customer": f"c{n % 9}"}} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows), split={"group": "info.customer"})
+    assert '`group = "customer"`' in found.help[-1]
+    assert not errors(tmp_path, run(tmp_path, found.help), split={"group": "customer"}, ignore=["info"])
+
+
+def test_a_text_file_becomes_rows_of_its_paragraphs(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("\n\n".join(f"Paragraph {n}.\nIt goes on." for n in range(40)))
+    (found,) = errors(tmp_path, "rows.txt")
+    written = run(tmp_path, found.help)
+    assert len((tmp_path / written).read_text().splitlines()) == 40 and not errors(tmp_path, written)
+
+
+@pytest.mark.parametrize("key", ["group", "time", "stratify"])
+def test_text_files_become_rows_with_the_column_that_rows_are_split_by(tmp_path: Path, key: str) -> None:
+    (tmp_path / "docs").mkdir()
+    for n in range(20):
+        (tmp_path / f"docs/{n}.txt").write_text(f"Chapter {n}.")
+    values = {"group": "c{}", "time": "2026-01-{:02}", "stratify": "c"}
+    chats = jsonl(tmp_path, [{"messages": talk(n), "of": values[key].format(n % 9 + 1)} for n in range(40)])
+    split = {key: "of"}
+    (found,) = errors(tmp_path, chats, domain_text="docs/*.txt", split=split)
+    assert "a text file has no columns" in found.help[0]
+    left = errors(tmp_path, chats, domain_text=run(tmp_path, found.help), split=split)
+    assert {finding.code for finding in left} <= {"E0411"}  # so little text is one step
