@@ -25,6 +25,7 @@ from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
+from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unanswered import unanswered
@@ -142,6 +143,7 @@ def _findings(
     yield from against_turns(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, sources)
+    yield from against_stated(loaded, section, sources)
     yield from same_answers(loaded, section, sources)
     yield from opposite_answers(loaded, section, sources)
     yield from many_repeated(loaded, section, sources)

@@ -41,12 +41,19 @@ def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
     yield Diagnostic("W0553", title, (label,), help, (note,))
 
 
+def rows_kept(sources: Sequence[SampledSource]) -> list[int] | None:
+    """The rows of each source that repeat no other one; None where not all rows were read."""
+    if not all_read(sources):
+        return None
+    read = [len(source.rows) + len(source.unanswered) for source in sources]
+    return [rows - len(own) for rows, own in zip(read, _repeated(sources), strict=True)]
+
+
 def without_repeated(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
     """The sizes of the data without rows that preparation will leave out, where all rows were read."""
-    found = _repeated(sources)
-    if sum(map(len, found)) < FEWEST_COUNTED or not all_read(sources):
+    found, left = _repeated(sources), rows_kept(sources)
+    if sum(map(len, found)) < FEWEST_COUNTED or left is None:
         return [*sizes]
-    left = [len(source.rows) + len(source.unanswered) - len(own) for source, own in zip(sources, found, strict=True)]
     rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
     values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}
     repeated, read = sum(map(len, found)), sum(left) + sum(map(len, found))
