@@ -18,7 +18,7 @@ from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
-from recipec.facts.repeated import many_repeated, without_repeated
+from recipec.facts.repeated import many_repeated, without_left_out
 from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
@@ -107,7 +107,7 @@ def data_facts(
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
-    facts = without_repeated_answers(without_repeated(measured, sources), sources, loaded.recipe.data)
+    facts = without_repeated_answers(without_left_out(measured, sources), sources, loaded.recipe.data)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
