@@ -23,4 +23,4 @@ def stating(stages: Sequence[StageJob]) -> dict[str, Any]:
 
 def planned_rows(stage: StageJob) -> Arg:
     """The rows to train on that the plan was made for."""
-    return stage.arg("planned", "examples", own_rows(stage.values))
+    return Arg("planned", own_rows(stage.values), stage.ids("examples", "eval_fraction", "test_fraction"))
