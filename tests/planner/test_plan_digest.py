@@ -89,7 +89,7 @@ UNTRAINED = {"train.save_every": 0.4, "train.logging_steps": 3, "track.to": "wan
 
 
 def code(tmp_path: Path, recipe) -> str | None:
-    """train.py without comments, and without what names the plan or counts what it predicts; None where none is made."""
+    """train.py without comments and without what names the plan or its steps; None where none is made."""
     compilation = compiled(tmp_path, recipe)
     if not compilation.files:
         return None
