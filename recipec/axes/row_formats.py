@@ -74,6 +74,7 @@ class Carried(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]  # names of a column that holds it
     fields: tuple[str, ...]  # names of the fields of a message that hold it
     apart: bool  # it says of each answer how it is learned, so that each becomes a row of its own
+    elsewhere: tuple[str, ...] = ()  # what people call it who know other tools
 
 
 CARRIED = {
@@ -85,6 +86,7 @@ CARRIED = {
             columns=("tools", "functions"),
             fields=("tool_calls",),
             apart=False,
+            elsewhere=("function_calling", "tool_calling", "tool_use"),
         ),
         Carried(
             name="reasoning",

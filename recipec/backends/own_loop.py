@@ -117,8 +117,19 @@ def _stops_early(stage: StageJob) -> Any:
 
 
 _SHARED = (
-    *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
-    *("max_dropped", "disk_gib", "continues", "judged", "mixes", "on_gpu", "node_gpus", "gpu", "several_nodes"),
+    *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "speaks", "template_sha256"),
+    *(
+        "ends_turns",
+        "max_dropped",
+        "disk_gib",
+        "continues",
+        "judged",
+        "mixes",
+        "on_gpu",
+        "node_gpus",
+        "gpu",
+        "several_nodes",
+    ),
     *("shape", "shape_from", "wraps", "alone", "start_command", "unended", "replays", "replay", "most_off"),
 )
 

@@ -96,6 +96,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "drops": drops(stage),
         "cuts": cuts(stage),
         "lost_rows": _lost_rows(stage),
+        "speaks": Raw("shown" if stage.loop.own else "trainer.is_world_process_zero()"),
         "template_sha256": _planned_template(stage),
         "ends_turns": stage.because(_ends_turns(stage), "data_format", "stage"),
         "unended": stage.because(_unended(stage), "template_end", "template"),

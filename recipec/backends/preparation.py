@@ -34,6 +34,7 @@ from recipec.backends.reading import (
     ways_to_write,
 )
 from recipec.backends.splitting import cuts_answers, leaking, parts_brought, parts_of_rows, requiring, splitting
+from recipec.backends.stated_rows import planned_rows, states_rows, stating
 from recipec.dataset import DataShape, reaches_down
 from recipec.facts.converting import SKIP
 from recipec.facts.model import is_path
@@ -103,6 +104,7 @@ def _names(job: Job) -> dict[str, Any]:
         **ordering(stages),
         **replaying(stages),
         **requiring(job),
+        **stating(stages),
         **leaking(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
@@ -149,7 +151,7 @@ def _dataset_names(stages: list[StageJob]) -> Raw:
         "List": any(stage.format.turns or stage.shape.content == IDS for stage in stages),
         "load_dataset": any(source.hub for source in sources_of(stages[0].job)),
         "load_dataset_builder": asks_commits(stages[0].job),
-        "IterableDataset": any(source.hub and source.take for source in sources_of(stages[0].job)),
+        "IterableDataset": any(source.hub for source in sources_of(stages[0].job)),
     }
     names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]
     line = ", ".join(sorted(names))
@@ -172,6 +174,7 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     given["overflow"] = ("str", [stages_differ(stages)] * len(stages))
     given["parts"] = ("int", [stage.ordered for stage in stages])
     given["hardness"] = ("str", [bool(stage.hardness_column) for stage in stages])
+    given["planned"] = ("int", [states_rows(stages)] * len(stages))
     fields = [f"{name}: {type}" for name, (type, has) in given.items() if all(has)]
     empty = {"list[dict]": "list[dict] | None = None", "float": "float = 0.0", "bool": "bool = False"}
     empty |= {"int": "int = 0", "str": 'str = ""'}
@@ -322,6 +325,8 @@ def _stage(stage: StageJob) -> Call:
         args.append(stage.arg("parts", "curriculum_parts"))
     if stage.hardness_column:
         args.append(stage.arg("hardness", "curriculum_column"))
+    if states_rows(stage.job.stages):
+        args.append(planned_rows(stage))
     return Call("Stage", args)
 
 

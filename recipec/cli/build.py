@@ -201,8 +201,22 @@ def _line(change: Document, wide: int) -> str:
 
 def _decisions(document: Document) -> list[str]:
     """Why the files change, where a decision is the reason."""
-    rows = [f"  {row['id']}: {_side(row['a'])} -> {_side(row['b'])}{_because(row)}" for row in document["decisions"]]
-    return ["", "because these decisions changed:", *rows] if rows else []
+    whole = _whole_stages(document["decisions"])
+    counts = Counter(_stage(row) for row in document["decisions"])
+    folded = [f"  {stage}: {what}, with {counted(counts[stage], 'decision')}" for stage, what in whole.items()]
+    others = (row for row in document["decisions"] if _stage(row) not in whole)
+    rows = [f"  {row['id']}: {_side(row['a'])} -> {_side(row['b'])}{_because(row)}" for row in others]
+    return ["", "because these decisions changed:", *folded, *rows] if folded or rows else []
+
+
+def _whole_stages(rows: list[Document]) -> dict[str, str]:
+    """What became of the stages of which one of the two plans has nothing."""
+    own = [row for row in rows if row["id"] == f"{_stage(row)}.stage" and None in (row["a"], row["b"])]
+    return {_stage(row): "a new stage" if row["a"] is None else "no longer a stage" for row in own}
+
+
+def _stage(row: Document) -> str:
+    return str(row["id"].partition(".")[0])
 
 
 _SHOWN_EDITS = 8

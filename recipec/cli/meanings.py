@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from recipec.axes import METHODS, Method
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.spelling import joined
 from recipec.cli.glossary import in_bundles
 from recipec.cli.plan_words import in_plans
+from recipec.recipe.fields import OWN_TEMPLATES
 from recipec.recipe.foreign import KEYS, keys_in, keys_named
 from recipec.recipe.foreign_values import values_meant
 from recipec.recipe.kept_arguments import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
@@ -45,6 +47,19 @@ def _value(word: str) -> str | None:
     if word.lower() in _NEED_A_PACKAGE:
         return f"# {word}: a value that `{found[0].path}` refuses\n\n{page(found[0])}"
     return _as_values(word, [f'{entry.path} = "{word.lower()}"' for entry in found], found)
+
+
+def _template(word: str) -> str | None:
+    """A chat template that recipec brings, before the rows that other tools call so."""
+    if word.lower() not in OWN_TEMPLATES:
+        return None
+    meant = _as_values(word, [f'data.template = "{word.lower()}"'], [entries()["data.template"]])
+    return "\n".join(filter(None, (meant, explain_row_called(word))))
+
+
+def _titled(word: str) -> str | None:
+    """The pages of the keys and tables with this title."""
+    return "\n".join(page(one) for one in entries().values() if joined(one.node["title"]) == joined(word)) or None
 
 
 def _values(entry: Entry) -> tuple[str, ...]:
@@ -173,6 +188,8 @@ def _command_elsewhere(word: str) -> str | None:
 _FINDERS: tuple[Callable[[str], str | None], ...] = (
     variable,
     _value,
+    _template,
+    _titled,
     explain_row_called,
     _gpu,
     _model,

@@ -181,7 +181,8 @@ class Emitted(Struct, frozen=True):
 def explain_key(key: str, emitted: Emitted) -> Document:
     """The JSON model for a decision id or a recipe key, with or without a stage; an unknown one ends the command."""
     decisions = decisions_of(emitted.plan)
-    found = _called({key}, decisions) or _called({f"{key}.stage"}, decisions) or _called_elsewhere(key, decisions)
+    found = _called({key}, decisions) or _called({f"{key}.stage"}, decisions)
+    found = found or _called({_several(key)}, decisions) or _called_elsewhere(key, decisions)
     if not found:
         raise _unknown(key, decisions)
     return {
@@ -189,6 +190,11 @@ def explain_key(key: str, emitted: Emitted) -> Document:
         "key": key,
         "decisions": [_decision(id, decisions, emitted.lines) for id in found],
     }
+
+
+def _several(key: str) -> str:
+    """The id of a decision on all that a key names: `rewards`, of alignment.reward."""
+    return f"{key.rpartition('.')[2]}s"
 
 
 def _called(names: set[str], decisions: Mapping[str, Document]) -> list[str]:

@@ -27,13 +27,14 @@ from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
-from recipec.facts.repeated import many_repeated, without_repeated
+from recipec.facts.repeated import many_repeated, without_left_out
 from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
+from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unanswered import unanswered
@@ -117,7 +118,7 @@ def data_facts(
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
-    facts = without_repeated_answers(without_repeated(measured, sources), sources, loaded.recipe.data)
+    facts = without_repeated_answers(without_left_out(measured, sources), sources, loaded.recipe.data)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
@@ -157,6 +158,7 @@ def _findings(
     yield from against_turns(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, sources)
+    yield from against_stated(loaded, section, sources)
     yield from same_answers(loaded, section, sources)
     yield from opposite_answers(loaded, section, sources)
     yield from many_repeated(loaded, section, sources)

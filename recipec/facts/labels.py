@@ -1,4 +1,4 @@
-"""How many of the rows with a label are labeled true, from a bounded sample; both labels must occur."""
+"""How many of the kept rows with a label are labeled true, from a bounded sample; both labels must occur."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from recipec.axes.row_formats import FLAG_TEXTS, FLAGS, USUAL_FLAGS
 from recipec.dataset import flag_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
+from recipec.facts.repeated import left_out
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -31,13 +32,15 @@ def label_facts(
     if len(samples) < len(sources):
         yield known("true_share", None, NOT_SEEN, origin="default")
         return
-    count, share = sum(len(sample.rows) for sample in samples), _share(sources)
+    kept = _kept_labels(sources)
+    count, share = sum(map(len, kept)), _share(sources, kept)
+    which = " that preparation keeps" * (count < sum(len(source.rows) for source in sources))
     if 0 < share < 1:
-        yield known("true_share", round(share, 3), f"the labels of {count:,} sampled rows", origin="data")
+        yield known("true_share", round(share, 3), f"the labels of {count:,} sampled rows{which}", origin="data")
         return
     label, whole = str(share == 1).lower(), all(sample.total_rows == len(sample.rows) for sample in samples)
-    report.add(_one_kind(loaded, section, _label(sources[0]), label, count, whole))
-    yield known("true_share", None, f"all {count:,} sampled rows are labeled {label}", origin="data")
+    report.add(_one_kind(loaded, section, _label(sources[0]), label, f"{count:,} rows{which}", whole))
+    yield known("true_share", None, f"all {count:,} sampled rows{which} are labeled {label}", origin="data")
 
 
 def _meaning(sources: Sequence[SampledSource]) -> Decision:
@@ -62,21 +65,36 @@ def _label(source: SampledSource) -> str:
     return next((source.shape.columns[role.name] for role in roles if role.holds == FLAGS), "")
 
 
-def _share(sources: Sequence[SampledSource]) -> float:
-    """Every source counts by its rows, as often as they are drawn."""
-    drawn = [source.weight * (source.sample.total_rows or 1) for source in sources]
-    shares = [sum(flag_of(row[_label(source)]) or 0 for row in source.rows) / len(source.rows) for source in sources]
-    return sum(count * share for count, share in zip(drawn, shares, strict=True)) / sum(drawn)
+def _kept_labels(sources: Sequence[SampledSource]) -> list[list[bool]]:
+    """The labels of the sampled rows of each source that preparation keeps; of all rows where it keeps none."""
+    kept = [
+        [label for place, label in _labels(source) if place not in lost]
+        for source, lost in zip(sources, left_out(sources), strict=True)
+    ]
+    return kept if any(kept) else [[label for _, label in _labels(source)] for source in sources]
 
 
-def _one_kind(loaded: LoadedRecipe, section: str, column: str, label: str, count: int, whole: bool) -> Diagnostic:
+def _labels(source: SampledSource) -> Iterator[tuple[str, bool]]:
+    """The place and the label of each sampled row."""
+    for place, row in zip(source.places, source.rows, strict=True):
+        yield place, bool(flag_of(row[_label(source)]))
+
+
+def _share(sources: Sequence[SampledSource], kept: Sequence[Sequence[bool]]) -> float:
+    """The share of the labels that are true; every source counts by its rows, as often as they are drawn."""
+    stands_for = [source.weight * (source.sample.total_rows or 1) / len(source.rows) for source in sources]
+    true = sum(rows * sum(labels) for rows, labels in zip(stands_for, kept, strict=True))
+    return true / sum(rows * len(labels) for rows, labels in zip(stands_for, kept, strict=True))
+
+
+def _one_kind(loaded: LoadedRecipe, section: str, column: str, label: str, rows: str, whole: bool) -> Diagnostic:
     other = "false" if label == "true" else "true"
     place = loaded.place("data", section)
     if whole:
-        found = Label(place, f"`{column}` is {label} in all {count:,} rows")
+        found = Label(place, f"`{column}` is {label} in all {rows}")
         help = (f"add rows whose `{column}` is {other}",)
         return Diagnostic("E0304", f"every row of data.{section} is labeled {label}", (found,), help)
-    found = Label(place, f"`{column}` is {label} in the first {count:,} rows")
+    found = Label(place, f"`{column}` is {label} in the first {rows}")
     help = ("shuffle the file, so that its first rows show both labels",)
     note = "what depends on the share of the labels is decided without it; prepare_data.py counts all rows"
     return Diagnostic("W0511", f"the sample of data.{section} has one label only", (found,), help, (note,))

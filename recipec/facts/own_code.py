@@ -16,6 +16,10 @@ from recipec.files import read_lines
 from recipec.recipe import LoadedRecipe
 
 _MOST_BYTES = 2**20
+_FROM_ROOT = (
+    "write what it reads into the same file, or read it from the recipe's folder, as the bundle does: "
+    '`Path(os.environ.get("DATA_ROOT", ".")) / "FILE"`'
+)
 Arguments = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -82,7 +86,7 @@ def bound(node: ast.stmt) -> set[str]:
 
 
 def beside(tree: ast.Module, file: Path) -> tuple[str, ...]:
-    """The first import of a file beside this one, which the bundle would not have; empty where there is none."""
+    """What a file takes from beside it, which the bundle would not have: an import, or its own place; else empty."""
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [f"{'.' * node.level}{node.module or ''}"] if isinstance(node, ast.ImportFrom) else []
@@ -91,6 +95,12 @@ def beside(tree: ast.Module, file: Path) -> tuple[str, ...]:
             if name.startswith(".") or first.with_suffix(".py").is_file() or any(first.glob("*.py")):
                 help = "write what it uses into the same file, or install it as a package"
                 return f"`{file.name}` imports `{name}`, a file beside it", "the bundle copies this file alone", help
+    if any(isinstance(node, ast.Name) and node.id == "__file__" for node in ast.walk(tree)):
+        return (
+            f"`{file.name}` looks for files beside it with `__file__`",
+            "the bundle copies this file alone",
+            _FROM_ROOT,
+        )
     return ()
 
 

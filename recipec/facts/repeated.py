@@ -1,4 +1,4 @@
-"""Sampled rows that repeat another one exactly: preparation leaves them out, the plan counts none, W0553 tells many.
+"""Sampled rows that preparation leaves out, so that the plan counts none: most repeat another one exactly (W0553).
 
 templates/data/convert.py.j2 finds the same among all rows: by what becomes of a row, and by what judges its answers.
 """
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from recipec.dataset import SAMPLE_ROWS
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.same_answers import preferring_nothing
 from recipec.facts.sizes import rounded
 from recipec.facts.sources import SampledSource, all_read
 from recipec.facts.unanswered import teaching_nothing
@@ -41,16 +42,31 @@ def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
     yield Diagnostic("W0553", title, (label,), help, (note,))
 
 
-def without_repeated(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
+def left_out(sources: Sequence[SampledSource]) -> list[set[str]]:
+    """The places of the rows of each source that repeat others, prefer nothing or contradict others."""
+    both = zip(_repeated(sources), preferring_nothing(sources), strict=True)
+    return [{*repeated, *unclear} for repeated, unclear in both]
+
+
+def rows_kept(sources: Sequence[SampledSource]) -> list[int] | None:
+    """The rows of each source that are not `left_out`; None where not all rows were read."""
+    if not all_read(sources):
+        return None
+    read = [len(source.rows) + len(source.unanswered) for source in sources]
+    return [rows - len(lost) for rows, lost in zip(read, left_out(sources), strict=True)]
+
+
+def without_left_out(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
     """The sizes of the data without rows that preparation will leave out, where all rows were read."""
-    found = _repeated(sources)
-    if sum(map(len, found)) < FEWEST_COUNTED or not all_read(sources):
+    lost, left = sum(map(len, left_out(sources))), rows_kept(sources)
+    if left is None or lost < FEWEST_COUNTED:
         return [*sizes]
-    left = [len(source.rows) + len(source.unanswered) - len(own) for source, own in zip(sources, found, strict=True)]
     rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
     values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}
-    repeated, read = sum(map(len, found)), sum(left) + sum(map(len, found))
-    told = f"{about(repeated, read)} of {about(read, read)} rows are exact duplicates, which prepare_data.py leaves out"
+    repeated, read = sum(map(len, _repeated(sources))), sum(left) + lost
+    kinds = {"are exact duplicates": repeated, "prefer nothing or contradict others": lost - repeated}
+    named = " and ".join(f"{about(count, read)} {what}" for what, count in kinds.items() if count)
+    told = f"of {about(read, read)} rows, {named}: prepare_data.py leaves them out"
     return [_less(size, values[size.id], told) if size.id in _SIZES else size for size in sizes]
 
 

@@ -14,7 +14,7 @@ from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.kinds import Kind
 from recipec.dataset import Converted, Message
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SampledSource, all_read
 from recipec.recipe import LoadedRecipe
 
 
@@ -36,11 +36,9 @@ def same_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSo
 
 def opposite_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield W0552 where sampled rows prefer, or label, the opposite of what others do."""
-    sides: dict[str, dict[str, str]] = {}  # what rows have in common -> what they prefer -> the first place
-    rows = [(place, *told) for source in sources for place, told in _preferences(source)]
-    for place, common, preferred in rows:
-        sides.setdefault(common, {}).setdefault(preferred, place)
-    found = [common for _, common, _ in rows if len(sides[common]) > 1]
+    sides = _sides(sources)
+    rows = [common for source in sources for _, (common, _) in _preferences(source)]
+    found = [common for common in rows if len(sides[common]) > 1]
     if not found:
         return
     first, second = [*sides[found[0]].values()][:2]
@@ -51,11 +49,26 @@ def opposite_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sampl
         "keep the row of each two that is right, and remove the other",
         'if they may be left out, write allow = ["W0552"] under [recipe]',
     )
-    notes = (
-        "prepare_data.py leaves out all of them, and counts them as `contradictory`",
-        "the plan counts them as rows",
-    )
-    yield Diagnostic("W0552", title, (label,), help, notes)
+    notes = ["prepare_data.py leaves out all of them, and counts them as `contradictory`"]
+    notes += ["the plan counts them as rows, as not all rows were read"] * (not all_read(sources))
+    yield Diagnostic("W0552", title, (label,), help, (*notes,))
+
+
+def preferring_nothing(sources: Sequence[SampledSource]) -> list[set[str]]:
+    """The places of the rows of each source that prefer an answer to itself, or contradict others."""
+    sides = _sides(sources)
+    return [
+        {*_same(source), *(place for place, (common, _) in _preferences(source) if len(sides[common]) > 1)}
+        for source in sources
+    ]
+
+
+def _sides(sources: Sequence[SampledSource]) -> dict[str, dict[str, str]]:
+    """What rows have in common -> what they prefer -> the first place."""
+    sides: dict[str, dict[str, str]] = {}
+    for place, (common, preferred) in (told for source in sources for told in _preferences(source)):
+        sides.setdefault(common, {}).setdefault(preferred, place)
+    return sides
 
 
 def _same(source: SampledSource) -> Iterator[str]:

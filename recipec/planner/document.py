@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from recipec.axes.models import NAMED_MODELS
 from recipec.facts import Facts
 from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.untrained import UNTRAINED
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import attribute
 from recipec.rules.core import RULES, Decision
@@ -61,19 +61,14 @@ def _digest(parts: Any) -> str:
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-_OF_MODELS = (f"{role}{part}" for role in NAMED_MODELS for part in ("", "_revision"))
-_OF_TOOLS = ("tools", "environment", "tool_files")
-_OF_REWARDS = ("rewards", "reward_files", "reward_models", "reward_revisions", "judge")
-_NAMED = ("model", "stage", *_OF_REWARDS, *_OF_TOOLS, *_OF_MODELS)
-
-
 def _trains(decision: Decision) -> bool:
-    """Whether training depends on a decision: rules' do but where `trains` is false, and models; predictions do not.
+    """Whether training depends on a decision: all do but those of rules whose `trains` is false, and of UNTRAINED.
 
     How the model was chosen does not either: a recipe that names the chosen one trains the same.
     """
-    of_rule = decision.rule and RULES[decision.rule].trains and not decision.id.startswith("model_")
-    return bool(of_rule) or decision.id in _NAMED
+    if decision.id.startswith("model_"):
+        return False
+    return RULES[decision.rule].trains if decision.rule else decision.id not in UNTRAINED
 
 
 def stage_document(plan: StagePlan) -> dict[str, Any]:

@@ -102,8 +102,9 @@ _REVISION = _text(
     "a branch, a tag or a commit: git allows no spaces in their names, and none of ~ ^ : ? * [ \\",
 )
 _WARNING_CODE = _text(r"^W[0-9]{4}$", "the code of a warning, such as `W0503`")
+OWN_TEMPLATES = ("chatml", "plain")  # values of data.template that recipec brings
 _TEMPLATE = _text(
-    r"^(auto|model|chatml|plain|\.{0,2}/[^\n\t]*\.jinja2?)$",
+    r"^(auto|model|" + "|".join(OWN_TEMPLATES) + r"|\.{0,2}/[^\n\t]*\.jinja2?)$",
     "`auto`, `model`, `chatml`, `plain`, or the path of a Jinja file that begins with `./`",
 )
 

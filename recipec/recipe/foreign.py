@@ -111,7 +111,11 @@ NAMES = (
         "mix_strategy dataset_weights sampling_weight mixing",
         ": how often the rows of a source are used, not the probability of a source",
     ),
-    Names("data.carry", typed="function_calling tool_calling tool_use"),
+    Names(
+        "data.carry",
+        typed="function_calling tool_calling tool_use",
+        note=', only where the first rows have no tools, since those of first rows are read: `carry = ["tools"]`',
+    ),
     Names(
         "data.columns",
         "",

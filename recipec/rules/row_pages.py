@@ -82,7 +82,12 @@ def explain_carried(word: str) -> str | None:
     A word that says how rows are to be learned and that nothing reads has a page too.
     """
     wanted = word.strip().lower()
-    pages = [_carried(row) for row in CARRIED.values() if wanted in (row.name, *row.columns, *row.fields)]
+    called = {row.name: {row.name, *row.columns, *row.fields} for row in CARRIED.values()}
+    pages = [
+        _carried(row)
+        for row in CARRIED.values()
+        if wanted in called[row.name] or joined(wanted) in map(joined, row.elsewhere)
+    ]
     if not pages and wanted in MEANT:
         pages = [f"# {wanted}: a column or field that says {MEANT[wanted]}\n\n{_UNREAD}\n"]
     return "\n".join(pages) or None

@@ -12,4 +12,4 @@ _NAMED = {word: row for row in UNBUILT for word in row.words}
 
 def unbuilt_named(word: str) -> Unbuilt | None:
     """Return the row that a word of a recipe or a command names, in any case; None if there is none."""
-    return _NAMED.get(word.strip().strip("[]").lower().replace("-", "_"))
+    return _NAMED.get(word.strip().strip("[]").lower().replace("-", "_").replace(" ", "_"))

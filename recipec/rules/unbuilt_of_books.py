@@ -66,7 +66,10 @@ OF_BOOKS = (
         "Anti-patterns; docs/rule-books/003.md, Learning rate & schedule; docs/rule-books/000.md, Description",
         "recipec does not emit a search script",
         "build the recipe with three values of `train.learning_rate` and compare `eval_loss` after 100 steps",
-        words=("hyperparameter_search", "sweep", "optuna", "lr_finder"),
+        words=(
+            *("hyperparameter_search", "hyperparameter_optimization", "hyperparameter_tuning", "hpo", "grid_search"),
+            *("random_search", "bayesian_optimization", "sweep", "optuna", "lr_finder", "learning_rate_finder"),
+        ),
     ),
     Unbuilt(
         "NOT-008",

@@ -99,6 +99,9 @@ OF_TOOLS = (
             *(
                 "classification",
                 "classifier",
+                "text_classification",
+                "sequence_classification",
+                "token_classification",
                 "classify",
                 "regression",
                 "embedding",

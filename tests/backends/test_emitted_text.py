@@ -297,6 +297,19 @@ def test_rows_that_the_trainer_leaves_out_are_counted(tmp_path: Path, name: str)
     assert "(rows_given - len(rows)) / rows_given" in bundle["preflight.py"] and "report.json" in bundle["train.py"]
 
 
+@pytest.mark.parametrize("loop", ["trainer", "torch", "accelerate"])
+@pytest.mark.parametrize(("overflow", "twice"), [("drop", False), ("truncate", True)])
+def test_a_loss_that_was_accepted_in_preparation_stops_no_training(
+    tmp_path: Path, loop: str, overflow: str, twice: bool
+) -> None:
+    """Training refuses what its own cut loses: preparation has no other limit for what it drops itself."""
+    recipe = with_key(with_key(BASES["lora-single"], "data.overflow", overflow), "train.packing", False)
+    bundle = texts(good(tmp_path, with_key(recipe, "train.loop", loop)))
+    assert "MAX_DROPPED" in bundle["prepare_data.py"] and 'counted["dropped_rows"] = lost' in bundle["preflight.py"]
+    assert ("MAX_DROPPED in preflight.py" in bundle["preflight.py"]) is twice
+    assert bundle["preflight.py"].count("MAX_DROPPED") == 3 * twice
+
+
 def test_of_packed_rows_it_is_not_known_which_were_left_out(tmp_path: Path) -> None:
     packed = with_key(with_key(BASES["lora-single"], "data.overflow", "truncate"), "train.packing", True)
     assert "MAX_DROPPED" not in texts(good(tmp_path, packed))["preflight.py"]

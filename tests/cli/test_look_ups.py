@@ -134,6 +134,13 @@ def test_a_word_without_a_page_is_told_what_to_write(run):
 # What people type who know TRL, axolotl, LLaMA-Factory or the papers -> a word of the page that they need.
 TYPED = {
     **dict.fromkeys(("sharegpt", "chatml", "openai", "conversations", "messages"), "# chat: "),
+    **dict.fromkeys(("chat template", "Chat template"), "# data.template: "),
+    "ChatML": '`data.template = "chatml"`',
+    "plain": '`data.template = "plain"`',
+    **dict.fromkeys(("tool calling", "tool_use", "function calling"), "# tools, carried by rows"),
+    **dict.fromkeys(("hyperparameter search", "hpo", "grid search", "Grid-Search"), "# NOT-007: "),
+    "text classification": "# NOT-028: ",
+    "Evaluation share": "# data.eval_fraction: ",
     "alpaca": "# instruction: ",
     **dict.fromkeys(("tools", "functions", "tool_calls"), "# tools, carried by rows"),
     **dict.fromkeys(("thinking", "reasoning", "cot"), "# data.reasoning: "),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from small_recipe import RECIPE, line_of
 
+from recipec.cli.build import build_text
 from recipec.cli.inputs import PLAN_VERSION
 from recipec.cli.plan import plan_text
 from recipec.compiler import compile_recipe
@@ -345,3 +346,28 @@ def test_the_readme_leads_from_the_bundle_to_the_recipe(run, folder, place):
     assert found.stdout.strip() == str(folder.resolve())
     assert run("build", "recipe.toml", "-o", place, "--check").exit_code == 0
     assert run("diff", "recipe.toml", place).stdout == "no differences\n"
+
+
+def test_a_stage_that_is_new_or_gone_is_told_in_a_line():
+    """And the changed decisions of the others one by one."""
+
+    def side(value):
+        return {"value": value, "because": f"it is {value}", "origin": "rule", "where": ""}
+
+    rows = [
+        ("dpo.stage", None, side("dpo")),
+        ("dpo.beta", None, side(0.1)),
+        ("sft.task", side("instruct"), side("align")),
+    ]
+    rows += [("kto.stage", side("kto"), None), ("sft.fresh", None, side(1))]
+    nothing = {"changes": [], "edits": [], "next": [], "written": True, "stale": True, "recipe": "r.toml", "out": "out"}
+    document = nothing | {"decisions": [{"id": id, "a": a, "b": b} for id, a, b in rows]}
+
+    lines = build_text(document).partition("because these decisions changed:\n")[2].splitlines()
+
+    assert lines[:4] == [
+        "  dpo: a new stage, with 2 decisions",
+        "  kto: no longer a stage, with 1 decision",
+        "  sft.task: instruct -> align  (it is align)",
+        "  sft.fresh: absent -> 1  (it is 1)",
+    ]

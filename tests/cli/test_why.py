@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from compiling import BASES, good
 from small_recipe import line_of
 
 from recipec.cli.inputs import open_bundle
-from recipec.cli.provenance import reason, reasons
+from recipec.cli.provenance import Emitted, explain_key, reason, reasons
 
 
 def ask(run, *arguments):
@@ -313,3 +314,12 @@ def test_why_knows_stages_values_and_the_words_of_other_tools(run, out, word, de
 def test_why_points_to_the_page_of_a_word_that_no_decision_is_about(run, out):
     result = run("why", "out", "W0503")
     assert result.exit_code and "`recipec explain W0503` says what it is" in result.stderr
+
+
+def test_why_tells_what_judges_by_its_key(tmp_path):
+    """And not the task, which has a value of that name."""
+    compilation = good(tmp_path, BASES["grpo"])
+    emitted = Emitted(json.loads(compilation.plan_json), compilation.source_map)
+
+    assert [found["id"] for found in explain_key("reward", emitted)["decisions"]] == ["grpo.rewards"]
+    assert [found["id"] for found in explain_key("alignment.reward", emitted)["decisions"]] == ["grpo.rewards"]

@@ -122,7 +122,9 @@ def test_the_first_rows_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found == sorted(
         [[answer(f"A {n}"), answer("B")] for n in range(12)] + [[answer(f"D {n}")] for n in range(7)]
     )
-    assert asked == [{"split": "train", "revision": None, "streaming": True}] * 2  # its columns, then its rows
+    assert (
+        asked == [{"split": "train", "revision": None, "streaming": True}] * 3
+    )  # columns of its first rows, of all taken, then rows
 
 
 def test_a_glob_is_taken_from_as_one_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

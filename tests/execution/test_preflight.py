@@ -496,6 +496,8 @@ def test_rows_that_the_trainer_left_out_are_counted(tmp_path: Path, monkeypatch:
         else:
             checks.check_rows(kept, tmp_path / "report.json", prepared)
         assert f"dropped_rows: {lost}" in capsys.readouterr().out
+    checks.check_rows(kept, report(tmp_path, 0.4), 20)  # what preparation dropped was accepted there
+    assert "dropped_rows: 43.00%" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("labels", "why"), [([-100, -100], "no trained token"), ([-100, 7, 8], "never learn to stop")])

@@ -57,13 +57,50 @@ def test_the_plan_counts_no_exact_duplicates(tmp_path: Path) -> None:
         "data_rows": 40,
         "source_rows": 40,
     }
-    assert "60 of 100 rows are exact duplicates" in decisions["examples"].because
+    assert "of 100 rows, 60 are exact duplicates: prepare_data.py leaves them out" in decisions["examples"].because
+
+
+def test_the_plan_counts_no_pairs_that_prefer_nothing(tmp_path: Path) -> None:
+    """Of 100 pairs 12 are equal, 4 are exchanged ones of 4 others, and one of these is there twice."""
+    rows = [pair(n, "So.", "So." if n < 12 else "No.") for n in range(95)]
+    rows += [pair(n, "No.", "So.") for n in (20, 21, 22, 23, 23)]
+    examples = made(tmp_path, DPO, rows).plan.stages[0].decisions["examples"]
+    assert examples.value == 100 - 12 - 8 - 1
+    assert "of 100 rows, 1 are exact duplicates and 20 prefer nothing or contradict others" in examples.because
+
+
+def answer(number: int, label: bool) -> dict[str, Any]:
+    return {"prompt": f"Why {number}?", "completion": "So.", "label": label}
+
+
+def test_labels_are_those_of_the_rows_that_stay(tmp_path: Path) -> None:
+    """Of 80 answers 60 are good and 20 are bad; 80 more are called both, and are left out."""
+    kto = {**BASES["kto"], "data": {"preferences": "rows.jsonl"}}
+    rows = [answer(n, n < 60) for n in range(80)]
+    rows += [answer(n, label) for n in range(100, 140) for label in (True, False)]
+    found = made(tmp_path, kto, rows)
+    decisions = found.plan.stages[0].decisions
+    assert (decisions["examples"].value, decisions["true_share"].value) == (80, 0.75)
+    assert decisions["true_share"].because == "the labels of 80 sampled rows that preparation keeps"
+    assert decisions["undesirable_weight"].value == 2.6
+    (told,) = [one for one in found.diagnostics if one.code == "W0552"]
+    assert told.notes == ("prepare_data.py leaves out all of them, and counts them as `contradictory`",)
+
+
+def test_labels_of_which_preparation_keeps_one_kind_are_refused(tmp_path: Path) -> None:
+    kto = {**BASES["kto"], "data": {"preferences": "rows.jsonl"}}
+    rows = [*(answer(n, True) for n in range(30)), answer(0, False)]
+    (refused,) = [found for found in made(tmp_path, kto, rows).diagnostics if found.code == "E0304"]
+    assert refused.labels[0].message == "`label` is true in all 29 rows that preparation keeps"
+    both = [answer(n, label) for n in range(30) for label in (True, False)]
+    none_left = "data.preferences has too few rows to hold out some of them"
+    assert titles(made(tmp_path, kto, both), "E0304") == [none_left]
 
 
 def test_few_duplicates_are_not_warned_about(tmp_path: Path) -> None:
     found = made(tmp_path, SFT, [asked(n % 185) for n in range(200)])
     assert titles(found, "W0553") == []
-    assert "15 of 200 rows are exact duplicates" in found.plan.stages[0].decisions["examples"].because
+    assert "of 200 rows, 15 are exact duplicates" in found.plan.stages[0].decisions["examples"].because
     fewer = made(tmp_path, SFT, [asked(n % 95) for n in range(100)]).plan.stages[0].decisions["examples"]
     assert fewer.value == 100 and "duplicates" not in fewer.because
 

@@ -54,6 +54,10 @@ def test_a_function_is_given_what_its_parameters_name(tmp_path: Path, definition
         ("def f(completions):\n    pass\n\n\nf = 3\n", "`f` of `judge.py` is no function"),
         ("def f(completions):\n    pass\n\n\nfrom math import pi as f\n", "`f` of `judge.py` is no function"),
         ("from . import near\n\n\ndef f(completions):\n    pass\n", "`judge.py` imports `.`, a file beside it"),
+        (
+            "from pathlib import Path\n\nT = Path(__file__).parent / 't.json'\n\n\ndef f(completions):\n    pass\n",
+            "`judge.py` looks for files beside it with `__file__`",
+        ),
         ("def f(completions):\n    import near.by\n", "`judge.py` imports `near.by`, a file beside it"),
         ("class f:\n    pass\n", "`f` of `judge.py` is no function"),
         ("def f(*completions):\n    pass\n", "`f` takes arguments by position"),

@@ -6,7 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from compiling import BASES, good, texts, with_key
+from compiling import BASES, compiled, good, texts, with_key
+from msgspec.structs import replace
+
+from recipec.planner.document import _trains
+from recipec.rules.core import Decision
 
 OTHER = {  # what changes train.py's training, by recipe
     ("lora-single", "train.learning_rate"): 3e-4,
@@ -43,3 +47,72 @@ def test_a_later_stage_does_not_change_the_one_before_it(tmp_path: Path) -> None
     after = plans(tmp_path, with_key(BASES["sft-dpo"], "train", {"dpo": {"learning_rate": 1e-6}}))
     changed = [path for path in before if before[path] != after[path]]
     assert len(before) == 2 and changed == ["stages/2-dpo/train.py"]
+
+
+THINKS = {"grpo": {}, "ppo": {}, "on-policy-distill": {"alignment.teacher": "Qwen/Qwen3-8B"}}
+
+
+@pytest.mark.parametrize("base", THINKS)
+def test_answers_without_thoughts_are_another_training(tmp_path: Path, base: str) -> None:
+    recipe = with_key(BASES[base], "model.name", "Qwen/Qwen3-0.6B")
+    for key, value in THINKS[base].items():
+        recipe = with_key(recipe, key, value)
+    quiet = with_key(recipe, "data.reasoning", "off")
+    assert [*plans(tmp_path, recipe).values()][-1] != [*plans(tmp_path, quiet).values()][-1]
+
+
+# Keys of all kinds: where the code of train.py is another one, the digest is too.
+KEYS = {
+    "data.max_length": 300,
+    "data.overflow": "truncate",
+    "data.reasoning": "off",
+    "data.template": "chatml",
+    "goal.priority": "memory",
+    "model.name": "Qwen/Qwen3-0.6B",
+    "recipe.seed": 7,
+    "train.activation_checkpointing": True,
+    "train.attention": "eager",
+    "train.epochs": 4,
+    "train.eval_every": 0.25,
+    "train.global_batch_size": 64,
+    "train.max_grad_norm": 0.5,
+    "train.max_steps": 321,
+    "train.optimizer": "adamw-8bit",
+    "train.packing": False,
+    "train.precision": "fp32",
+    "train.sampling": "random",
+    "train.schedule": "linear",
+    "train.warmup": 0.2,
+    "train.weight_decay": 0.07,
+}
+UNTRAINED = {"train.save_every": 0.4, "train.logging_steps": 3, "track.to": "wandb", "train.keep_checkpoints": 5}
+
+
+def code(tmp_path: Path, recipe) -> str | None:
+    """train.py without comments and without what names the plan or its steps; None where none is made."""
+    compilation = compiled(tmp_path, recipe)
+    if not compilation.files:
+        return None
+    script = next(text for path, text in texts(compilation).items() if path.endswith("train.py"))
+    lines = (line.partition("  #")[0] for line in script.splitlines())
+    return "\n".join(line for line in lines if not line.startswith(("PLAN =", "STEPS =")))
+
+
+@pytest.mark.parametrize("base", ["lora-single", "dpo-full", "grpo", "kto", "text"])
+def test_where_the_code_of_a_training_changes_the_digest_does(tmp_path: Path, base: str) -> None:
+    before, digest = code(tmp_path, BASES[base]), plans(tmp_path, BASES[base])
+    changed = []
+    for key, value in KEYS.items():
+        recipe = with_key(BASES[base], key, value)
+        if code(tmp_path, recipe) not in (None, before):
+            changed.append(key)
+            assert plans(tmp_path, recipe) != digest, key
+    assert len(changed) > len(KEYS) / 3
+    for key, value in UNTRAINED.items():
+        assert plans(tmp_path, with_key(BASES[base], key, value)) == digest, key
+
+
+def test_a_decision_that_nobody_thought_of_counts() -> None:
+    fresh = Decision("fresh", 1, "as a new fact is", origin="recipe")
+    assert _trains(fresh) and not _trains(replace(fresh, id="examples"))
+    assert not _trains(replace(fresh, rule="TRACK-001"))

@@ -17,6 +17,7 @@ from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, either, own_keys
+from recipec.recipe.fields import OWN_TEMPLATES
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
@@ -24,8 +25,6 @@ from recipec.units import counted, duration, hourly
 
 Fewer = Callable[[], Plan | None]
 Decisions = Mapping[str, Decision]
-
-OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brings
 
 
 def check_limits(
