@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
-from recipec.estimate.padding import padded_tokens
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
@@ -87,7 +86,7 @@ def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Ite
     assert found.chosen is not None and found.ledger is not None and then.chosen is not None and then.ledger is not None
     rows, bounds = found.chosen.layout.micro_batch, bounds_of(context, found.ledger, loaded)
     usual = bounds.typical.seq_len_tokens
-    padded = round(padded_tokens(usual, bounds.tokens_p99, rows))
+    padded = bounds.padded_tokens(rows)
     share = 1 - usual / padded
     tokens, packed = rows * padded, then.chosen.layout.micro_batch * then.ledger.decisions["max_length"].value
     if share >= LITTLE_PADDING:
