@@ -15,7 +15,6 @@ from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.advice.other_engines import other_engine
-from recipec.planner.advice.prepared_ahead import prepared_ahead
 from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
@@ -47,7 +46,6 @@ def options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns,
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),
-        *prepared_ahead(plan, loaded),
         *larger,
     )
 
