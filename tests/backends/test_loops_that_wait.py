@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from compiling import BASES, good, texts, with_key
+
+from recipec.axes.loops import LOOPS
+from recipec.axes.strategies import ONE_PROCESS
 
 DISTRIBUTED = {
     "accelerate": {"hardware.gpu": "h100", "hardware.gpus_per_node": 8, "hardware.cpu_cores": 48},
@@ -72,3 +77,10 @@ def test_other_ranks_wait_as_long_as_the_trainers(tmp_path: Path, loop: str, row
 def test_one_process_waits_for_no_other(tmp_path: Path, loop: str) -> None:
     text = train(tmp_path, 3_000_000, loop, **{"hardware.gpus_per_node": 1})
     assert "timeout" not in text and "timedelta" not in text
+
+
+@pytest.mark.parametrize("name", [name for name, row in LOOPS.items() if row.own and row.engines == (ONE_PROCESS,)])
+def test_a_loop_of_one_process_has_no_code_for_ranks(name: str) -> None:
+    """BAD-091 refuses every strategy of several: what its file had for them would be emitted for no recipe."""
+    source = Path(import_module(f"recipec.backends.loops.{name}").__file__ or "").read_text(encoding="utf-8")
+    assert not re.search(r"strategy\.distributed|distributed\.\w+\(|DistributedDataParallel|no_sync", source)

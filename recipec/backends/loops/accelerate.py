@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import StageJob
-from recipec.backends.loops.loop import LoopCode, averaged_once
+from recipec.backends.loops.loop import LoopCode, nothing, one_by_one
 from recipec.backends.parts import Import
 from recipec.backends.trackers import trackers
 from recipec.render.call import Arg, Call, render_call
@@ -61,6 +61,17 @@ def _wrap(stage: StageJob) -> tuple[str, ...]:
     return ("self.model, self.optimizer = self.accelerator.prepare(self.plain_model, self.optimizer)",)
 
 
+def _micro_steps(stage: StageJob) -> tuple[str, ...]:
+    """Ranks average gradients in the last of them alone."""
+    if not stage.strategy.distributed:
+        return one_by_one(stage)
+    return (
+        "for place, batch in enumerate(batches, start=1):",
+        "    with nullcontext() if place == len(batches) else self.accelerator.no_sync(self.model):",
+        "        self.micro_step(batch, trained)",
+    )
+
+
 def _backward(stage: StageJob) -> tuple[str, ...]:
     return ("self.accelerator.backward(loss * (self.ranks / trained))",)
 
@@ -92,7 +103,7 @@ def _end(stage: StageJob) -> tuple[str, ...]:
 
 CODE = LoopCode(
     imports=_imports,
-    constants=lambda stage: (),
+    constants=nothing,
     start_ranks=_start_ranks,
     tokenize=_tokenize,
     own_scaler=False,
@@ -100,8 +111,8 @@ CODE = LoopCode(
     scaler="self.accelerator.scaler",
     keeps_states=False,
     distributed=lambda stage: '"ddp" if self.accelerator.distributed_type.value.startswith("MULTI_") else "none"',
-    restore=lambda stage: (),
-    micro_steps=averaged_once("self.accelerator.no_sync(self.model)"),
+    restore=nothing,
+    micro_steps=_micro_steps,
     autocasts=False,
     backward=_backward,
     update=_update,
