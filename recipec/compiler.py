@@ -28,6 +28,7 @@ from recipec.planner.advice.limits import (
     check_templates,
     check_terms,
 )
+from recipec.planner.advice.prepared_ahead import with_rows_ahead
 from recipec.planner.advice.shadowed import shadowed
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
@@ -81,6 +82,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False, out: Path | None = No
     for task in tasks.values():
         _check_given(task, report)
     if plan and facts and loaded:
+        plan = with_rows_ahead(plan, loaded)
         fewer = partial(plan_without_judge, loaded, facts, plan)
         check_limits(loaded, facts.model.licence, plan, report, fewer)
         check_adapters(loaded, plan, report)

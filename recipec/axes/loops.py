@@ -85,7 +85,7 @@ TORCH = Loop(
     head="hf",
     trackers=("tensorboard", "none"),
     because="every step is in train.py, with nothing between it and PyTorch",
-    source="docs/rule-books/000.md, Concepts; docs/rule-books/002.md, Step 3; torch 2.13 nn/parallel",
+    source="docs/rule-books/000.md, Concepts; docs/rule-books/002.md, Step 3; torch 2.13 amp/grad_scaler.py",
 )
 
 ENGINE = Loop(

@@ -38,7 +38,7 @@ _TIMEOUT = "ddp_timeout"  # a recipe may set it under [train.arguments]
 _IN_CODE = frozenset(  # what a loop of the bundle's own says in its code
     (
         *("optim", "eval_strategy", "eval_on_start", "save_strategy", "metric_for_best_model", "greater_is_better"),
-        *("logging_nan_inf_filter", "dataset_num_proc", "ddp_timeout", "dataloader_persistent_workers"),
+        *("logging_nan_inf_filter", "dataloader_persistent_workers"),
     )
 )
 PATIENCE_FOR_ANSWERS = 3  # times what writing them is predicted to take, which is a mean over ranks; our decision
@@ -259,16 +259,20 @@ def _tokenizing(stage: StageJob) -> Iterator[Arg]:
 
 
 def _waiting(stage: StageJob) -> Iterator[Arg]:
-    """Ranks wait for the first one's pass over the rows, and for the longest answers, as long as the timeout lets."""
+    """Ranks wait for the first one's pass over the rows, and for the longest answers, as long as the timeout lets.
+
+    A loop of the bundle's own always names it: the defaults of accelerate and DeepSpeed are 10 minutes.
+    """
     waits = {
         "the rows": PATIENCE * stage.plan.tokenizing_seconds,
         "answers": PATIENCE_FOR_ANSWERS * stage.plan.writing_seconds,
     }
     what, seconds = max(waits.items(), key=lambda wait: wait[1])
-    long = stage.value("world_size") > 1 and seconds > USUAL_TIMEOUT_SECONDS
-    if long and _TIMEOUT not in stage.plan.verbatim:
+    long = seconds > USUAL_TIMEOUT_SECONDS
+    if stage.value("world_size") > 1 and (long or stage.loop.own) and _TIMEOUT not in stage.plan.verbatim:
         ids = stage.ids("examples", "tokens_per_example", "world_size", "prediction")
-        yield Arg(_TIMEOUT, in_hours(seconds), ids, f"seconds that the other ranks wait for {what}")
+        patience = in_hours(seconds) if long else USUAL_TIMEOUT_SECONDS
+        yield Arg(_TIMEOUT, patience, ids, f"seconds that the other ranks wait for {what}")
 
 
 def in_hours(seconds: float) -> int:

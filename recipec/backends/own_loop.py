@@ -165,6 +165,7 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
         "before_model": brought.before_trainer,
         "after_saving": brought.after_saving,
         "packs": stage.because(bool(stage.value("packing")), "packing"),
+        "in_processes": fragment(_in_processes(settings), stage.ids("examples")),
         "cuts_rows": stage.because(_cuts_rows(stage), "overflow", "packing"),
         "tokenizer": _tokenizer(stage),
         "optimizer": _optimizer(stage),
@@ -222,6 +223,12 @@ def _has_adapter(stage: StageJob) -> bool:
 def _cuts_rows(stage: StageJob) -> bool:
     """Whether rows may be longer than max_length when they come here."""
     return bool(stage.value("overflow") == "truncate" and not stage.value("packing"))
+
+
+def _in_processes(settings: Call) -> str:
+    """What the passes over the rows are told, where several processes share them."""
+    named = any(arg.name == "dataset_num_proc" for arg in settings.args)
+    return ", num_proc=settings.dataset_num_proc" if named else ""
 
 
 def _check_rows_of(stage: StageJob) -> Raw:

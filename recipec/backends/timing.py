@@ -6,9 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec.backends.job import Job, StageJob
-from recipec.backends.launchers import launcher_of
 from recipec.backends.reading import asks_commits, sources_of
-from recipec.planner.advice.prepared_ahead import WORTH_PREPARING_AHEAD
+from recipec.planner.advice.prepared_ahead import spared_seconds
 from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
 from recipec.rules import reservations
@@ -60,8 +59,8 @@ def _speed(stage: StageJob) -> str:
 
 def prepared_ahead(job: Job) -> Traced:
     """How the GPUs are spared the preparation of the data; empty where it takes little of their time."""
-    gpus, seconds = job.facts.machines.gpus, sum(stage.plan.preparation_seconds for stage in job.stages)
-    if job.last.on_cpu or launcher_of(job) is None or gpus * seconds < WORTH_PREPARING_AHEAD:
+    gpus, seconds = job.facts.machines.gpus, spared_seconds(job.plan, job.loaded)
+    if not seconds:
         return job.because("", "prediction")
     text = f"Data preparation takes about {duration(seconds)} (predicted), in which {counted(gpus, 'GPU')} "
     text += "waits. " if gpus == 1 else "wait. "

@@ -16,6 +16,8 @@ from recipec.catalog.measured import Measured
 
 _FOLDER = Path(__file__).parent / "gpus"
 _ANY = ""  # every file of the catalog
+PCIE, NVLINK, FABRIC = LINKS = "pcie", "nvlink", "infinity-fabric"
+BRIDGED = 2  # GPUs that an NVLink bridge joins
 _MAKERS = re.compile(r"^((nvidia|amd|geforce|tesla|quadro|instinct)-)+")
 
 
@@ -30,17 +32,26 @@ class Gpu(Struct, frozen=True):
     memory_note: str  # where memory_gib comes from
     bandwidth_gb_s: float
     fp16_tflops: float  # dense matrix rate with fp32 accumulation, in 10^12 operations per second
-    link: str  # pcie | nvlink | infinity-fabric: to the other devices of the node
+    link: str  # of LINKS: to the other devices of the node
     link_gb_s: float  # per device and direction, peak
     bf16: bool
     flash_attention: bool  # has FlashAttention-2 kernels
     bf16_tflops: float | None = None  # likewise; None without bf16 matrix units
     capability: float | None = None  # CUDA compute capability
+    bridge_gb_s: float | None = None  # of an NVLink bridge, per direction; None: it takes none, or has NVLink anyway
+    bridge_source: str = ""
     aliases: tuple[str, ...] = ()
     source: str = ""
     checked: date | None = None
     unverified: tuple[str, ...] = ()  # fields that were not looked up when the file was checked
     measured: Measured | None = None  # where the recipe names a file of `recipec probe`
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Of LINKS, what may lie between such devices: anything where only the memory of a card is known."""
+        if self.vendor != "cpu" and not self.checked:
+            return LINKS
+        return tuple({self.link: 0, PCIE: 0} | ({NVLINK: 0} if self.bridge_gb_s else {}))
 
     @property
     def int8(self) -> bool:

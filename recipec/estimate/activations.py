@@ -188,18 +188,21 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
         transient += added * 5 // 6 if path.adapter_copy == path.outputs else 0
     if path.rounds_inputs:
         transient = max(transient + path.compute * hidden, inner_scaled(architecture, inner, lora, path) - saved)
-    forward = _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora)), path) * path.outputs * inner
+    forward = _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora)), path) * inner
     scaling = inputs_scaled(architecture, inner, lora, path)
     return saved, max(transient, scaling.backward), max(forward, scaling.forward)
 
 
 def _mlp_forward(architecture: Architecture, adapted: bool, path: CodePath) -> int:
-    """Widths that are live at once: the activation and two products; adapters add theirs before they are summed."""
+    """Bytes of a feature that are live at once: the activation and two products; adapters add theirs before they are
+    summed, in fp32 where autocast does not cast them."""
+    one, width = one_projection(architecture), path.outputs
+    if adapted and path.adapter_copy > path.compute:
+        summed = width + 2 * path.adapter_copy
+        return 2 * summed if one else width + summed
     if path.rounds_inputs:
-        return SCALED_WIDTHS[one_projection(architecture)]
-    if len(architecture.modules.mlp_in) == 1 and architecture.gated_mlp:  # gate and up are one projection
-        return 6 if adapted else 4
-    return 4 if adapted else 3
+        return SCALED_WIDTHS[one] * width
+    return ((6 if adapted else 4) if one else (4 if adapted else 3)) * width
 
 
 def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:

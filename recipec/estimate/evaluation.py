@@ -14,6 +14,7 @@ from recipec.estimate.head import loss_code
 from recipec.estimate.judges import judge_bytes
 from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
+from recipec.estimate.running import running_bytes, scoring_path
 from recipec.estimate.scores import prefix_tokens
 from recipec.estimate.sizes import Sizes, sizes
 from recipec.estimate.spreading import ROOM_TO_PACK, find_room, modules_of
@@ -32,7 +33,6 @@ BATCH_SHARE = 0.25  # of a GPU's memory that a batch may take: recipec's choice
 SAMPLES_AT_ONCE = (1, 2, 4, 8)
 ANSWERS_AT_ONCE = (*SAMPLES_AT_ONCE, 16, 32, 64, 128)  # at most 128: the rows that are evaluated by default
 ANSWERS_SHARE = 0.8  # of the memory beside the weights; caches that grow leave gaps (recipec's choice)
-LAYER_COPIES = 6  # tensors of a layer's width that are alive at once, in the forward pass of one layer
 
 
 class Held(Struct, frozen=True):
@@ -137,7 +137,7 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     The logits are alive twice, as the head gives them and without the tokens that nothing is learned from.
     """
     path, tokens = code_path(layout, work), max(tokens_at_once, work.seq_len_tokens)
-    layer = tokens * _layer_bytes(architecture, path)
+    layer = _layer(architecture, layout, work, tokens)
     vocabulary = architecture.vocab_size if loss_code(work).to_vocabulary else 1
     logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
     eager = tokens * work.seq_len_tokens * _scores(architecture, layout, path)
@@ -181,7 +181,8 @@ def answering_bytes(architecture: Architecture, layout: Layout, work: Workload, 
         return kept
     path, longest = code_path(layout, work), work.seq_len_tokens + work.reread_tokens
     prompt = longest - work.written_tokens
-    prompts = answers * prompt * (_layer_bytes(architecture, path) + prompt * _scores(architecture, layout, path))
+    scores = answers * prompt * prompt * _scores(architecture, layout, path)
+    prompts = _layer(architecture, layout, work, answers * prompt) + scores
     beside = path.compute * max(beside_cache(shape) for _, shape in architecture.attentions)
     sampled = SAMPLING_COPIES * FP32_BYTES * architecture.vocab_size
     return kept + round(max(prompts, answers * (longest * beside + sampled)))
@@ -194,23 +195,17 @@ def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:
     return tokens * path.compute * architecture.cached_features + state_bytes(architecture, path)
 
 
-def _layer_bytes(architecture: Architecture, path: CodePath) -> int:
-    """Of a token, in the forward pass of one layer."""
-    attending = (shape.query_size + 2 * shape.kv_size for _, shape in architecture.attentions)
-    widest = max(*attending, 2 * _inner(architecture))
-    return path.compute * (LAYER_COPIES * architecture.hidden_size + widest + architecture.slices)
+def _layer(architecture: Architecture, layout: Layout, work: Workload, tokens: int) -> int:
+    """Of so many tokens, in the forward pass of one layer: of the model that is trained, or of its teacher."""
+    path = scoring_path(layout, work)
+    own = running_bytes(architecture, work.lora, path, tokens)
+    frozen = replace(path, quantized=0.0, rounds_inputs=False, adapter_copy=0)
+    return max(own, running_bytes(work.teacher, None, frozen, tokens) if work.teacher else 0)
 
 
 def _scores(architecture: Architecture, layout: Layout, path: CodePath) -> int:
     """Of a pair of tokens, where attention keeps a number for every head."""
     return architecture.num_heads * (FP32_BYTES + path.compute) if layout.attends.keeps_scores else 0
-
-
-def _inner(architecture: Architecture) -> int:
-    """Features inside an MLP that a token passes through."""
-    moe = architecture.moe
-    widest = max(architecture.inner_size(kind) for kind, _ in architecture.kinds)
-    return moe.per_token * moe.intermediate_size if moe else widest
 
 
 def _tokens_at_once(architecture: Architecture, layout: Layout, work: Workload, room: GpuRoom) -> int:

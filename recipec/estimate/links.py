@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes.tasks import AUTO
+from recipec.catalog.gpus import BRIDGED, NVLINK
 from recipec.catalog.machines import machine
 from recipec.catalog.measured import Measured
 
@@ -31,7 +32,11 @@ class _Gpu(Protocol):
     name: str
     link: str
     link_gb_s: float
+    bridge_gb_s: float | None
     measured: Measured | None
+
+    @property
+    def links(self) -> tuple[str, ...]: ...
 
 
 class Link(Struct, frozen=True):
@@ -69,10 +74,17 @@ class Group(Struct, frozen=True):
 
 
 def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: float = inf) -> Link:
-    """The link of a node of `gpu`s; `kind` overrides what the catalog says, and its rate is then that to the host."""
-    chosen, host = gpu.link if kind == AUTO else kind, machine(gpu.name, gpus_per_node).pcie_gb_s
-    rate = gpu.link_gb_s if chosen == gpu.link else host
-    return Link(chosen, rate, gpus_per_node, network_gbps / 8, host, measured=gpu.measured)
+    """The link of a node of `gpu`s; `kind` overrides what is usual where they can have it.
+
+    A bridge joins two: a ring of more passes from pair to pair over their own link. PCI Express has the rate to the
+    host, and so has what the catalog does not know.
+    """
+    chosen, host = kind if kind in gpu.links else gpu.link, machine(gpu.name, gpus_per_node).pcie_gb_s
+    rates = {gpu.link: gpu.link_gb_s}
+    if chosen == NVLINK and gpu.bridge_gb_s:
+        chosen = NVLINK if gpus_per_node <= BRIDGED else gpu.link
+        rates[NVLINK] = gpu.bridge_gb_s
+    return Link(chosen, rates.get(chosen, host), gpus_per_node, network_gbps / 8, host, measured=gpu.measured)
 
 
 def transfer_seconds(

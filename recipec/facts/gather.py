@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
@@ -23,6 +23,7 @@ from recipec.facts.converting import SKIP
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
+from recipec.facts.gpu_link import check_link
 from recipec.facts.hardware import hardware_facts, look_up_gpu, on_machines_of, without_effect
 from recipec.facts.held_out import with_held_out
 from recipec.facts.measured import measured_gpu
@@ -102,7 +103,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     tokens = look_up_tokens(loaded, report)
     prices = own_prices(loaded, report)
     of_tools = against_tool_template(loaded, acting, model, own)
-    for finding in (*against_stack(rewards, acting), *of_tools, *(unknown_network(loaded, gpu) if gpu else ())):
+    for finding in (*against_stack(rewards, acting), *of_tools, *(_of_machines(loaded, gpu) if gpu else ())):
         report.add(finding)
     sound = gpu is not None and not report.has_errors
     for finding in (*details.diagnostics, *without_effect(loaded)):
@@ -114,6 +115,12 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu, machines), price_fact(loaded, gpu, prices)]
     goal, judging = tuple(_goal(loaded)), (others, rewards, acting)
     return Given(model, gpu, machines, goal, tuple(priced), data, own, *judging, adapter, tokens, prices)
+
+
+def _of_machines(loaded: LoadedRecipe, gpu: Gpu) -> Iterator[Diagnostic]:
+    """What is wrong with the links that the recipe states, or leaves open."""
+    yield from unknown_network(loaded, gpu)
+    yield from check_link(loaded, gpu)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")

@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.catalog.gpus import Gpu
+from recipec.axes.tasks import AUTO
+from recipec.catalog.gpus import NVLINK, Gpu
 from recipec.catalog.machines import PCIE_GB_S, machine
 from recipec.catalog.measured import PRECISIONS, TABLES, optimizer_gb_s, passes_tflops
 from recipec.diagnostics.model import Diagnostic, Label
@@ -111,10 +112,12 @@ def _products(card: Gpu, dtype: str) -> float:
 
 
 def _link(loaded: LoadedRecipe, card: Gpu, row: Row) -> float:
-    """A switch that adds halves what an all-reduce sends; of a bridge that the recipe states nothing is known."""
-    if loaded.recipe.hardware.gpu_link not in (None, "auto", card.link):
+    """A switch that adds halves what an all-reduce sends; of PCI Express in the place of NVLink nothing is known."""
+    stated = loaded.recipe.hardware.gpu_link
+    bridge = card.bridge_gb_s if stated == NVLINK else None
+    if bridge is None and stated not in (None, AUTO, card.link):
         return inf
-    return (2 if row["kind"] == "all_reduce" else 1) * card.link_gb_s
+    return (2 if row["kind"] == "all_reduce" else 1) * (bridge or card.link_gb_s)
 
 
 def _slot(loaded: LoadedRecipe, card: Gpu) -> float:

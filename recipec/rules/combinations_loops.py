@@ -33,7 +33,15 @@ LOOPS = (
         "no loop with quantized layers has been run",
         "bitsandbytes 0.50.2 nn/modules.py",
         'set `train.quantization = "none"` or `train.adaptation = "full"`, or leave `train.loop` out',
-        lambda f: f.adaptation.name not in f.loop.adaptations,
+        lambda f: f.adaptation.quantized and f.adaptation.name not in f.loop.adaptations,
+    ),
+    BadCombination(
+        "BAD-156",
+        "a loop of its own with an adaptation that it does not train",
+        "the loops train LoRA adapters or all weights, and no loop with another kind of adapter has been run",
+        "PEFT 0.21.2 tuners/: not run in a loop",
+        'set `train.adaptation = "lora"` or `train.adaptation = "full"`, or leave `train.loop` out',
+        lambda f: not f.adaptation.quantized and f.adaptation.name not in f.loop.adaptations,
     ),
     BadCombination(
         "BAD-093",

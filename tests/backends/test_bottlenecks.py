@@ -66,7 +66,7 @@ def test_its_table_asks_for_it_and_nothing_else_does(tmp_path: Path) -> None:
     [
         ("lora-single", {"train__quantization": "nf4"}, "bottleneck goes with quantization"),
         ("lora-single", {"train__lora__rank": 8}, "bottleneck adapter has no lora"),
-        ("lora-single", {"train__loop": "torch"}, "BAD-092"),
+        ("lora-single", {"train__loop": "torch"}, "BAD-156"),
         ("lora-single", {"model__new_tokens": ["<|question|>"]}, "BAD-131"),
         ("lora-single", {"model__name": "Qwen/Qwen3-30B-A3B", "hardware__gpu": "b200"}, "BAD-170"),
         ("lora-single", {"model__name": "Qwen/Qwen3.5-0.8B"}, "BAD-101"),

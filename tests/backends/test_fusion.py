@@ -83,7 +83,7 @@ def test_a_penalty_of_zero_leaves_it_out(tmp_path: Path) -> None:
         ({"hardware__gpus_per_node": 2, "train__strategy": "fsdp"}, "E0405", "BAD-172"),
         ({"hardware__gpus_per_node": 2, "train__strategy": "zero2"}, "E0405", "BAD-172"),
         ({"train__precision": "fp16"}, "E0405", "BAD-173"),
-        ({"train__loop": "torch"}, "E0405", "BAD-092"),
+        ({"train__loop": "torch"}, "E0405", "BAD-156"),
     ],
 )
 def test_what_it_does_not_go_with_is_refused(tmp_path: Path, keys: dict[str, Any], code: str, said: str) -> None:

@@ -151,3 +151,28 @@ def test_the_generation_of_every_card_has_a_rate(name: str) -> None:
     """An entry that names a compute capability is not estimated like an unknown card."""
     capability = gpu(name).capability
     assert capability is None or capability in MATMUL_SHARE
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_a_bridge_has_a_rate_and_a_source_and_is_of_a_card_in_a_slot(name: str) -> None:
+    card = gpu(name)
+    assert bool(card.bridge_gb_s) is bool(card.bridge_source)
+    assert not card.bridge_gb_s or (
+        card.link == "pcie" and card.vendor == "nvidia" and card.bridge_gb_s > card.link_gb_s
+    )
+    assert "read 2026-11" in card.bridge_source or not card.bridge_gb_s or "bridge_gb_s" in card.unverified
+
+
+@pytest.mark.parametrize(
+    ("name", "links"),
+    [
+        ("h100", {"nvlink", "pcie"}),
+        ("rtx-3090", {"nvlink", "pcie"}),
+        ("rtx-4090", {"pcie"}),
+        ("l40s", {"pcie"}),
+        ("mi300x", {"infinity-fabric", "pcie"}),
+    ],
+)
+def test_what_may_lie_between_cards(name: str, links: set[str]) -> None:
+    assert set(gpu(name).links) == links
+    assert len(gpu_from_vram(24).links) == 3

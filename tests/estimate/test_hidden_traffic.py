@@ -111,5 +111,5 @@ def test_weights_in_host_memory_are_updated_there():
 
 @pytest.mark.parametrize("kind", sorted(HOP_SECONDS))
 def test_a_message_takes_time_on_every_link(kind):
-    slow, quick = (transfer_seconds(1, Group(8), link_of(A100, kind), collectives) for collectives in (100, 0))
+    slow, quick = (transfer_seconds(1, Group(8), replace(NVLINK, kind=kind), collectives) for collectives in (100, 0))
     assert slow > quick + 100 * COLLECTIVE_SECONDS > 0

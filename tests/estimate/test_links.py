@@ -69,3 +69,18 @@ def test_without_its_own_link_a_card_reaches_others_as_it_reaches_the_host():
     assert stated.gb_s == stated.host_gb_s == 63.0
     unknown = link_of(gpu_from_vram(24))
     assert unknown.gb_s == unknown.host_gb_s == 16.0
+
+
+def test_a_bridge_has_its_own_rate_and_joins_two_cards():
+    """A ring of four passes from pair to pair over PCI Express, whatever joins the pairs."""
+    card = gpu("a100-80gb-pcie")
+    pair, four = (link_of(card, "nvlink", gpus_per_node=count) for count in (2, 4))
+    assert (pair.kind, pair.gb_s) == ("nvlink", 300.0)
+    assert four == link_of(card, gpus_per_node=4) and four.kind == "pcie"
+    assert link_of(gpu("rtx-3090"), "nvlink", 2).gb_s == 56.25
+
+
+def test_a_link_that_a_card_cannot_have_is_not_planned_with():
+    """Advice names other GPUs than the one whose link the recipe states."""
+    assert link_of(gpu("l40s"), "nvlink", 2) == link_of(gpu("l40s"), gpus_per_node=2)
+    assert link_of(gpu_from_vram(24), "nvlink", 2).kind == "nvlink"

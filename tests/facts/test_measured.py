@@ -132,10 +132,18 @@ def test_a_gpu_that_only_its_memory_describes_is_compared_by_it(tmp_path: Path) 
     assert "E0412" in codes(planned(tmp_path, {**recipe, "hardware": hardware | {"vram_gib": 40}}))
 
 
-def test_a_bridge_that_the_recipe_states_is_not_measured_against_the_cards_link(tmp_path: Path) -> None:
-    faster = {"bus_gb_s = 310": "bus_gb_s = 600"}
-    assert "E0413" in codes(planned(tmp_path, **faster))
-    assert "E0413" not in codes(planned(tmp_path, with_key(ON_PAIR, "hardware.gpu_link", "infinity-fabric"), **faster))
+@pytest.mark.parametrize(("bus", "refused"), [(305, False), (700, True)])
+def test_a_bridge_that_the_recipe_states_is_measured_against_its_own_rate(
+    tmp_path: Path, bus: int, refused: bool
+) -> None:
+    """A bridge between two H100 NVL has 300 GB/s per direction, their slots 64."""
+    measured = {"NVIDIA H100 80GB HBM3": "NVIDIA H100 NVL", "total_gib = 79.11": "total_gib = 93.1"}
+    measured["bus_gb_s = 310"] = f"bus_gb_s = {bus}"
+    cards = with_key(ON_PAIR, "hardware.gpu", "h100-nvl")
+    assert "E0413" in codes(planned(tmp_path, cards, **measured))
+    found = codes(planned(tmp_path, with_key(cards, "hardware.gpu_link", "nvlink"), **measured))
+    assert "E0412" not in found
+    assert ("E0413" in found) is refused
 
 
 PASSES, STEPS = "passes_seconds = 0.0284", "optimizer_seconds = 0.0034"

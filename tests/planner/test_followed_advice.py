@@ -42,6 +42,12 @@ REFUSED = {
     "memory alone": case("Qwen/Qwen3-8B", 24, train__adaptation="full"),
     "a CPU": case("Qwen/Qwen3-0.6B", "cpu", train__adaptation="full", hardware__host_memory_gib=4),
     "cores": case("Qwen/Qwen3-4B", "cpu", train__adaptation="lora", hardware__cpu_cores=8),
+    "a bridge": case(
+        *("Qwen/Qwen3-8B", "rtx-3090"),
+        train={"adaptation": "full", "strategy": "ddp"},
+        hardware__gpus_per_node=2,
+        hardware__gpu_link="nvlink",
+    ),
     "a server": with_key(
         with_key(SERVED, "model.name", "meta-llama/Llama-3.1-70B-Instruct"), "train", {"adaptation": "full"}
     ),
@@ -163,3 +169,14 @@ def test_what_is_known_of_other_hardware_is_what_a_recipe_with_it_knows(
             id: fact.value for id, fact in written.decisions.items()
         }
         assert changed.facts.gpu == written.gpu
+
+
+def test_other_gpus_are_proposed_without_a_link_that_they_cannot_have(tmp_path: Path) -> None:
+    """Two RTX 3090 may have a bridge; an RTX 5090 takes none."""
+    recipe = with_key(case("Qwen/Qwen3-0.6B", "rtx-3090", hardware__gpus_per_node=2), "hardware.gpu_link", "nvlink")
+    found = {changed.facts.gpu.name: (change, changed) for change, changed in larger_gpu(context_of(tmp_path, recipe))}
+    kept = {name for name, (change, _) in found.items() if not change.removes}
+    assert {"rtx-5090", "h100"} <= set(found) and "h100" in kept and "rtx-5090" not in kept
+    for change, changed in found.values():
+        then = without(with_key(recipe, "hardware.gpu", changed.facts.gpu.name), *change.removes)
+        assert compiled(tmp_path, then, only_plan=True).plan

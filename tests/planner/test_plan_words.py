@@ -184,3 +184,17 @@ def test_what_no_launch_would_find_prepared_is_not_proposed(
     recipe = with_key(with_key(recipe, "data.tokens_per_example", 400), key, value)
     (stage,) = compiled(tmp_path, recipe, only_plan=True).plan.stages
     assert len([line for line in stage.options if line.startswith("prepare")]) == proposed
+
+
+@pytest.mark.parametrize(("rows", "proposed"), [(1_200_000, False), (1_600_000, True), (3_000_000, True)])
+def test_plan_and_readme_propose_rows_prepared_ahead_alike(tmp_path: Path, rows: int, proposed: bool) -> None:
+    """The wait for the rows of all stages counts: of 1.6 million rows neither stage alone is long enough."""
+    recipe = with_key(with_key(BASES["sft-dpo"], "data.train", "chat.jsonl"), "data.examples", rows)
+    found = good(tmp_path, with_key(recipe, "hardware.gpus_per_node", 8))
+    lines = [line for stage in found.plan.stages for line in stage.options if line.startswith("prepare the rows")]
+    assert len(lines) == proposed
+    assert ("before you rent them" in texts(found)["README.md"]) is proposed
+    waited = sum(stage.preparation_seconds for stage in found.plan.stages)
+    for line in lines:
+        assert f"{duration(waited)} and $" in line and line.endswith(" for all stages")
+        assert f"takes about {duration(waited)}" in texts(found)["README.md"]

@@ -280,6 +280,7 @@ CASES |= {
         [{"loop": "accelerate"}, {"strategy": "single"}, {"loop": "trainer"}],
     ),
     "BAD-092": ({"loop": "torch", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"loop": "trainer"}]),
+    "BAD-156": ({"loop": "torch", "adaptation": "ia3"}, [{"adaptation": "lora"}, {"loop": "trainer"}]),
     "BAD-093": ({"loop": "torch", "optimizer": "lion"}, [{"optimizer": "sgd"}, {"loop": "trainer"}]),
     "BAD-094": (
         {"loop": "torch", "packing": True},

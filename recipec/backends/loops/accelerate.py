@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from recipec.backends.job import StageJob
-from recipec.backends.loops.loop import LoopCode, averaged_once
+from recipec.backends.loops.loop import LoopCode, nothing, one_by_one
 from recipec.backends.parts import Import
 from recipec.backends.trackers import trackers
+from recipec.render.call import Arg, Call, render_call
 from recipec.render.literals import py
+from recipec.render.traced import Raw
 
 _PRECISION = {"bf16": "bf16", "fp16": "fp16", "fp32": "no"}
 _SPLITS = '("train", "eval")'
 
 
 def _imports(stage: StageJob) -> tuple[Import, ...]:
-    return (Import("accelerate", "Accelerator"),)
+    ids = stage.ids("strategy")
+    patient = (Import("accelerate", "InitProcessGroupKwargs", ids), Import("datetime", "timedelta", ids))
+    return (Import("accelerate", "Accelerator"), *(patient if stage.strategy.distributed else ()))
 
 
 def _start_ranks(stage: StageJob) -> tuple[str, ...]:
-    given = [f'mixed_precision="{_PRECISION[stage.value("precision")]}"']
-    given += ["cpu=True"] * stage.on_cpu
-    given += ["log_with=settings.report_to", "project_dir=self.output_dir"] if trackers(stage) else []
     return (
-        f"self.accelerator = Accelerator({', '.join(given)})",
+        f"self.accelerator = {render_call(_accelerator(stage), indent=8)}",
         *_start_trackers(stage),
         "self.device, self.rank = self.accelerator.device, self.accelerator.process_index",
         "self.ranks = self.accelerator.num_processes",
     )
+
+
+def _accelerator(stage: StageJob) -> Call:
+    given = [Arg("mixed_precision", _PRECISION[stage.value("precision")])]
+    given += [Arg("cpu", True)] * stage.on_cpu
+    if trackers(stage):
+        given += [Arg("log_with", Raw("settings.report_to")), Arg("project_dir", Raw("self.output_dir"))]
+    if stage.strategy.distributed:
+        patience = "InitProcessGroupKwargs(timeout=timedelta(seconds=settings.ddp_timeout))"
+        given.append(Arg("kwargs_handlers", Raw(f"[{patience}]")))
+    return Call("Accelerator", given)
 
 
 def _start_trackers(stage: StageJob) -> tuple[str, ...]:
@@ -47,6 +59,17 @@ def _tokenize(stage: StageJob) -> tuple[str, ...]:
 
 def _wrap(stage: StageJob) -> tuple[str, ...]:
     return ("self.model, self.optimizer = self.accelerator.prepare(self.plain_model, self.optimizer)",)
+
+
+def _micro_steps(stage: StageJob) -> tuple[str, ...]:
+    """Ranks average gradients in the last of them alone."""
+    if not stage.strategy.distributed:
+        return one_by_one(stage)
+    return (
+        "for place, batch in enumerate(batches, start=1):",
+        "    with nullcontext() if place == len(batches) else self.accelerator.no_sync(self.model):",
+        "        self.micro_step(batch, trained)",
+    )
 
 
 def _backward(stage: StageJob) -> tuple[str, ...]:
@@ -80,7 +103,7 @@ def _end(stage: StageJob) -> tuple[str, ...]:
 
 CODE = LoopCode(
     imports=_imports,
-    constants=lambda stage: (),
+    constants=nothing,
     start_ranks=_start_ranks,
     tokenize=_tokenize,
     own_scaler=False,
@@ -88,8 +111,8 @@ CODE = LoopCode(
     scaler="self.accelerator.scaler",
     keeps_states=False,
     distributed=lambda stage: '"ddp" if self.accelerator.distributed_type.value.startswith("MULTI_") else "none"',
-    restore=lambda stage: (),
-    micro_steps=averaged_once("self.accelerator.no_sync(self.model)"),
+    restore=nothing,
+    micro_steps=_micro_steps,
     autocasts=False,
     backward=_backward,
     update=_update,

@@ -15,7 +15,8 @@ def _imports(stage: StageJob) -> tuple[Import, ...]:
     ids = stage.ids("strategy")
     writer = (Import("torch.utils.tensorboard", "SummaryWriter", stage.ids("tracker")),) * bool(trackers(stage))
     sharded = (Import("transformers.integrations", "HfDeepSpeedConfig", ids),) * stage.strategy.shards_weights
-    return (Import("os"), Import("deepspeed"), Import("torch", "distributed", ids), *writer, *sharded)
+    named = (Import("os"), Import("datetime", "timedelta"), Import("deepspeed"), Import("torch", "distributed", ids))
+    return (*named, *writer, *sharded)
 
 
 def _constants(stage: StageJob) -> tuple[str, ...]:
@@ -27,7 +28,7 @@ def _start_ranks(stage: StageJob) -> tuple[str, ...]:
     sharded = "self.sharding = HfDeepSpeedConfig(ENGINE_CONFIG)  # while it lives, models are loaded in shards"
     return (
         'torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))',
-        "deepspeed.init_distributed()",
+        "deepspeed.init_distributed(timeout=timedelta(seconds=settings.ddp_timeout))",
         "self.device, self.rank = torch.accelerator.current_accelerator(), distributed.get_rank()",
         "self.ranks = distributed.get_world_size()",
         *[sharded] * stage.strategy.shards_weights,

@@ -33,7 +33,7 @@ class LoopCode(Struct, frozen=True, kw_only=True):
     track: Lines  # of the newest entry of the log
     wait: Lines  # for rank 0, which saves
     end: Lines
-    sum_ranks: Lines  # returns `numbers`, summed over all ranks
+    sum_ranks: Lines  # returns `numbers`, summed over all ranks; () where a single process runs
 
 
 def nothing(stage: StageJob) -> tuple[str, ...]:
@@ -41,16 +41,6 @@ def nothing(stage: StageJob) -> tuple[str, ...]:
     return ()
 
 
-def averaged_once(no_sync: str) -> Lines:
-    """Micro steps of a model that averages gradients in every backward pass outside of the context `no_sync`."""
-
-    def micro_steps(stage: StageJob) -> tuple[str, ...]:
-        if not stage.strategy.distributed:
-            return ("for batch in batches:", "    self.micro_step(batch, trained)")
-        return (
-            "for place, batch in enumerate(batches, start=1):",
-            f"    with nullcontext() if place == len(batches) else {no_sync}:",
-            "        self.micro_step(batch, trained)",
-        )
-
-    return micro_steps
+def one_by_one(stage: StageJob) -> tuple[str, ...]:
+    """The micro steps of a single process."""
+    return ("for batch in batches:", "    self.micro_step(batch, trained)")

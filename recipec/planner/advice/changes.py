@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from recipec.axes import METHODS, meant_by
+from recipec.axes.tasks import AUTO
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
@@ -143,6 +144,7 @@ def larger_gpu(context: Context) -> Changes:
     hardware = facts.loaded.recipe.hardware
     of_this = {"hardware.vram_gib": hardware.vram_gib, "hardware.measured": facts.gpu.measured}
     said = tuple(key for key, stated in of_this.items() if stated is not None)
+    link = hardware.gpu_link or AUTO
     least = 0.0 if on_cpu else unmeasured(facts).memory_gib
     offered = (gpu(name) for name in gpu_names() if price(name) or machine(name, 1).host_memory_gib_per_gpu)
     known = [card for card in offered if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
@@ -150,7 +152,8 @@ def larger_gpu(context: Context) -> Changes:
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         then = with_hardware(facts, card, facts.machines)
         priced = {**then.decisions, "gpu_price": facts.prices.get(card.name) or price_of(card)}
-        change = replace(setting(hardware__gpu=card.name), removes=said)
+        other_link = ("hardware.gpu_link",) * (link != AUTO and link not in card.links)
+        change = replace(setting(hardware__gpu=card.name), removes=said + other_link)
         yield change, replace(context, facts=replace(then, decisions=priced))
 
 

@@ -9,14 +9,12 @@ from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
-from recipec.estimate.padding import padded_tokens
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.advice.other_engines import other_engine
-from recipec.planner.advice.prepared_ahead import prepared_ahead
 from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
@@ -48,7 +46,6 @@ def options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns,
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),
-        *prepared_ahead(plan, loaded),
         *larger,
     )
 
@@ -87,7 +84,7 @@ def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Ite
     assert found.chosen is not None and found.ledger is not None and then.chosen is not None and then.ledger is not None
     rows, bounds = found.chosen.layout.micro_batch, bounds_of(context, found.ledger, loaded)
     usual = bounds.typical.seq_len_tokens
-    padded = round(padded_tokens(usual, bounds.tokens_p99, rows))
+    padded = bounds.padded_tokens(rows)
     share = 1 - usual / padded
     tokens, packed = rows * padded, then.chosen.layout.micro_batch * then.ledger.decisions["max_length"].value
     if share >= LITTLE_PADDING:

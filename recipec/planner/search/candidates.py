@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil, inf
 
 from msgspec import Struct
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.axes.attention import MASK
-from recipec.axes.method import SIMILAR
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
@@ -27,9 +26,10 @@ from recipec.facts.node import Node, node_of
 from recipec.layout import Layout
 from recipec.planner.search.context import EIGHT_BIT, Context
 from recipec.planner.search.names import adaptation_name, family_of
+from recipec.planner.search.usual_rows import beside_rows, spread, typical
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
-from recipec.rules.core import Decision, Ledger
+from recipec.rules.core import Ledger
 from recipec.units import GIB
 
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
@@ -57,6 +57,7 @@ class Bounds(Struct, frozen=True):
     link: Link  # between the devices
     passes: float  # of the training over its rows
     typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
+    beside_tokens: int  # of a sequence of that length, those that its row does not have: as many in every one
     tokens_p99: int | None  # of rows drawn at random; None where lengths decide the order, or are not known
     tie: float  # predicted times closer than this count as equal
 
@@ -64,6 +65,11 @@ class Bounds(Struct, frozen=True):
     def least_micro_batch(self) -> int:
         """The smallest micro batch that the method can learn from."""
         return self.typical.method.least_micro_batch
+
+    def padded_tokens(self, rows: int) -> int:
+        """Of a sequence of usual length where so many meet: its row is padded to the longest row of them."""
+        own = self.typical.seq_len_tokens - self.beside_tokens
+        return round(padded_tokens(own, self.tokens_p99, rows)) + self.beside_tokens
 
 
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
@@ -78,8 +84,9 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, node, hardware.gpu_link or AUTO),
         passes=value["passes"].value,
-        typical=_typical(work_of(ledger, facts), value),
-        tokens_p99=_spread(value),
+        typical=typical(work_of(ledger, facts), value),
+        beside_tokens=beside_rows(work_of(ledger, facts), value),
+        tokens_p99=spread(value),
         tie=SPEED_TIE if value["priority"].value == "speed" else TIE,
     )
 
@@ -101,34 +108,6 @@ def _link(facts: Facts, node: Node, kind: str) -> Link:
     rate = inf if facts.machines.nodes == 1 or node.network_gbps is None else node.network_gbps
     link = link_of(facts.gpu, kind, facts.machines.gpus_per_node, rate)
     return replace(link, host_cores=node.host_cores)
-
-
-def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
-    """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
-    if value["packing"].value:
-        return replace(work, example_tokens=_example_tokens(work, value))
-    usual = _mean_tokens(value) + work.written_tokens  # answers are as long as they may be
-    usual += work.shown_tokens + (work.lora.virtual_tokens if work.lora else 0)
-    return replace(work, seq_len_tokens=min(work.seq_len_tokens, usual))
-
-
-def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
-    """Tokens of a usual example in a packed sequence; of text the sequence, whose tokens attend to all before them."""
-    packed = work.method.packs == "examples"
-    return min(work.seq_len_tokens, _mean_tokens(value)) if packed else work.seq_len_tokens
-
-
-def _mean_tokens(value: Mapping[str, Decision]) -> int:
-    """Of the rows that are learned, replayed ones included."""
-    return value.get("training_tokens", value["tokens_per_example"]).value
-
-
-def _spread(value: Mapping[str, Decision]) -> int | None:
-    """The length that 99% of the rows do not exceed, where chance puts short and long ones into a batch."""
-    longest = value["tokens_p99"].value
-    similar = value["sampling"].value == SIMILAR or "curriculum_by" in value  # the parts are of like length
-    by_chance = not similar and not value["packing"].value
-    return min(longest, value["max_length"].value) if longest and by_chance else None
 
 
 class Candidate(Struct, frozen=True):
@@ -248,7 +227,7 @@ def _with_time(candidate: Candidate, layout: Layout, shape: Architecture, gpu: G
 def usual_time(shape: Architecture, layout: Layout, bounds: Bounds, gpu: Gpu) -> TimeEstimate:
     """A step of rows of the usual length, padded where they meet longer ones; padding counts as no token."""
     usual = bounds.typical.seq_len_tokens
-    padded = round(padded_tokens(usual, bounds.tokens_p99, layout.micro_batch))
+    padded = bounds.padded_tokens(layout.micro_batch)
     time = step_time(shape, layout, replace(bounds.typical, seq_len_tokens=padded), gpu, bounds.link)
     rate, mfu = (usual / padded * each for each in (time.tokens_per_second_per_gpu, time.mfu))
     return replace(time, tokens_per_second_per_gpu=rate, mfu=mfu)

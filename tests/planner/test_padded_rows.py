@@ -1,0 +1,47 @@
+"""What is equally long in every sequence is not padded: the rows are, to the longest of those that meet by chance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, good, with_key
+
+from recipec.estimate.padding import padded_tokens
+from recipec.planner.search import candidates
+
+WORDS = (40, 60, 80, 90, 100, 120, 150, 400)  # of every eight prompts: the longest are far above the mean
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
+    """Micro batches that are timed, with the tokens of a sequence in each."""
+    found: set[tuple[int, int]] = set()
+    step_time = candidates.step_time
+
+    def noting(shape: Any, layout: Any, work: Any, *more: Any) -> Any:
+        found.add((layout.micro_batch, work.seq_len_tokens))
+        return step_time(shape, layout, work, *more)
+
+    monkeypatch.setattr(candidates, "step_time", noting)
+    return found
+
+
+def lines(folder: Path, name: str, **fields: Any) -> str:
+    texts = ("word " * words + str(number) for number, words in enumerate(WORDS * 40))
+    (folder / name).write_text("\n".join(json.dumps({"prompt": text} | fields) for text in texts))
+    return name
+
+
+@pytest.mark.parametrize("tokens", [64, 512, 4_096])
+def test_answers_are_added_to_padded_prompts(tmp_path: Path, timed: set[tuple[int, int]], tokens: int) -> None:
+    """An answer that is longer than the longest prompt does not make all prompts equally long."""
+    data = {"train": lines(tmp_path, "own.jsonl", sum=1), "max_length": 1024}
+    recipe = with_key(with_key(BASES["grpo"], "data", data), "alignment.generation.max_new_tokens", tokens)
+    value = good(tmp_path, recipe).plan.stages[0].value
+    usual, longest = value("tokens_per_example"), value("tokens_p99")
+    assert longest > 2 * usual and len({size for size, _ in timed}) > 1
+    for size, length in timed:
+        assert length == round(padded_tokens(usual, longest, size)) + tokens
