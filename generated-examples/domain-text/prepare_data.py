@@ -40,6 +40,7 @@ LEFT_OUT = {
     "duplicates": "exact duplicates",
     "leaks": "rows with a held-out question",
 }
+ROWS_OFF = 0.1  # by how much of the planned rows the prepared ones may differ
 
 
 class UnreadableRow(ValueError):
@@ -54,6 +55,7 @@ class Stage:
     max_length: int
     eval_fraction: float
     test_fraction: float
+    planned: int
 
 
 STAGES = [
@@ -64,6 +66,7 @@ STAGES = [
         max_length=2048,  # documents are packed into full blocks of this length
         eval_fraction=0.1,
         test_fraction=0.1,
+        planned=2400,
     ),
 ]
 
@@ -179,6 +182,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    tell_planned(stage, len(splits["train"]))
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -210,6 +214,14 @@ def tell_left_out(stage: Stage, report: dict) -> None:
         read = sum(part.get("read", 0) for part in parts.values())
         remaining = ", ".join(f"{name} {part['rows']:,}" for name, part in parts.items() if "sha256" in part)
         print(f"{stage.name}: left out of {read:,} rows: {lost}. Rows that remain: {remaining}.")
+
+
+def tell_planned(stage: Stage, rows: int) -> None:
+    """Say where the plan was made for clearly more or fewer rows."""
+    if abs(rows - stage.planned) > ROWS_OFF * stage.planned:
+        print(f"CHECK THE ROWS of {stage.name}: {rows:,} to train on, planned: {stage.planned:,}. The steps between")
+        print("  checkpoints and the shares that are held out are those of the planned rows. Correct `examples` in the")
+        print("  recipe, or leave it out where the rows are files, and build again.")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:

@@ -36,9 +36,9 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "grpo"
-PLAN = "385734ec800383e9-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "096845c2ebcadb0a-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 16.7
+PREDICTED_PEAK_GIB = 11.6
 
 
 def parse_args() -> argparse.Namespace:
@@ -55,8 +55,8 @@ def training_config(args: argparse.Namespace) -> GRPOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,
-        gradient_accumulation_steps=16,  # reaches the global batch of 128 answers on 1 data-parallel rank
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=32,  # reaches the global batch of 128 answers on 1 data-parallel rank
         per_device_eval_batch_size=32,
         learning_rate=1e-5,
         lr_scheduler_type="cosine",
@@ -80,7 +80,7 @@ def training_config(args: argparse.Namespace) -> GRPOConfig:
         beta=0.0,
         num_generations=8,
         num_generations_eval=1,  # one answer to each held-out prompt
-        steps_per_generation=16,  # micro steps that share the answers of a generation
+        steps_per_generation=32,  # micro steps that share the answers of a generation
         num_iterations=1,
         max_completion_length=256,
         temperature=1.0,

@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-30B-A3B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "4c9c5c4f4431a4a0-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "118873f316ebdb18-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 90.6
 

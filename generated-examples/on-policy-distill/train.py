@@ -39,7 +39,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "on-policy-distill"
-PLAN = "27240d08b993a19b-on-policy-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "1b7918201947d37e-on-policy-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 52.9
 

@@ -36,7 +36,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "ppo"
-PLAN = "a99cd364be1d7bab-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "1ba54309777008ef-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.7
 

@@ -161,7 +161,7 @@ def check_disk(output_dir: Path) -> None:
 
 
 def check_rows(rows: Dataset, tokenizer: PreTrainedTokenizerBase, shown: bool) -> dict[str, float]:
-    """Show three rows as the model sees them; stop where they teach nothing or too few are left; count for the log."""
+    """Show three rows as the model sees them; stop where they teach nothing; count for the log."""
     for row in rows.select(range(min(3, len(rows)))) if shown else ():
         print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
     counted = {"trained_tokens": trained_tokens(first(rows))}  # of these first rows

@@ -36,7 +36,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "09aaa68d13ff87d7-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "66929179bb72fb0f-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 

@@ -39,7 +39,7 @@ from simpo import SimPOTrainer
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "simpo"
-PLAN = "ec7bd82c6d94754d-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "2d67e1dc9cb2c230-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 46.3
 

@@ -35,7 +35,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "207d59be5510570a-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6ad1ede55d28006e-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 

@@ -35,7 +35,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "526b34a122458edb-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5a203aee7b03bf6f-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 25.3
 

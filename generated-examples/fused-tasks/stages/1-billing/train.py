@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
 DATA = BUNDLE / "data" / "billing"
-PLAN = "c5b51262ef9b591d-billing"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "26dfc9ef8ba0fced-billing"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 38.5
 

@@ -43,7 +43,7 @@ ADAPTERS = {
     "sales": BUNDLE / "outputs" / "sales",
 }
 DATA = BUNDLE / "data" / "fusion"
-PLAN = "7ca4b7016dd7eee0-fusion"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3c64320d635a4a66-fusion"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 27.3
 

@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "billing"
-PLAN = "bee5356cdf26424c-billing"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "03f80fcf273d171d-billing"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 31.0
 

@@ -37,7 +37,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "extended-model")
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "6eeeb4e2500d2782-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "f4039e01b648e1d4-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.7
 

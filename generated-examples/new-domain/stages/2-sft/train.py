@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "continue-pretrain")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "99a31c9f5cb9325c-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "30257bbaaec1aafd-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 48.2
 

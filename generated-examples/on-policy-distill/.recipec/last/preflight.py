@@ -27,7 +27,7 @@ PLANNED = {
 }
 CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
 DISK_GIB = 41.8  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 7.3  # predicted: time and cost of the plan are so many seconds for every step
+STEP_SECONDS = 7.4  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def check_devices() -> None:

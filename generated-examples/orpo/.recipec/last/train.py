@@ -38,7 +38,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "761b444d26ff8263-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c2ace0c01268d935-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 57.5
 

@@ -22,7 +22,7 @@ from unicodedata import category
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
-from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset, load_dataset_builder
+from datasets import Dataset, Features, IterableDataset, Value, concatenate_datasets, load_dataset, load_dataset_builder
 from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -38,6 +38,7 @@ LEFT_OUT = {
     "duplicates": "exact duplicates",
     "leaks": "rows with a held-out question",
 }
+ROWS_OFF = 0.1  # by how much of the planned rows the prepared ones may differ
 IGNORED = ["id", "dump", "url", "file_path", "language", "language_score", "token_count", "score", "int_score"]
 
 
@@ -53,6 +54,7 @@ class Stage:
     max_length: int
     eval_fraction: float
     test_fraction: float
+    planned: int
 
 
 STAGES = [
@@ -63,6 +65,7 @@ STAGES = [
         max_length=4096,  # documents are packed into full blocks of this length
         eval_fraction=5.2e-5,
         test_fraction=5.2e-5,
+        planned=9_599_002,
     ),
 ]
 
@@ -100,7 +103,10 @@ def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
 
 def hub_commit(source: dict) -> str:
     """The commit that the Hub now has of a data set, or offline the one that the library has in its cache."""
-    return load_dataset_builder(source["hub"], source.get("subset"), revision=source.get("revision")).hash
+    try:
+        return load_dataset_builder(source["hub"], source.get("subset"), revision=source.get("revision")).hash
+    except ConnectionError as error:
+        raise out_of_reach(source, error) from error
 
 
 def up_to_date(inputs: str) -> bool:
@@ -184,6 +190,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    tell_planned(stage, len(splits["train"]))
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -215,6 +222,14 @@ def tell_left_out(stage: Stage, report: dict) -> None:
         read = sum(part.get("read", 0) for part in parts.values())
         remaining = ", ".join(f"{name} {part['rows']:,}" for name, part in parts.items() if "sha256" in part)
         print(f"{stage.name}: left out of {read:,} rows: {lost}. Rows that remain: {remaining}.")
+
+
+def tell_planned(stage: Stage, rows: int) -> None:
+    """Say where the plan was made for clearly more or fewer rows."""
+    if abs(rows - stage.planned) > ROWS_OFF * stage.planned:
+        print(f"CHECK THE ROWS of {stage.name}: {rows:,} to train on, planned: {stage.planned:,}. The steps between")
+        print("  checkpoints and the shares that are held out are those of the planned rows. Correct `examples` in the")
+        print("  recipe, or leave it out where the rows are files, and build again.")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -331,33 +346,59 @@ def read_hub(source: dict) -> Dataset:
     )
 
 
-def hub_rows(source: dict) -> Dataset:
-    """A data set of the Hub, without the columns that the recipe ignores."""
-    rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
-    return rows.remove_columns([name for name in IGNORED if name in rows.column_names])
+def hub_rows(source: dict) -> Dataset | IterableDataset:
+    """A data set of the Hub, without the columns that the recipe ignores; first rows come without the others."""
+    which = {"split": source["split"], "revision": source.get("revision")}
+    if "take" in source:
+        rows = load_dataset(source["hub"], source.get("subset"), streaming=True, **which).take(source["take"])
+    else:
+        rows = load_dataset(source["hub"], source.get("subset"), **which)
+    return rows.remove_columns([name for name in IGNORED if name in (rows.column_names or ())])
+
+
+def first_rows(source: dict) -> Dataset | IterableDataset:
+    """The first rows of a data set of the Hub, before any others are downloaded."""
+    try:
+        return hub_rows(source | {"take": min(source.get("take", FIRST_ROWS), FIRST_ROWS)})
+    except NotImplementedError:  # some archives come only as a whole
+        return Dataset.from_dict({})
+    except ConnectionError as error:
+        raise out_of_reach(source, error) from error
+
+
+def out_of_reach(source: dict, error: ConnectionError) -> SystemExit:
+    """What to say of a data set that is neither on this machine nor within reach."""
+    said = f"{source['hub']} is not in the cache of this machine, and the Hub cannot be reached ({error})"
+    ways = "Prepare the rows where it can, or bring the library's cache (HF_HOME) from there"
+    later = "Where the recipe pins a commit as `revision` of this source, prepared rows are used without the Hub"
+    return SystemExit(f"{said}. {ways}. {later}.")
 
 
 def check_hub_columns() -> None:
-    """Refuse the columns of the Hub's data sets that nothing reads, of all at once: no build has seen them."""
-    lost = {
-        name: source["hub"]
-        for stage in STAGES
-        for part in vars(stage).values()
-        for source in (part if isinstance(part, list) else ())
-        if "hub" in source
-        for name in unread_columns(hub_rows(source), COLUMNS)
-    }
-    if lost:
-        raise SystemExit(unread([*lost], " and ".join(dict.fromkeys(lost.values()))))
+    """Refuse the columns of the Hub's data sets that nothing reads, of all at once: no build has seen them.
+
+    What the first rows show is refused before the others are downloaded.
+    """
+    for looked_at in (first_rows, hub_rows):
+        lost = {
+            name: source["hub"]
+            for stage in STAGES
+            for part in vars(stage).values()
+            for source in (part if isinstance(part, list) else ())
+            if "hub" in source
+            for name in unread_columns(looked_at(source), COLUMNS)
+        }
+        if lost:
+            raise SystemExit(unread([*lost], " and ".join(dict.fromkeys(lost.values()))))
 
 
-def unread_columns(rows: Dataset, columns: list[str]) -> list[str]:
+def unread_columns(rows: Dataset | IterableDataset, columns: list[str]) -> list[str]:
     """What the rows have beside the given columns, and hold something in."""
-    names = rows.column_names
+    names = rows.column_names or next(iter(rows), {})  # some are known from the first row alone
     return [name for name in names if name not in columns and says_something(rows.select_columns(name), name)]
 
 
-def says_something(rows: Dataset, column: str) -> bool:
+def says_something(rows: Dataset | IterableDataset, column: str) -> bool:
     """Whether a column has a value in any row."""
     parts = rows.iter(batch_size=1_000)  # faster than row by row
     return any(without_nulls(value) not in NOTHING for part in parts for value in part[column])
@@ -396,6 +437,7 @@ PLACE = {"place": Value("string")}  # file and line of a row, for what is said o
 REFUSED = {"refused": Value("string")}  # why a row cannot be read; "" where it can
 VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.]*")  # what a row holds, in what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
+FIRST_ROWS = 1_000  # of a data set of the Hub: their columns are looked at before it is downloaded
 NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
 

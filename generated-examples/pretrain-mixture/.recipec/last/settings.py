@@ -32,4 +32,6 @@ class Settings:
     run_name: str
     dataloader_num_workers: int
     dataloader_pin_memory: bool
+    dataset_num_proc: int
+    ddp_timeout: int
     dataloader_prefetch_factor: int

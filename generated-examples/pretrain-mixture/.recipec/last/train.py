@@ -17,6 +17,7 @@ import os
 import secrets
 import shutil
 import time
+from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
 
@@ -61,7 +62,7 @@ BUNDLE = Path(__file__).resolve().parent
 ENGINE_CONFIG = str(BUNDLE / "configs/deepspeed.json")  # what DeepSpeed shards, clips and casts
 MODEL = "Qwen/Qwen3-30B-A3B-Base"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "eacb76f74eeb0571-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "63846a3488fa9a57-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 77.4
 STEP_SECONDS = 71.0  # predicted: time and cost of the plan are so many seconds for every step
@@ -103,6 +104,8 @@ def training_config(args: argparse.Namespace) -> Settings:
         run_name="pretrain-mixture",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
+        dataset_num_proc=64,  # processes that tokenize while the GPUs wait
+        ddp_timeout=3600,  # seconds that the other ranks wait for the rows
         dataloader_prefetch_factor=2,
     )
 
@@ -141,8 +144,8 @@ def tokenized(rows: Dataset, tokenizer: PreTrainedTokenizerBase, settings: Setti
         cut = [tokens[start : start + length] for start in range(0, len(tokens), length)]
         return {"input_ids": cut, "labels": cut, "length": [len(block) for block in cut]}
 
-    encoded_rows = rows.map(encoded, remove_columns=rows.column_names)
-    return encoded_rows.map(blocks, batched=True, remove_columns=["input_ids"])
+    encoded_rows = rows.map(encoded, remove_columns=rows.column_names, num_proc=settings.dataset_num_proc)
+    return encoded_rows.map(blocks, batched=True, remove_columns=["input_ids"], num_proc=settings.dataset_num_proc)
 
 
 def decayed(model: PreTrainedModel, settings: Settings) -> list[dict]:
@@ -166,7 +169,7 @@ class Training:
         self.settings, self.run, self.output_dir = settings, run, Path(settings.output_dir)
         torch.set_float32_matmul_precision("high")  # products of what is left in fp32 run as TF32
         torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
-        deepspeed.init_distributed()
+        deepspeed.init_distributed(timeout=timedelta(seconds=settings.ddp_timeout))
         self.device, self.rank = torch.accelerator.current_accelerator(), distributed.get_rank()
         self.ranks = distributed.get_world_size()
         self.tracker = SummaryWriter(self.output_dir / "runs" / settings.run_name)

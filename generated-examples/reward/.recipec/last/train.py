@@ -36,7 +36,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "reward"
-PLAN = "46bef82fa6f2fa2d-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "63444a871cd91e98-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 64.9
 

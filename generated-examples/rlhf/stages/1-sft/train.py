@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-1.5B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "430455453e84b6e0-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c35ff9667b157ba4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 32.8
 

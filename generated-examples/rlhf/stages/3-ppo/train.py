@@ -36,7 +36,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "ppo"
-PLAN = "3a918286354fd4e4-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "2bf418a45bf006be-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 22.1
 

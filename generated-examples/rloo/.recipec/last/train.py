@@ -36,7 +36,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "rloo"
-PLAN = "42a69c5ef6481452-rloo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "26581684b72e8168-rloo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.7
 

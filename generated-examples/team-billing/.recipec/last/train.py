@@ -40,7 +40,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "2fe2555b769f27b5-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "514ddaea2d66f1bc-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 48.1
 

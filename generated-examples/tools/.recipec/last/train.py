@@ -36,7 +36,7 @@ from tools import Shop, check_shown, check_tools
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "grpo"
-PLAN = "68e858e67281cd94-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "9f965b4deb235c98-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 27.4
 

@@ -35,7 +35,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "reward"
-PLAN = "67c822a79628d7dd-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "683503386a873800-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 28.7
 

@@ -36,7 +36,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "dbd5c0bfaa3d9559-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "663e8f64bbf3cf7c-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 42.9
 
