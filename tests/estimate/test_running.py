@@ -12,6 +12,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.models import model
 from recipec.estimate.evaluation import batch_bytes
+from recipec.estimate.evaluation import batch_bytes
 from recipec.estimate.running import running_bytes, scoring_path
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 
@@ -134,3 +135,11 @@ def test_a_wider_teacher_decides_how_much_a_batch_takes() -> None:
         for shape in (LLAMA_8B, QWEN_HALF_B)
     )
     assert wide - narrow > 4096 * 100_000 / 2
+
+
+def test_the_layers_are_done_when_the_head_makes_logits():
+    """Of a long row both are large: 131,072 tokens of Llama 3.1 8B have 67 GB of logits, and a layer takes 20 GB."""
+    tokens, shape = 131_072, LLAMA_8B
+    taken = batch_bytes(shape, layout("full"), Workload(seq_len_tokens=tokens), 512)
+    logits = shape.vocab_size * (2 * 2 * tokens + 4 * 3 * 512)
+    assert taken == logits + 2 * tokens * shape.hidden_size
