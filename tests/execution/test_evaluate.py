@@ -51,6 +51,13 @@ def test_a_baseline_of_something_else_is_not_used(evaluate: ModuleType, tmp_path
     assert "before.json is not used" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("left", ["", '{"metrics": {'])
+def test_a_result_that_was_cut_off_is_measured_again(evaluate: ModuleType, left: str) -> None:
+    """As a full disk leaves it: the launch script runs evaluate.py before training, and would end there each time."""
+    (evaluate.RESULTS / "before.json").write_text(left)
+    assert evaluate.earlier(evaluate.RESULTS / "before.json", evaluate.digest()) == {}
+
+
 class Judge:
     """A reward model that likes the token 7, or long answers; it has no device to be on."""
 

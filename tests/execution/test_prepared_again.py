@@ -106,6 +106,16 @@ def test_equal_rows_keep_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert min(path.stat().st_mtime for path in files) > 1, "other rows take the place of the old ones"
 
 
+@pytest.mark.parametrize("left", ["", '{"inputs": "'])
+def test_a_record_that_was_cut_off_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+    module = of_the_hub(tmp_path, monkeypatch, "lora-single")
+    module.main()
+    record = module.PREPARED.read_text()
+    module.PREPARED.write_text(left)
+    module.main()
+    assert module.PREPARED.read_text() == record
+
+
 def test_two_starts_prepare_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
