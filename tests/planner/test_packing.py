@@ -76,6 +76,16 @@ def test_rows_of_llama_4_are_packed_below_the_place_from_which_it_scales(tmp_pat
     assert packed.micro_batch * 1024 < 8192
 
 
+def test_the_search_keeps_packed_rows_of_llama_4_below_that_place(tmp_path: Path) -> None:
+    """Eight rows of a rank's sixteen would reach it, and the plan was then refused for a batch of its own choice."""
+    scout = with_key(
+        with_key(SHORT, "model.name", "meta-llama/Llama-4-Scout-17B-16E-Instruct"), "data.max_length", 1024
+    )
+    scout = with_key(scout, "hardware", {"gpu": "b200", "gpus_per_node": 8})
+    layout = stage(tmp_path, recipe(scout, attention="torch_varlen", adaptation="lora", global_batch_size=128)).layout
+    assert layout.micro_batch == 4 and layout.accumulation == 4
+
+
 def test_a_stage_may_have_an_attention_of_its_own(tmp_path: Path) -> None:
     two = with_key(BASES["sft-dpo"], "train.sft", {"attention": "torch_varlen"})
     bundle = texts(good(tmp_path, two))

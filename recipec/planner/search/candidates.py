@@ -193,7 +193,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
     """With its time, and with the smallest micro batch that is about as fast as the fastest that fits."""
     largest = _with_time(candidate, candidate.layout, shape, gpu, bounds)
-    sizes = [size for size in _micro_batches(largest.layout, work, bounds) if size < largest.layout.micro_batch]
+    sizes = [size for size in _micro_batches(shape, largest.layout, work, bounds) if size < largest.layout.micro_batch]
     timed = [largest]
     for layout in (with_batch(largest.layout, size, bounds.global_batch) for size in reversed(sizes)):
         timed.append(_with_time(candidate, layout, shape, gpu, bounds))
@@ -259,7 +259,7 @@ def _with_largest_batch(
 
     The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
     """
-    *smaller, largest = _micro_batches(layout, work, bounds)
+    *smaller, largest = _micro_batches(shape, layout, work, bounds)
     if smaller and least_bytes(shape, layout, work) > room_bytes:
         found = with_batch(layout, smaller[0], bounds.global_batch)
         return found, step_memory(shape, found, work)
@@ -275,18 +275,21 @@ def _with_largest_batch(
     return largest_that_fits(shape, layouts, work, room_bytes)
 
 
-def _micro_batches(layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
+def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
     """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
 
     A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
+    A kernel gets packed rows as one, which must end before queries are scaled otherwise (page BAD-140).
     """
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
     if one_row(layout, work) and layout.attends.apart == MASK:
         return [1]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
-    least = bounds.least_micro_batch
-    return [size for size in range(least, share + 1) if share % size == 0] or [least]
+    least, most = bounds.least_micro_batch, share
+    if shape.scale_places and one_row(layout, work):
+        most = min(share, (shape.scale_places - 1) // work.seq_len_tokens)
+    return [size for size in range(least, most + 1) if share % size == 0] or [least]
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
