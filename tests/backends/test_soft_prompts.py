@@ -95,7 +95,7 @@ def test_its_table_asks_for_it_and_nothing_else_does(tmp_path: Path, key: str, a
         ("lora-single", {"train__quantization": "nf4"}, "-tuning goes with quantization"),
         ("lora-single", {"train__lora__rank": 8}, "tuning has no lora"),
         ("dpo-full", {}, "soft prompts were run with supervised fine-tuning alone"),
-        ("lora-single", {"train__loop": "torch"}, "BAD-09"),
+        ("lora-single", {"train__loop": "torch"}, "BAD-156"),
     ],
 )
 def test_what_it_does_not_go_with_is_refused(

@@ -12,7 +12,6 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.models import model
 from recipec.estimate.evaluation import batch_bytes
-from recipec.estimate.evaluation import batch_bytes
 from recipec.estimate.running import running_bytes, scoring_path
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 
