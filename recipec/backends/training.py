@@ -228,9 +228,9 @@ def _sharing(stage: StageJob) -> tuple[str, ...]:
 
 def _tokenizer_part(stage: StageJob) -> Part:
     """The tokenizer, where the trainer must not take the model's as it is."""
-    if not _loads_tokenizer(stage):
-        return Part()
     ids = stage.ids("template", "template_marks", "model")
+    if not _loads_tokenizer(stage):
+        return Part(own_imports=(Import("rows", "marked", ids, left_out=True),))
     if stage.marks_turns:
         return Part(
             imports=(Import("transformers", "AutoTokenizer", ids),),
@@ -241,6 +241,7 @@ def _tokenizer_part(stage: StageJob) -> Part:
         )
     return Part(
         imports=(Import("transformers", "AutoTokenizer", ids),),
+        own_imports=(Import("rows", "marked", ids, left_out=True),),
         arguments=(Arg("processing_class", _tokenizer(stage), ids),),
     )
 

@@ -15,8 +15,12 @@ _OF_SERVERS = tuple(dict.fromkeys(own.key for method in METHODS.values() for own
 
 
 def said_of_no_server(written: Written) -> Iterator[Diagnostic]:
-    """GPUs of a server mean nothing where the answers are written on the GPUs that train."""
-    if _serves(written):
+    """GPUs of a server mean nothing where the answers are written on the GPUs that train.
+
+    That a method has no server at all is told of the key itself.
+    """
+    method = METHODS.get(str(written.get("alignment", "method")))
+    if _serves(written) or (method is not None and not method.serves):
         return
     for path in (("alignment", *key.split(".")) for key in _OF_SERVERS):
         if written.has(*path):

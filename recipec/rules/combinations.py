@@ -237,7 +237,7 @@ COMBINATIONS = (
         "sharding on a CPU",
         "FSDP and DeepSpeed shard between GPUs; on a CPU accelerate silently runs DDP instead",
         "accelerate 1.15 state.py (MULTI_CPU; run)",
-        'set `train.strategy = "single"` or `"ddp"` on a CPU',
+        "remove `train.strategy`: on a CPU one process trains alone, and several under DDP",
         lambda f: f.gpu_is_cpu and not f.strategy.on_cpu,
     ),
     BadCombination(
