@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.axes.row_formats import IDS
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import MARKED_TEMPLATE, bundle_root
@@ -52,7 +53,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
 
 def _features(stage: StageJob) -> Raw:
     """The types of the prepared columns; of token ids the file shows them, so that none need be stated."""
-    if stage.kind.name == "token-ids":
+    if stage.shape.content == IDS:
         return Raw("")
     tools = ["tools"] * any(other.carries_tools for other in stage.job.stages)
     handed = ["judged_by"] * bool(stage.shape.handed)
