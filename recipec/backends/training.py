@@ -13,6 +13,7 @@ from recipec.backends.adaptations.packed import LOADED
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, fp8_part, order_part
 from recipec.backends.elastic import elastic_part, splits, trainer_of
+from recipec.backends.first_reads import LOADS, first_reads_part
 from recipec.backends.intervals import best_part
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
@@ -168,6 +169,7 @@ def _brought(stage: StageJob) -> Part:
             continued.source_part(stage),
             _tokenizer_part(stage),
             random_weights_part(stage),
+            first_reads_part(stage),
             new_tokens_part(stage),
             names_part(stage),
             dequantized_part(stage),
@@ -207,7 +209,7 @@ def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
     row, own = stage.method, trainer_of(stage)
     made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
-    made = LOADED if stage.plan.layout.shares_packed else made
+    made = LOADED if stage.plan.layout.shares_packed else LOADS if stage.plan.needs.first_reads else made
     theirs = () if own else (Import(row.module, row.trainer),)
     theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
     return Part(

@@ -114,6 +114,7 @@ _NEMOTRON_H_PATTERN = PatternType(
     letters={"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"},
 )
 _GEMMA4 = {
+    "stored_buffers": True,
     "norms_in_fp32": True,
     "ties": True,
     "kv_heads_optional": False,
@@ -283,6 +284,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "nemotron_h": ModelType(
         "NemotronHBlock",
+        stored_buffers=True,
         ties=None,
         kv_heads_optional=False,
         head_dim=128,
@@ -313,6 +315,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "glm4_moe": ModelType(
         "Glm4MoeDecoderLayer",
+        stored_buffers=True,
         kv_heads_optional=False,
         qkv_bias=_BIAS,
         qk_norm="head",

@@ -128,6 +128,7 @@ class ModelType(Struct, frozen=True):
 
     decoder_layer: str
     causal_class: str = ""  # whose base_model_prefix names none of its modules: what TRL finds its decoder by
+    stored_buffers: bool = False  # its checkpoint also holds tensors that no optimizer changes
     ties: bool | None = False  # class default of tie_word_embeddings; None: the class ties nothing, whatever that says
     kv_heads_optional: bool = True  # absent num_key_value_heads means one per attention head
     head_dim: int | None = None  # class default; None: hidden_size / num_attention_heads

@@ -44,7 +44,24 @@ class Loading(Struct, frozen=True):
 
 
 def loading(architecture: Architecture, layout: Layout, work: Workload, ranks: int) -> Loading:
-    """What a node with so many ranks holds while weights are read, or made.
+    """What a node with so many ranks holds while weights are read, or made."""
+    found = _by_each(architecture, layout, work, ranks)
+    return replace(found, copies=1) if first_reads(architecture, layout, work, ranks) else found
+
+
+def first_reads(architecture: Architecture, layout: Layout, work: Workload, ranks: int) -> bool:
+    """Whether train.py has the first rank of a node read weights of which every rank would have a copy: FSDP hands out
+    those of rank 0 (accelerate 1.15 fsdp_utils.py, `fsdp2_load_full_state_dict`). A checkpoint that counts as quantized
+    is read by all; a reference model is read by the trainer."""
+    if layout.spreads.engine != TORCH_FSDP or not work.loads_itself or layout.shares_packed:
+        return False
+    if _dequantized(_as_read(architecture, work)) or _reads_reference_beside(layout, work):
+        return False
+    return _by_each(architecture, layout, work, ranks).copies > 1
+
+
+def _by_each(architecture: Architecture, layout: Layout, work: Workload, ranks: int) -> Loading:
+    """The same where every rank reads what it needs, as the libraries do it.
 
     Random ones are made by every rank, but under ZeRO-3, which shards each layer as it is made, and where a plan
     spreads layers as the model is made. A quantized base goes to the device tensor by tensor (transformers 5.23

@@ -124,6 +124,7 @@ class Workload(Struct, frozen=True):
     elastic: bool = False  # the Fisher information and the starting weights are kept: elastic weight consolidation
     capacity_factor: float = 0.0  # of experts that DeepSpeed-MoE computes; 0: those of the model, which drop nothing
     published: bool = True  # the model is read from its published files, and not from what a script of the run saved
+    loads_itself: bool = False  # train.py may load the model: under FSDP then one rank of a node reads for the others
     fp8: bool = False  # linear layers multiply in FP8: the estimates are those of the number format around it
     padded: bool = False  # the batch carries an attention mask
     compiled: bool = False  # a traced forward builds the mask whether it is needed or not

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from recipec.catalog.models import model
 from recipec.estimate.device import GIB
 from recipec.estimate.experts import converted_bytes, published_bytes, working_bytes
-from recipec.estimate.loading import loading
+from recipec.estimate.loading import first_reads, loading
 from recipec.estimate.memory import step_memory
 from recipec.estimate.storage import PROCESS_BYTES, host_memory, merged_bytes
 from recipec.estimate.workload import LoraShape, Workload
@@ -63,6 +63,26 @@ def test_a_node_holds_all_copies_of_the_experts():
     shape, plan = shape_of("zai-org/GLM-4.5-Air"), layout("lora", 1, 8, "fsdp")
     needed = host_memory(shape, plan, WORK, 8, step_memory(shape, plan, WORK)).needed_bytes
     assert needed - 8 * PROCESS_BYTES == pytest.approx((13.4 + 8 * 188.4) * GIB, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "adaptation", "strategy", "loads", "copies"),
+    [
+        ("Qwen/Qwen3-8B", "full", "fsdp", True, 1),  # in fp32
+        ("Qwen/Qwen3-8B", "full", "hsdp", True, 1),
+        ("Qwen/Qwen3-8B", "full", "fsdp", False, 8),
+        ("Qwen/Qwen3-8B", "full", "ddp", True, 8),  # a rank that has not read its weights has none
+        ("Qwen/Qwen3-8B", "lora", "fsdp", True, 0),  # pages of the file
+        (QWEN, "lora", "fsdp", True, 1),  # experts that are fused
+        (OSS, "lora", "fsdp", True, 8),
+    ],
+)
+def test_under_fsdp_one_rank_reads_what_every_rank_would_hold(name, adaptation, strategy, loads, copies):
+    work = Workload(lora=LoraShape(16) if adaptation == "lora" else None, loads_itself=loads)
+    shape, plan = shape_of(name), layout(adaptation, 1, 8, strategy)
+    found = loading(shape, plan, work, 8)
+    assert found.copies == copies
+    assert first_reads(shape, plan, work, 8) is (copies == 1)
 
 
 def test_what_is_read_as_fp32_is_no_page_of_a_file():

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS
+from recipec.axes.adaptations import MATRICES
 from recipec.axes.loops import LOOPS
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.workload import Workload, adapter_shape
 from recipec.facts import Facts
 from recipec.planner.search.sequences import settled_method
@@ -35,6 +38,17 @@ def _reads_published(value: Mapping[str, Any], facts: Facts) -> bool:
     return not starts and not facts.new_tokens and not facts.model.stored
 
 
+def _loads_itself(value: Mapping[str, Any], facts: Facts) -> bool:
+    """Whether train.py may load the model, and no trainer: one that learns from its rows, by weights or low-rank
+    adapters that do not start from the weights, in the Trainer's loop. FSDP hands out parameters, and no buffers."""
+    method, row = METHODS[value["stage"]], ADAPTATIONS[value["adaptation"]]
+    learns = method.writes and not (method.generates or method.has_teacher or method.random_weights)
+    trains = row.trains_all or (row.trains == MATRICES and not LORA_VARIANTS[value["lora_variant"]].own_code)
+    plain = not {"ewc_strength", "init_from", "loop"} & value.keys() and not value.get("fp8", False)
+    type = MODEL_TYPES[facts.model.architecture.model_type]
+    return learns and trains and plain and not type.causal_class and not type.stored_buffers
+
+
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
@@ -56,6 +70,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         elastic="ewc_strength" in value,
         capacity_factor=value.get("capacity_factor", 0.0),
         published=_reads_published(value, facts) and not method.random_weights,
+        loads_itself=_loads_itself(value, facts),
         fp8=value.get("fp8", False),
         padded=not value["packing"],
         compiled=value["compile"],
