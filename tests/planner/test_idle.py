@@ -246,3 +246,24 @@ def test_a_batch_is_raised_with_which_a_preferred_training_fits_or_one_that_can_
     assert stage.layout.mesh.world_size == stage.value("global_batch_size") == 32
     lora = planned(tmp_path, with_key(PACKED_70B, "train.adaptation", "lora"))
     assert not lora.layout.adapts.trains_all and lora.layout.mesh.world_size == 32
+
+
+def test_nodes_that_do_not_divide_the_batch_leave_a_few_idle_and_not_most(tmp_path: Path) -> None:
+    """Of 17 nodes 16 train with the largest batch that is accepted; 136 sequences are more."""
+    many = with_key(with_key(LORA, "hardware.network_gbps", 3200), "data.examples", 50_000)
+    stage = planned(tmp_path, with_key(many, "hardware.nodes", 17))
+    assert stage.layout.mesh.world_size == stage.value("global_batch_size") == 128
+
+
+def test_a_batch_of_two_sequences_for_each_gpu_is_tried_where_one_does_not_pay(tmp_path: Path) -> None:
+    small = with_key(with_key(LORA, "model.name", "Qwen/Qwen3-1.7B"), "hardware.nodes", 6)
+    stage = planned(tmp_path, with_key(small, "data.examples", 50_000))
+    assert stage.layout.mesh.world_size == 48 and stage.value("global_batch_size") == 96
+
+
+def test_a_batch_that_ranks_cannot_share_is_computed_in_as_few_micro_steps_as_fit(tmp_path: Path) -> None:
+    """64 sequences on 40 ranks become 80, two for each: at once, and not one after the other."""
+    tables = with_key(with_key(LORA, "hardware.nodes", 5), "model.name", "Qwen/Qwen3-32B")
+    stage = planned(tmp_path, with_key(tables, "goal.priority", "quality"))
+    assert stage.layout.mesh.world_size == 40 and stage.layout.global_batch == 80
+    assert (stage.layout.micro_batch, stage.layout.accumulation) == (2, 1)

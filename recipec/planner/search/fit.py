@@ -52,10 +52,10 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         found = _for_all_gpus(context, found, loaded)
     if found.chosen is None:
         return found
-    batch = _larger_batch(context, found)
-    if batch:
+    for batch in _larger_batches(context, found):
         wider = _fit(replace(context, least_batch=batch), loaded)
-        found = wider if _gives_work(context, wider, found) else found
+        if _gives_work(context, wider, found):
+            return _beside_shared(context, wider, loaded)
     return _beside_shared(context, found, loaded)
 
 
@@ -102,14 +102,17 @@ def _beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     return replace(found, tried=[*found.tried, *shared])
 
 
-def _larger_batch(context: Context, found: Fit) -> int:
-    """The next global batch for all GPUs; 0 where no GPU is idle, or it would give few steps."""
+def _larger_batches(context: Context, found: Fit) -> list[int]:
+    """The next global batch for all GPUs, or the largest accepted one below it, and twice as much, which may pay where
+    one sequence for each GPU does not; without those that would give few steps. None where no GPU is idle."""
     if found.chosen is None or found.ledger is None or not _idles(found.chosen, context):
-        return 0
+        return []
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
-    wanted = next_batch(context, found.ledger)
-    steps = training_sequences(value) * value["passes"] / wanted
-    return wanted if steps >= ENOUGH_STEPS else 0
+    accepts, first = found.ledger.decisions["global_batch_size"].accepts, next_batch(context, found.ledger)
+    whole = uneven_answers(context, found.ledger) or accepts is None
+    wanted = [first, 2 * first] if whole else [min(first, accepts[1]), 2 * first]
+    most = training_sequences(value) * value["passes"] / ENOUGH_STEPS
+    return [batch for batch in wanted if batch <= most]
 
 
 def next_batch(context: Context, ledger: Ledger) -> int:
