@@ -54,8 +54,7 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         return found
     for batch in _larger_batches(context, found):
         wider = _fit(replace(context, least_batch=batch), loaded)
-        if _gives_work(context, wider, found):
-            return _beside_shared(context, wider, loaded)
+        found = wider if _gives_work(context, wider, found) else found
     return _beside_shared(context, found, loaded)
 
 
