@@ -174,6 +174,9 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
             for ledger, group in found:
                 for on_host, shared in ((True, False), (False, True), (True, True)):
                     group += _candidates(context, ledger, loaded, [], on_host, shared)
+        if effort == TWO_MEASURES and (undropped := _without_dropout(context, loaded, found)):
+            ledger, tried, chosen = undropped
+            return Fit(chosen, ledger, [*_all(found), *tried], refusals[0])
         for place, (ledger, group) in enumerate(found):
             chosen = _best_with(effort, group)
             if chosen is None:
@@ -213,6 +216,24 @@ def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> boo
     alike = speed or other.layout.adapts.family == chosen.layout.adapts.family
     limit = 1 + TIE if speed else FAR_SLOWER
     return alike and seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
+
+
+def _without_dropout(
+    context: Context, loaded: LoadedRecipe, found: list[tuple[Ledger, list[Candidate]]]
+) -> tuple[Ledger, list[Candidate], Candidate] | None:
+    """Adapters that fit without their dropout, where the rules put adapters first: a mask and a copy of each input."""
+    if found and found[0][1] and found[0][1][0].layout.adapts.trains_all:
+        return None
+    for ledger, group in found:
+        dropout, given = ledger.decisions.get("lora_dropout"), ledger.decisions["adaptation"]
+        if not group or dropout is None or not dropout.value or dropout.origin == "recipe":
+            continue
+        why = f"with {dropout.value:g} nothing fits: each adapted input then has a mask and a copy"
+        changed = settle(replace(context, undropped=why), group[0].layout.adaptation, given.because)
+        tried = [*_candidates(context, changed, loaded, []), *_candidates(context, changed, loaded, [], on_host=True)]
+        if (chosen := _best_with(ONE_MEASURE, tried)) is not None:
+            return changed, tried, chosen
+    return None
 
 
 def _with_small_states(
