@@ -169,14 +169,16 @@ def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
     """The recipe fixes a global batch that the ranks cannot make."""
     layout = stage.layout
-    wish = loaded.wishes(stage.stage.name, last=last).get("train.global_batch_size")
+    wishes, method = loaded.wishes(stage.stage.name, last=last), METHODS[stage.stage.name]
+    wish = wishes.get("train.global_batch_size")
     if wish is None or wish.value == layout.global_batch:
         return
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.global_batch_size"))
     ranks = counted(layout.mesh.data_parallel, "rank")
-    examples = counted(layout.micro_batch, METHODS[stage.stage.name].example)
+    rows = layout.micro_batch if "train.micro_batch_size" in wishes else method.least_micro_batch
+    examples = counted(rows, method.example)
     title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
-    multiple = layout.mesh.data_parallel * layout.micro_batch
+    multiple = layout.mesh.data_parallel * rows
     help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
