@@ -53,7 +53,7 @@ def ways_of_gaps(place: str, column: str) -> Iterator[str]:
     """Yield the commands for rows without a value: leave them out, or make each a group of its own."""
     yield from _without(place, column)
     name = json.dumps(column, ensure_ascii=False)
-    own = f'row | {{{name}: row.get({name}) or f"row {{number}}"}}'
+    own = f'row | {{{name}: f"row {{number}}" if row.get({name}) in (None, "") else row[{name}]}}'
     if command := rows_command(own, "for number, row in enumerate(rows, 1)", place):
         yield f"to give each of them a value of its own: {command}"
 

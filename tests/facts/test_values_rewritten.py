@@ -91,6 +91,11 @@ def test_rows_of_no_group_can_each_be_one(tmp_path: Path, kind: str) -> None:
     assert not refused(tmp_path, GROUP, f"rows.new.{kind}")
 
 
+def test_the_group_zero_stays_together(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, GROUP, written(tmp_path, [0, None, 1, ""] * 10))
+    assert values_after(tmp_path, found.help[1], "jsonl")[:5] == [0, "row 2", 1, "row 4", 0]
+
+
 @pytest.mark.parametrize("date", ["2024-9-8", "2024-09", "2024-09-08 00:00:00 UTC", "2024-9-8T07:00", "2024-W36"])
 def test_dates_that_say_one_thing_are_read(tmp_path: Path, date: str) -> None:
     assert not refused(tmp_path, SPLIT_TIME, written(tmp_path, [date, "2023-01-31"] * 20))
