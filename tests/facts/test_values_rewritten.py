@@ -51,8 +51,9 @@ def values_after(folder: Path, help: str, kind: str) -> list[Any]:
         (SPLIT_TIME, ["Sep 08, 2024 07:05", "Oct 31, 2024 12:00"], "2024-09-08T07:05:00"),
         (ORDER, ["easy", "hard", "medium"], 1),
         (ORDER, ["2,5", "1"], 2.5),
+        (ORDER, ["1,011.5", "20"], 1011.5),
     ],
-    ids=["dots", "slashes", "months", "words", "commas"],
+    ids=["dots", "slashes", "months", "words", "commas", "thousands"],
 )
 def test_values_are_rewritten_by_a_command(
     tmp_path: Path, kind: str, key: str, values: list[str], first: float | str
@@ -69,6 +70,21 @@ def test_days_and_months_that_may_be_either_are_rewritten_as_the_reader_says(tmp
     said = [line.split(",")[0] for line in found.help]
     assert said == ["if '9/8/2024' is 2024-09-08", "if '9/8/2024' is 2024-08-09"]
     assert [values_after(tmp_path, line, "jsonl")[0][:10] for line in found.help] == ["2024-09-08", "2024-08-09"]
+
+
+def test_commas_before_three_digits_are_rewritten_as_the_reader_says(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, ORDER, written(tmp_path, ["1,011", "20", "12,500"] * 10))
+    said = [line.split(": ")[0] for line in found.help]
+    assert said == [
+        "if '1,011' is 1011, rewrite thousands separators",
+        "if '1,011' is 1.011, rewrite decimal commas",
+    ]
+    assert [values_after(tmp_path, line, "jsonl")[0] for line in found.help] == [1011, 1.011]
+
+
+def test_numbers_beside_gaps_have_no_commas_to_rewrite(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, ORDER, written(tmp_path, [3, None] * 20))
+    assert [line.split(" `")[0] for line in found.help] == ["to leave rows without a value in"]
 
 
 def test_what_is_no_date_gets_no_command(tmp_path: Path) -> None:
