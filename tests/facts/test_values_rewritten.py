@@ -37,6 +37,7 @@ def written(folder: Path, values: Sequence[Any], kind: str = "jsonl") -> str:
 
 def values_after(folder: Path, help: str, kind: str) -> list[Any]:
     subprocess.run(["bash", "-c", re.findall("`(python3 .*)`", help)[0]], cwd=folder, check=True)
+    csv.field_size_limit(2**22)
     with (folder / f"rows.new.{kind}").open(newline="") as file:
         rows = csv.DictReader(file) if kind == "csv" else map(json.loads, file)
         return [row["of"] for row in rows]
@@ -105,6 +106,14 @@ def test_rows_of_no_group_can_each_be_one(tmp_path: Path, kind: str) -> None:
     (found,) = refused(tmp_path, GROUP, written(tmp_path, ["a", None, "b", None] * 10, kind))
     assert values_after(tmp_path, found.help[1], kind)[:4] == ["a", "row 2", "b", "row 4"]
     assert not refused(tmp_path, GROUP, f"rows.new.{kind}")
+
+
+def test_fields_that_are_longer_than_csv_takes_are_rewritten(tmp_path: Path) -> None:
+    file = written(tmp_path, ["a", None, "b"] * 10, "csv")
+    text = (tmp_path / file).read_text()
+    (tmp_path / file).write_text(text.replace("So 0.", "So. " * 50_000))
+    (found,) = refused(tmp_path, GROUP, file)
+    assert values_after(tmp_path, found.help[1], "csv")[:3] == ["a", "row 2", "b"]
 
 
 def test_the_group_zero_stays_together(tmp_path: Path) -> None:
