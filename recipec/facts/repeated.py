@@ -14,7 +14,7 @@ from recipec.dataset import SAMPLE_ROWS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.same_answers import preferring_nothing
 from recipec.facts.sizes import rounded
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, some_state_counts, states_counts
 from recipec.facts.unanswered import teaching_nothing
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -37,7 +37,8 @@ def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
         "remove them; a source that is to count more takes `weight`",
         'if they may be left out, write allow = ["W0553"] under [recipe]',
     )
-    counts = "" if all_read(sources) else "; the plan counts them, as not all rows were read"
+    known = all_read(sources) or states_counts(loaded, sources)
+    counts = "" if known else "; the plan counts them, as not all rows were read"
     note = f"prepare_data.py keeps one row of each, and counts the others as `duplicates`{counts}"
     yield Diagnostic("W0553", title, (label,), help, (note,))
 
@@ -59,7 +60,7 @@ def rows_kept(sources: Sequence[SampledSource]) -> list[int] | None:
 def without_left_out(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
     """The sizes of the data without rows that preparation will leave out, where all rows were read."""
     lost, left = sum(map(len, left_out(sources))), rows_kept(sources)
-    if left is None or lost < FEWEST_COUNTED:
+    if left is None or lost < FEWEST_COUNTED or some_state_counts(sources):
         return [*sizes]
     rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
     values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}

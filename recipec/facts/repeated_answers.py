@@ -17,7 +17,7 @@ from recipec.dataset.messages import Message
 from recipec.facts.fact import known
 from recipec.facts.repeated import FEWEST_COUNTED, about
 from recipec.facts.sizes import LAST_ANSWER, learned_ends, rounded
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, some_state_counts
 from recipec.facts.unanswered import says_something
 from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
@@ -32,7 +32,7 @@ class _Answer(Struct, frozen=True):
 def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], data: Data) -> list[Decision]:
     """The sizes with the answers that preparation keeps, where all rows were read; their lengths are those of these."""
     share = next((size for size in sizes if size.id == "answer_share"), None)
-    if share is None or share.origin != "data" or not all_read(sources):
+    if share is None or share.origin != "data" or not all_read(sources) or some_state_counts(sources):
         return [*sizes]
     by_weight = sorted(sources, key=lambda source: -source.weight)  # of several, the one that weighs most stays
     answers = [answer for source in by_weight for answer in _answers(source, data)]

@@ -17,7 +17,7 @@ from recipec.dataset.formats import MOST_NAMES
 from recipec.dataset.values import ways_of_gaps, ways_of_times
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
-from recipec.facts.sources import SampledSource, all_read, places_of, rows_of
+from recipec.facts.sources import SampledSource, all_read, places_of, rows_of, states_counts
 from recipec.recipe import LoadedRecipe
 
 OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
@@ -53,7 +53,7 @@ def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
             yield from _mixed_times(section, column, sources)
         if key == "stratify" and not lacking:
             yield from _no_classes(loaded, section, column, list(sources))
-        if key == "group" and not lacking and all_read(sources) and not loaded.is_set("data", "examples"):
+        if key == "group" and not lacking and all_read(sources) and not states_counts(loaded, sources):
             yield from _one_group(loaded, section, column, list(sources))
 
 

@@ -105,6 +105,22 @@ def test_few_duplicates_are_not_warned_about(tmp_path: Path) -> None:
     assert fewer.value == 100 and "duplicates" not in fewer.because
 
 
+@pytest.mark.parametrize("rows", [100, 40])
+def test_duplicates_of_rows_whose_number_is_stated_are_not_counted_as_unread(tmp_path: Path, rows: int) -> None:
+    recipe = with_key(SFT, "data.train", [{"path": "rows.jsonl", "examples": rows}])
+    found = made(tmp_path, recipe, [asked(n % 40) for n in range(100)])
+    (told,) = [one for one in found.diagnostics if one.code == "W0553"]
+    assert told.notes == ("prepare_data.py keeps one row of each, and counts the others as `duplicates`",)
+    assert found.plan.stages[0].decisions["examples"].value == rows
+
+
+def test_rows_that_are_taken_of_a_long_file_are_counted_without_duplicates(tmp_path: Path) -> None:
+    recipe = with_key(SFT, "data.train", [{"path": "rows.jsonl", "take": 100}])
+    found = made(tmp_path, recipe, [asked(n % 40, "So. " * 500) for n in range(3_000)])
+    assert [one.notes[0].count("not all") for one in found.diagnostics if one.code == "W0553"] == [0]
+    assert found.plan.stages[0].decisions["examples"].value == 40
+
+
 def test_a_row_of_two_sources_counts_where_it_weighs_most(tmp_path: Path) -> None:
     made(tmp_path, SFT, [asked(n) for n in range(100)], "other.jsonl")
     sources = ["other.jsonl", {"path": "rows.jsonl", "weight": 2}]
