@@ -24,7 +24,7 @@ from recipec.rules.core import Decision
 
 
 class _Answer(Struct, frozen=True):
-    itself: bytes  # all that prepare_data.py tells it from others by
+    itself: bytes  # all that prepare_data.py tells it from others by; b"" where it leaves it out as empty
     tokens: float  # of the conversation up to its end
     weight: float  # of its source
 
@@ -36,13 +36,15 @@ def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[Sample
         return [*sizes]
     by_weight = sorted(sources, key=lambda source: -source.weight)  # of several, the one that weighs most stays
     answers = [answer for source in by_weight for answer in _answers(source, data)]
-    kept = [*{answer.itself: answer for answer in reversed(answers)}.values()]
-    repeated = len(answers) - len(kept)
-    if repeated < FEWEST_COUNTED:
+    teaching = [answer for answer in answers if answer.itself]
+    kept = [*{answer.itself: answer for answer in reversed(teaching)}.values()]
+    if len(answers) - len(kept) < FEWEST_COUNTED:
         return [*sizes]
-    told = f"{about(repeated, len(answers))} of {about(len(answers), len(answers))} answers are exact duplicates"
+    lost = {"exact duplicates": len(teaching) - len(kept), "empty or to no question": len(answers) - len(teaching)}
+    listed = " and ".join(f"{about(count, len(answers))} are {what}" for what, count in lost.items() if count)
+    told = f"of {about(len(answers), len(answers))} answers, {listed}: prepare_data.py leaves them out"
     counts = {"kept_answers": sum(answer.weight for answer in kept), "kept_source_answers": len(kept)}
-    facts = [known(id, rounded(count), f"{told}, which prepare_data.py leaves out") for id, count in counts.items()]
+    facts = [known(id, rounded(count), told) for id, count in counts.items()]
     return [*(size for size in sizes if size is not share), _longer(share, answers, kept), *facts]
 
 
@@ -56,13 +58,12 @@ def _longer(share: Decision, answers: Sequence[_Answer], kept: Sequence[_Answer]
 
 
 def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:
-    """The answers of a source that are learned."""
+    """The answers of a source that are to be learned, those that preparation leaves out among them."""
     for made in source.made:
         found = [*_of_answers(made, bool(ROW_FORMATS[source.shape.format].answers))]
         lengths, _ = learned_ends(made, source.shape, data)
         for itself, tokens in zip(found[-1:] if data.loss_on == LAST_ANSWER else found, lengths, strict=True):
-            if itself:
-                yield _Answer(itself, tokens, source.weight)
+            yield _Answer(itself, tokens, source.weight)
 
 
 def _of_answers(made: Converted, ends: bool) -> Iterator[bytes]:
