@@ -149,20 +149,26 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     method, read_as = _method(answers["task"].value, seen.format)
     rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
-    rows += _beside(seen) + _columns(seen, method)
+    rows += _beside(seen, method) + _columns(seen, method)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
 
 
-def _beside(seen: SeenRows) -> str:
+def _beside(seen: SeenRows, method: Method) -> str:
     """The line that leaves out incomplete rows, and what would learn from ratings of the answers."""
     left_out = f'incomplete = "skip"  # leaves out {seen.incomplete}; the default is to refuse them\n'
-    return left_out * bool(seen.incomplete) + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+    lacks = bool(seen.incomplete) and (not seen.columns or _answers_with_class(seen, method))
+    return left_out * lacks + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+
+
+def _answers_with_class(seen: SeenRows, method: Method) -> bool:
+    """Whether the method learns classes that the rows have beside texts as answers."""
+    return bool(seen.columns) and seen.format in method.formats
 
 
 def _columns(seen: SeenRows, method: Method) -> str:
     """The line with which texts are questions and their classes the answers, where the method learns answers."""
-    reads = bool(seen.columns) and seen.format in method.formats
+    reads = _answers_with_class(seen, method)
     return f"columns = {seen.columns}  # the model answers with the class of a text\n" * reads
 
 

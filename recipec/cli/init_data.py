@@ -45,7 +45,7 @@ def _seen(sample: Sample) -> SeenRows:
     from recipec.axes import ROW_FORMATS
     from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
-    from recipec.dataset.classes import columns_for, text_and_class
+    from recipec.dataset.classes import answer_columns, columns_for, text_and_class
     from recipec.dataset.contents import lacking
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
@@ -57,11 +57,11 @@ def _seen(sample: Sample) -> SeenRows:
         raise UnknownFormat(str(error), lines or error.help) from error
     if lines and ROW_FORMATS[shape.format] == PROMPTS:
         raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
-    format, evidence, columns = shape.format, shape.evidence, ""
+    format, evidence, columns, read = shape.format, shape.evidence, "", shape.columns
     if ROW_FORMATS[format] == TEXT and (found := text_and_class(sample.rows)):
-        format, columns = PROMPT_COMPLETION.name, columns_for(*found)
+        format, columns, read = PROMPT_COMPLETION.name, columns_for(*found), answer_columns(*found)
         evidence = f"`{found[1]}` is the class of `{found[0]}`"
-    lacks = [lacking(row, ROW_FORMATS[shape.format], shape.columns) for row in sample.rows]
+    lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
     return SeenRows(format, evidence, _told(lacks), columns, rated)

@@ -49,18 +49,22 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     file = file_of(place)
     if not file.endswith(".csv"):
         return python_command(made, each, place, before)
-    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
     writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
-    program = f"import csv, sys; rows = {reads}; {before}{writes}; out.writerows({made} {each})"
+    program = f"import sys; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
 def rows_as_json(made: str, place: str) -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
     file = file_of(place)
-    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
-    program = f"import csv, json; csv.field_size_limit(2**22); [print(json.dumps({made})) for row in {reads}]"
+    program = f"import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
+
+
+def _csv_rows(file: str) -> str:
+    """The statements that read the rows of a CSV file, also fields that are longer than csv usually takes."""
+    opened = f'open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig")'
+    return f"import csv; csv.field_size_limit(2**22); rows = csv.DictReader({opened})"
 
 
 def _python(program: str) -> str:

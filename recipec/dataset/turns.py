@@ -11,6 +11,7 @@ from recipec.dataset.contents import Row, turns_of
 
 # Fields of messages that say who speaks, and what is said, beside those that are read.
 _SPEAKERS, _SAID = ("speaker", "author", "sender", "from", "role"), ("text", "message", "utterance", "content", "value")
+_READ = {"system", "user", "assistant", "tool"}  # who speaks in messages of `role` and `content`
 _ASKS = ("user", "human", "customer", "client", "visitor", "caller", "patient", "student", "prompter")
 _ANSWERS = ("assistant", "agent", "bot", "ai", "gpt", "support", "operator", "advisor", "model", "system")
 
@@ -51,14 +52,25 @@ def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple
         if not speaker or not said or {speaker, said} in ({"role", "content"}, {"from", "value"}):
             continue
         words = list(dict.fromkeys(str(turn[speaker]) for turn in turns))
+        left = f" | del({path_of(name)})" * (name != "messages")
+        if _READ.issuperset(words):
+            fields = {field: read for field, read in ((speaker, "role"), (said, "content")) if field != read}
+            told = " and ".join(f"`{field}` as `{read}`" for field, read in fields.items())
+            yield f".messages = [{path_of(name)}[] | {_renamed(fields)}]{left}", f"to read {told}"
+            return
         roles = _roles(words)
         if not roles:
             return
         listed = json.dumps(roles, ensure_ascii=False)
         turn = f"{{role: {listed}[{path_of(speaker)}], content: {path_of(said)}}}"
-        left = f" | del({path_of(name)})" * (name != "messages")
         yield f".messages = [{path_of(name)}[] | {turn}]{left}", _told(roles)
         return
+
+
+def _renamed(fields: Mapping[str, str]) -> str:
+    """The program for a message whose fields alone have other names."""
+    made = ", ".join(f"{name}: {path_of(field)}" for field, name in fields.items())
+    return f". + {{{made}}} | del({', '.join(map(path_of, fields))})"
 
 
 def _common(turns: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:

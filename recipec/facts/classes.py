@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from recipec.axes.row_formats import PROMPT_COMPLETION, TEXT
 from recipec.axes.tasks import AUTO
 from recipec.dataset.classes import answered_with, class_columns, named_as_class, two_readings
-from recipec.dataset.contents import NOTHING
+from recipec.dataset.contents import NOTHING, names_in
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
 from recipec.facts.sources import SampledSource
@@ -49,7 +49,7 @@ def _classes(loaded: LoadedRecipe, source: SampledSource) -> list[str]:
     if stated or source.shape.format != TEXT.name or not source.rows:
         return []
     passed = {*(loaded.recipe.data.ignore or ()), *source.shape.columns.values()}
-    return class_columns(source.rows, [name for name in source.rows[0] if name not in passed])
+    return class_columns(source.rows, [name for name in names_in(source.rows) if name not in passed])
 
 
 def _two_ways(loaded: LoadedRecipe, section: str, source: SampledSource, name: str, answer: str) -> Diagnostic:

@@ -252,11 +252,22 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
 
 
 def all_read(sources: Sequence[SampledSource]) -> bool:
-    """Whether every row that is taken was read, and is counted as it is."""
-    return all(source.sample and source.sample.counted and _read_whole(source) for source in sources)
+    """Whether every row that is taken was read, whatever number of them the recipe states."""
+    return all(source.sample and _read_whole(source, source.sample) for source in sources)
 
 
-def _read_whole(source: SampledSource) -> bool:
-    assert source.sample is not None
-    total = min(source.sample.total_rows, source.given.take or source.sample.total_rows)
-    return not source.given.examples and total <= len(source.rows) + len(source.unanswered)
+def _read_whole(source: SampledSource, sample: Sample) -> bool:
+    read, take = len(source.read or source.places), source.given.take
+    return (take is not None and take <= read) or (
+        sample.counted and sample.total_rows <= len(source.rows) + len(source.unanswered)
+    )
+
+
+def states_counts(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> bool:
+    """Whether the recipe states how many rows there are, so that a plan is made for as many."""
+    return loaded.is_set("data", "examples") or some_state_counts(sources)
+
+
+def some_state_counts(sources: Sequence[SampledSource]) -> bool:
+    """Whether a source states how many rows it has."""
+    return any(source.given.examples for source in sources)

@@ -53,8 +53,10 @@ def _found(sources: Sequence[SampledSource]) -> str:
     """What the files have, before weights."""
     exact = all(source.sample and source.sample.counted for source in sources)
     rows = sum(min(source.sample.total_rows, _most(source)) for source in sources if source.sample)
+    taken = any(source.sample and source.sample.total_rows > _most(source) for source in sources)
     weighs = " before weights" * any(source.weight != 1 for source in sources)
-    return f"{'' if exact else 'about '}{counted(int(rows), 'row')} in the files{weighs}"
+    of_files = "that are taken of the files" if taken else "in the files"
+    return f"{'' if exact else 'about '}{counted(int(rows), 'row')} {of_files}{weighs}"
 
 
 def _differing(key: str, said: int, sources: Sequence[SampledSource], labels: tuple[Label, ...]) -> Diagnostic:

@@ -8,7 +8,7 @@ from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
 from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, states_counts
 from recipec.recipe import LoadedRecipe
 from recipec.rules.data import dropped_rows_limit
 
@@ -27,7 +27,7 @@ def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSour
     help: tuple[str, ...] = ("remove these rows, or correct them",)
     limit = f"more than {dropped_rows_limit().value:.0%}"
     note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are {limit}"
-    if loaded.recipe.data.examples is None and _stops(sources, mute | unasked):
+    if not states_counts(loaded, sources) and _stops(sources, mute | unasked):
         title = f"prepare_data.py will stop: {len(found)} of {sampled} rows of data.{section} {lacks}"
         help += ("to train without them, raise MAX_DROPPED in prepare_data.py of the bundle",)
         note = f"prepare_data.py leaves out rows that {lacks}, and stops because they are {limit} of all rows"

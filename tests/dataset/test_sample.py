@@ -285,6 +285,16 @@ def test_of_many_files_the_last_is_looked_into_and_all_count(tmp_path: Path, end
     assert (sample.total_rows, sample.counted) == (2_000, ending == ".parquet")
 
 
+@pytest.mark.parametrize(
+    ("kind", "empty", "filled"), [("jsonl", "", f"{ROW}\n"), ("jsonl", "\n\n", f"{ROW}\n"), ("json", "[]", f"[{ROW}]")]
+)
+def test_rows_are_taken_of_the_first_file_that_holds_some(tmp_path: Path, kind: str, empty: str, filled: str) -> None:
+    for name, text in (("a", empty), ("b", empty), ("c", filled), ("d", "no row")):
+        (tmp_path / f"{name}.{kind}").write_text(text)
+    sample = read_sample(sorted(tmp_path.iterdir()), f"*.{kind}", tmp_path, ReadAs(first_alone=True))
+    assert sample and [place[:1] for place in sample.places] == ["c"]
+
+
 def test_where_the_first_rows_are_taken_no_other_file_is_looked_into(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
     for file in files:

@@ -154,6 +154,23 @@ def test_init_proposes_that_the_model_answers_with_the_class(tmp_path: Path) -> 
         assert tables["goal"]["task"] == (task or "instruct")
 
 
+def test_init_leaves_out_rows_without_a_class_where_it_is_the_answer(tmp_path: Path) -> None:
+    """The first row has no class, so that its column is not in it."""
+    rows = labeled(("a", "b"))
+    rows = [{"text": row["text"]} if n % 4 == 0 else row for n, row in enumerate(rows)]
+    recipe(tmp_path, rows)
+    for task, wanted in (("instruct", "skip"), ("continue-pretrain", None)):
+        flags = ["init", str(tmp_path / task), "--data", str(tmp_path / "rows.jsonl"), "--gpu", "h100", "--yes"]
+        CliRunner().invoke(recipec, [*flags, f"--task={task}"])
+        data = tomllib.loads((tmp_path / task / "recipe.toml").read_text())["data"]
+        assert (data.get("incomplete"), "columns" in data) == (wanted, wanted is not None)
+
+
+def test_a_class_that_the_first_row_lacks_is_seen(tmp_path: Path) -> None:
+    rows = [{"text": "Order 0 is late."}, *labeled(("a", "b"))]
+    assert [finding.code for finding in errors(tmp_path, rows)] == ["E0305"]
+
+
 def test_explain_tells_how_classes_are_learned() -> None:
     said = CliRunner().invoke(recipec, ["explain", "classification"]).output
     assert 'columns = { prompt = "text", completion = "label" }' in said

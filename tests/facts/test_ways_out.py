@@ -59,6 +59,24 @@ def test_messages_of_other_fields_are_rewritten(tmp_path: Path, column: str, wor
     assert not errors(tmp_path, written)
 
 
+@pytest.mark.parametrize("speaker", ["role", "speaker"])
+@pytest.mark.parametrize("column", ["dialog", "messages"])
+def test_words_that_are_read_stay_where_fields_have_other_names(tmp_path: Path, column: str, speaker: str) -> None:
+    rows = [{column: [{speaker: "system", "text": "Be kind."}, *talk(n, speaker, "text")]} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert any(line.startswith("to read ") and "`text` as `content`, rewrite" in line for line in found.help)
+    written = run(tmp_path, found.help)
+    first = json.loads((tmp_path / written).read_text().splitlines()[0])
+    assert first == {"messages": [{"role": "system", "content": "Be kind."}, *talk(0)]}
+
+
+def test_a_system_prompt_is_no_question_and_no_answer(tmp_path: Path) -> None:
+    (found,) = errors(
+        tmp_path, jsonl(tmp_path, [{"messages": talk(n, "role", "text", ("system", "assistant"))} for n in range(40)])
+    )
+    assert not any(" asks and " in line for line in found.help)
+
+
 def test_who_answers_is_known_by_name_also_where_it_speaks_first(tmp_path: Path) -> None:
     rows = [{"dialog": talk(n, "speaker", "text", ("agent", "customer"))} for n in range(40)]
     (found,) = errors(tmp_path, jsonl(tmp_path, rows))
