@@ -21,7 +21,7 @@ from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
-from recipec.planner.advice.idle import idle_because, roomier, work_for_idle
+from recipec.planner.advice.idle import idle_gpus, roomier
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
@@ -243,6 +243,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
+    unused = idle_gpus(context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded)))
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -262,8 +263,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_because=cost.because,
         needs=needs,
         crowds_host=chosen.crowds_host,
-        work_for_idle=work_for_idle(context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded))),
-        idle_because=idle_because(context, found, device(facts.decisions["gpu_is_cpu"].value)),
+        work_for_idle=unused.ways,
+        idle_because=unused.because,
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),

@@ -83,7 +83,7 @@ def known_to_fail(
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
         return _without_it(loaded, context) or _nothing_left(loaded, context, others, label)
-    refusals = _stated(loaded, context.stage.name, bad)
+    refusals = stated(loaded, context.stage.name, bad)
     rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
     keys = culprit_keys(loaded, context.stage.name, refusals)
     labels = tuple(Label(place, "part of the combination") for place in _places(loaded, context.stage.name, keys))
@@ -97,11 +97,11 @@ def known_to_fail(
 
 def freed(context: Context, loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Context | None:
     """The stage without all keys that take part in what is refused; None where the recipe writes none of them."""
-    keys = culprit_keys(loaded, context.stage.name, _stated(loaded, context.stage.name, bad)) if bad else []
+    keys = culprit_keys(loaded, context.stage.name, stated(loaded, context.stage.name, bad)) if bad else []
     return next((changed for _, changed in reversed([*unpinned(context, keys)])), None)
 
 
-def _stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
+def stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
     """What is wrong with the recipe itself: not with layouts that it does not ask for, while others would do."""
     free = [name for name in _OF_LAYOUTS if not _writes(loaded, stage, name)]
     whole = [other for refusal in bad for other in refusals_of(refusal)]
