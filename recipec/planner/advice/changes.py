@@ -14,7 +14,7 @@ from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
 from recipec.facts import unmeasured, with_hardware
-from recipec.facts.data import read_up_to
+from recipec.facts.data import DataFacts, read_up_to
 from recipec.facts.model import facts_of
 from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
@@ -25,6 +25,7 @@ from recipec.planner.search.fit import sequences_for_all
 from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
+from recipec.recipe.schema_data import GENERAL
 from recipec.rules.core import Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
@@ -60,11 +61,18 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
             for key, wish in context.wishes.items()
             if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
         }
-        yield Change(removes=tuple(removed)), replace(context, wishes=free)
+        data = _without_general(context.data) if _GENERAL in removed else context.data
+        yield Change(removes=tuple(removed)), replace(context, wishes=free, data=data)
+
+
+def _without_general(data: DataFacts) -> DataFacts:
+    """What is known of the rows of a stage, where the recipe no longer names general ones."""
+    of_general = (f"has_{GENERAL}_file", f"{GENERAL}_rows", GENERAL_TOKENS)
+    return replace(data, decisions={id: known for id, known in data.decisions.items() if id not in of_general})
 
 
 _BASE = "train.quantization"
-_GENERAL = "data.general"
+_GENERAL = f"data.{GENERAL}"
 _MEASURED = ("train.ewc", _GENERAL)  # the rows are there for the table, unless they are replayed as well
 _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
 
