@@ -267,7 +267,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         idle_because=unused.because,
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
-        other_networks=other_networks(facts, chosen, found.tried, bounds),
+        other_networks=other_networks(context, found, loaded),
         shorter_waits=shorter_waits(context, found, loaded, bounds),
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
