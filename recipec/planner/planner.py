@@ -27,6 +27,7 @@ from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
+from recipec.planner.advice.on_fewer import on_one_node, on_used
 from recipec.planner.advice.options import options
 from recipec.planner.advice.rejected import (
     activations_kept,
@@ -40,7 +41,7 @@ from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
-from recipec.planner.plan import Needs, Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.plan import Needs, OnFewer, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
@@ -243,7 +244,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
-    unused = idle_gpus(context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded)))
+    given = (context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded)))
+    unused = idle_gpus(*given)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -265,6 +267,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         crowds_host=chosen.crowds_host,
         work_for_idle=unused.ways,
         idle_because=unused.because,
+        on_used=on_used(*given) if unused.because else OnFewer(),
+        on_one_node=on_one_node(*given),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(context, found, loaded),
