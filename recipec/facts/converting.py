@@ -19,6 +19,7 @@ from recipec.dataset import (
     rewriting,
 )
 from recipec.dataset.contents import lacking
+from recipec.dataset.large_numbers import keeping_numbers
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource
@@ -50,7 +51,8 @@ def with_converted(
             faults = [RowFault(place, _why_none(lacks)) for place in source.places]
         if faults:
             fault = unusable(section, source.place, faults, len(source.rows))
-            own.add(replace(fault, help=(*fault.help, *rewriting(source.rows, source.places, source.shape))))
+            ways = keeping_numbers(rewriting(source.rows, source.places, source.shape), source.rows)
+            own.add(replace(fault, help=(*fault.help, *ways)))
         found.append(_answered(source, made, lacks))
     for finding in own.diagnostics:
         report.add(finding)

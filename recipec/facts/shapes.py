@@ -28,6 +28,7 @@ from recipec.dataset import (
     transcripts,
 )
 from recipec.dataset.classes import suggested_answers
+from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.rewriting import conversations
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
@@ -174,7 +175,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         seen = rows_of(sources), places_of(sources)
         flags, format = {fault.flag for fault in faults}, ROW_FORMATS[error.shape.format]
         ways = (*rewriting(*seen, error.shape), *labels_of_scale(*seen, [format], flags))
-        return replace(found, help=(*found.help, *transcripts(seen[0]), *ways))
+        return replace(found, help=(*found.help, *transcripts(seen[0]), *keeping_numbers(ways, seen[0])))
     usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
     taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
@@ -187,7 +188,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         _what_they_are(expected, sources),
         _which_column(expected, sources[0].rows[0]),
     )
-    help = next((found for way in ways if (found := tuple(way))), ())
+    help = next((found for way in ways if (found := tuple(keeping_numbers(way, rows_of(sources))))), ())
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"
