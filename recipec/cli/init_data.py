@@ -28,13 +28,13 @@ def look(pattern: str) -> SeenRows:
 
     Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them.
     """
-    from recipec.dataset import files_of, globs_in, may_be_on_hub, read_sample
+    from recipec.dataset import files_of, glob_of_texts, globs_in, may_be_on_hub, read_sample
 
     files = files_of(pattern, Path())
+    if not files and (globs := globs_in(pattern, Path())):
+        raise ValueError(f"a folder; name its files: {glob_of_texts(globs, Path()) or ' or '.join(globs)}")
     if not files and may_be_on_hub(pattern):
         return SeenRows("", "recipec reads no data set of the Hub")
-    if not files and (globs := globs_in(pattern, Path())):
-        raise ValueError(f"a folder; name its files: {globs[0]}")
     if not files:
         raise ValueError(f"no file `{pattern}`")
     sample = read_sample(files, pattern, Path())

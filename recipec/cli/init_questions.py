@@ -34,10 +34,10 @@ Answers = dict[str, ProposedAnswer]
 
 def on_hub(given: Flags) -> bool:
     """Whether the data are a data set of the Hub, of whose rows the user says the format."""
-    from recipec.dataset import files_of, may_be_on_hub
+    from recipec.dataset import files_of, globs_in, may_be_on_hub
 
     data = given.get("data", "")
-    return may_be_on_hub(data) and not files_of(data, Path())
+    return may_be_on_hub(data) and not files_of(data, Path()) and globs_in(data, Path()) is None
 
 
 # What is proposed; None where nobody can guess.

@@ -23,6 +23,7 @@ from recipec.dataset import (
     Sample,
     Unreadable,
     found_files,
+    glob_of_texts,
     globs_in,
     read_sample,
     turns_of,
@@ -244,7 +245,9 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
         help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
         help = help or source_of_hub(loaded, part, path)
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
-    help = [f"name its files: {' or '.join(json.dumps(glob, ensure_ascii=False) for glob in globs)}"] if globs else []
+    whole = glob_of_texts(globs, loaded.folder)
+    named = " or ".join(json.dumps(glob, ensure_ascii=False) for glob in ([whole] if whole else globs))
+    help = [f"name its files: {named}"] if globs else []
     endings = " and ".join(sorted({Path(glob).suffix for glob in globs}))
     below = " in folders of its own" * ("**" in "".join(globs))
     label = Label(place, f"holds {endings} files{below}" if globs else f"holds no data files ({', '.join(ENDINGS)})")
