@@ -157,7 +157,11 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
 def _beside(seen: SeenRows) -> str:
     """The line that leaves out incomplete rows, and what would learn from ratings of the answers."""
     left_out = f'incomplete = "skip"  # leaves out {seen.incomplete}; the default is to refuse them\n'
-    return left_out * bool(seen.incomplete) + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+    if seen.refusals:  # which are answers: to leave them out is not for recipec to choose
+        left_out = f"# {seen.refusals}\n" + f"# or {left_out}" * bool(seen.incomplete)
+    elif not seen.incomplete:
+        left_out = ""
+    return left_out + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
 
 
 def _columns(seen: SeenRows, method: Method) -> str:

@@ -18,6 +18,7 @@ class SeenRows(Struct, frozen=True):
 
     format: str
     evidence: str
+    refusals: str = ""  # the command with which refusals are answers; "" where there are none
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class is the answer; "" where no text has one
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
@@ -47,6 +48,7 @@ def _seen(sample: Sample) -> SeenRows:
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
     from recipec.dataset.classes import columns_for, text_and_class
     from recipec.dataset.contents import lacking
+    from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
     try:
@@ -64,7 +66,8 @@ def _seen(sample: Sample) -> SeenRows:
     lacks = [lacking(row, ROW_FORMATS[shape.format], shape.columns) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
-    return SeenRows(format, evidence, _told(lacks), columns, rated)
+    refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
+    return SeenRows(format, evidence, refusals, _told(lacks), columns, rated)
 
 
 def _told(lacks: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from recipec.dataset.contents import (
     written_in,
 )
 from recipec.dataset.formats import DataShape
+from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.rows import unwrapped
 from recipec.dataset.turns import in_other_fields, within_objects, written_lists
 
@@ -44,6 +45,7 @@ _MEANT = SPEAKERS | {"ai": "assistant", "bot": "assistant", "prompter": "user", 
 def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
     """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
     first, format = rows[0], ROW_FORMATS[shape.format]
+    yield from refusals_learned(rows, places[0], [*shape.columns.values()])
     yield from written_as_text(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)
     yield from conversations(rows, places, [*shape.columns.values()])

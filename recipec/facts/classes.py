@@ -9,6 +9,7 @@ from recipec.axes.row_formats import PROMPT_COMPLETION, TEXT
 from recipec.axes.tasks import AUTO
 from recipec.dataset.classes import answered_with, class_columns, named_as_class, two_readings
 from recipec.dataset.contents import NOTHING
+from recipec.dataset.refusals import REFUSAL, refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
 from recipec.facts.sources import SampledSource
@@ -27,6 +28,17 @@ def class_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
         for source in sources
         for name in _classes(loaded, source)
     }
+
+
+def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> dict[str, str]:
+    """What no format reads beside the rows' columns, but could be the answer -> the lines that have it learned."""
+    refusals = (
+        line
+        for source in sources
+        if source.rows
+        for line in refusals_learned(source.rows, source.places[0], [*source.shape.columns.values()])
+    )
+    return class_answers(loaded, section, sources) | {REFUSAL: line for line in refusals}
 
 
 def against_classes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:

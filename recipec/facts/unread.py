@@ -71,7 +71,7 @@ def _unread_in(
         yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _reading(loaded, facts, lost))
     if others:
         ways = [*_misspelled(loaded, facts, others), *_rated(part, facts, others)]
-        ways += [facts.classes[name] for name in others if name in facts.classes][:1]
+        ways += [facts.answers[name] for name in others if name in facts.answers][:1]
         yield _passed_over(loaded, part, others, [*accepted, *every], ways)
 
 
