@@ -32,13 +32,11 @@ def class_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
 
 def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> dict[str, str]:
     """What no format reads beside the rows' columns, but could be the answer -> the lines that have it learned."""
-    refusals = (
-        line
-        for source in sources
-        if source.rows
-        for line in refusals_learned(source.rows, source.places[0], [*source.shape.columns.values()])
-    )
-    return class_answers(loaded, section, sources) | {REFUSAL: line for line in refusals}
+    found = class_answers(loaded, section, sources)
+    for source in (source for source in sources if source.rows):
+        for line in refusals_learned(source.rows, source.places[0], [*source.shape.columns.values()]):
+            found[REFUSAL] = line
+    return found
 
 
 def against_classes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
