@@ -30,6 +30,7 @@ from recipec.dataset import (
 from recipec.dataset.classes import suggested_answers
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.rewriting import conversations
+from recipec.dataset.side_by_side import texts_within
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
 from recipec.facts.converting import SKIP, faults_of
@@ -183,6 +184,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         usual,
         in_one_object(sources[0].rows, sources[0].places),
         _conversations(sources[0], taken),
+        texts_within(sources[0].rows, sources[0].places, taken),
         last_answer_apart(sources[0].rows, sources[0].places, taken),
         labels_of_scale(sources[0].rows, sources[0].places, taken),
         _what_they_are(expected, sources),
