@@ -18,6 +18,7 @@ class SeenRows(Struct, frozen=True):
 
     format: str
     evidence: str
+    labeled: str = ""  # the command with which a label of each answer is learned; "" where there is none
     refusals: str = ""  # the command with which refusals are answers; "" where there are none
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class is the answer; "" where no text has one
@@ -48,6 +49,7 @@ def _seen(sample: Sample) -> SeenRows:
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
     from recipec.dataset.classes import columns_for, text_and_class
     from recipec.dataset.contents import lacking
+    from recipec.dataset.labeled import labeled_answers
     from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
@@ -67,7 +69,8 @@ def _seen(sample: Sample) -> SeenRows:
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
     refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
-    return SeenRows(format, evidence, refusals, _told(lacks), columns, rated)
+    labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
+    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated)
 
 
 def _told(lacks: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
+from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
     BadRows,
@@ -28,6 +29,7 @@ from recipec.dataset import (
     transcripts,
 )
 from recipec.dataset.classes import suggested_answers
+from recipec.dataset.labeled import labeled_answers
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.rewriting import conversations
 from recipec.dataset.side_by_side import texts_within
@@ -181,6 +183,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
         _several_answers(sources[0], taken, kept),
+        labeled_answers(sources[0].rows, sources[0].places[0]) if UNPAIRED_PREFERENCE in taken else (),
         usual,
         in_one_object(sources[0].rows, sources[0].places),
         _conversations(sources[0], taken),
