@@ -28,6 +28,7 @@ from recipec.dataset.contents import (
 )
 from recipec.dataset.formats import DataShape
 from recipec.dataset.refusals import refusals_learned
+from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
 from recipec.dataset.turns import in_other_fields, within_objects, written_lists
 
@@ -46,6 +47,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from refusals_learned(rows, places[0], [*shape.columns.values()])
+    yield from results_in_order(rows, places[0], [*shape.columns.values()])
     yield from written_as_text(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)
     yield from conversations(rows, places, [*shape.columns.values()])
