@@ -22,11 +22,10 @@ from recipec.dataset.contents import lacking
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SKIP, SampledSource
 from recipec.recipe import LoadedRecipe
 
 KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
-SKIP = "skip"  # of data.opening_answers and data.incomplete
 WITHOUT = (STRIP, OFF)  # those that take thoughts out
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.dataset import (
     ENDINGS,
@@ -30,6 +31,7 @@ from recipec.dataset import (
     walks_everything,
     without_nul,
 )
+from recipec.dataset.commands import file_of
 from recipec.dataset.rows import NUL
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.hub_source import source_of_hub
@@ -42,6 +44,7 @@ from recipec.recipe.schema_data import DataSource
 from recipec.recipe.source import forbidden_in_string, why_forbidden
 from recipec.units import counted
 
+SKIP = "skip"  # value of data.opening_answers and data.incomplete
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")  # s3://, gs://, https://
 _STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
 _NOTE = "recipec plans with `data.format`, `data.examples` and `data.tokens_per_example`, and reads no row"
@@ -153,7 +156,18 @@ def _look(loaded: LoadedRecipe, part: str, source: DataSource, place: Place, rep
         return None
     if sample and (odd := next(_forbidden_names(sample), None)):
         report.add(_forbidden(*odd, place))
-    return sample
+    return _without_empty(sample) if sample and loaded.recipe.data.incomplete == SKIP else sample
+
+
+def _without_empty(sample: Sample) -> Sample:
+    """The sample with nothing in the empty fields of CSV files, as preparation reads them where it skips rows."""
+    placed = zip(sample.rows, sample.places, strict=True)
+    rows = tuple(_present(row) if file_of(place).endswith(".csv") else row for row, place in placed)
+    return replace(sample, rows=rows)
+
+
+def _present(row: Row) -> Row:
+    return {name: None if value == "" else value for name, value in row.items()}
 
 
 def _times(loaded: LoadedRecipe) -> list[str]:
