@@ -33,6 +33,7 @@ from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
+from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
@@ -164,6 +165,7 @@ def _findings(
     yield from many_repeated(loaded, section, sources)
     yield from as_raw_text(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
+    yield from spelled_in_several_ways(loaded, section, sources)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:

@@ -154,3 +154,14 @@ def test_init_proposes_that_the_model_answers_with_the_class(tmp_path: Path) -> 
 def test_explain_tells_how_classes_are_learned() -> None:
     said = CliRunner().invoke(recipec, ["explain", "classification"]).output
     assert 'columns = { prompt = "text", completion = "label" }' in said
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"), [(("billing", "Billing "), True), (("bill", "bill "), True), (("bill", "tech"), False)]
+)
+def test_a_class_that_is_spelled_in_several_ways_is_a_warning(
+    tmp_path: Path, classes: tuple[str, str], told: bool
+) -> None:
+    found = compiled(tmp_path, recipe(tmp_path, labeled(classes), "csv", columns=ANSWERED), only_plan=True).diagnostics
+    said = [one.labels[0].message for one in found if one.code == "W0552"]
+    assert said == [f'learned as different answers: "{classes[0]}", "{classes[1]}"'] * told
