@@ -18,6 +18,8 @@ class SeenRows(Struct, frozen=True):
 
     format: str
     evidence: str
+    labeled: str = ""  # the command with which a label of each answer is learned; "" where there is none
+    refusals: str = ""  # the command with which refusals are answers; "" where there are none
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class is the answer; "" where no text has one
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
@@ -28,13 +30,13 @@ def look(pattern: str) -> SeenRows:
 
     Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them.
     """
-    from recipec.dataset import files_of, globs_in, may_be_on_hub, read_sample
+    from recipec.dataset import files_of, glob_of_texts, globs_in, may_be_on_hub, read_sample
 
     files = files_of(pattern, Path())
+    if not files and (globs := globs_in(pattern, Path())):
+        raise ValueError(f"a folder; name its files: {glob_of_texts(globs, Path()) or ' or '.join(globs)}")
     if not files and may_be_on_hub(pattern):
         return SeenRows("", "recipec reads no data set of the Hub")
-    if not files and (globs := globs_in(pattern, Path())):
-        raise ValueError(f"a folder; name its files: {globs[0]}")
     if not files:
         raise ValueError(f"no file `{pattern}`")
     sample = read_sample(files, pattern, Path())
@@ -47,6 +49,8 @@ def _seen(sample: Sample) -> SeenRows:
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
     from recipec.dataset.classes import answer_columns, columns_for, text_and_class
     from recipec.dataset.contents import lacking
+    from recipec.dataset.labeled import labeled_answers
+    from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
     try:
@@ -64,7 +68,9 @@ def _seen(sample: Sample) -> SeenRows:
     lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
-    return SeenRows(format, evidence, _told(lacks), columns, rated)
+    refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
+    labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
+    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated)
 
 
 def _told(lacks: Sequence[str]) -> str:

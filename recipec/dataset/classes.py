@@ -8,7 +8,7 @@ from typing import Any
 
 from recipec.axes import RowFormat
 from recipec.axes.row_formats import CLASS_WORDS, PROMPT_COMPLETION, TEXT
-from recipec.dataset.commands import jq, path_of
+from recipec.dataset.commands import text_command
 from recipec.dataset.contents import NOTHING, Row, names_in
 
 # A class is short, and rows share it. A column whose name does not say so has few of them. All are recipec's choice.
@@ -41,7 +41,7 @@ def answered_with(rows: Sequence[Row], place: str, text: str, name: str) -> str:
     line = f"to train a model that answers with `{name}`: `columns = {columns_for(text, name)}` under [data]"
     if all(isinstance(row.get(name), str | None) for row in rows):
         return line
-    return f"{line}, after {jq(f'({path_of(name)} | numbers, booleans) |= tostring', place)}"
+    return f"{line}, after {text_command([name], {}, place)}"
 
 
 def columns_for(text: str, name: str) -> str:

@@ -232,20 +232,13 @@ def test_the_first_row_without_an_answer_is_the_first_by_place(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("row", "path"),
-    [
-        (asked(1, 42), ".completion"),
-        (
-            {"messages": [{"role": "user", "content": "1?"}, {"role": "assistant", "content": 0.5}]},
-            ".messages[]?.content",
-        ),
-    ],
+    "row",
+    [asked(1, 42), {"messages": [{"role": "user", "content": "1?"}, {"role": "assistant", "content": 0.5}]}],
 )
-def test_numbers_that_are_answers_are_refused_with_a_way_out(tmp_path: Path, row: dict[str, Any], path: str) -> None:
+def test_numbers_that_are_answers_are_refused_with_a_way_out(tmp_path: Path, row: dict[str, Any]) -> None:
     texts = json.loads(json.dumps(row).replace("42", '"42"').replace("0.5", '"0.5"'))
     found = [found for found in made(tmp_path, SFT, [texts] * 4 + [row]).diagnostics if found.code == "E0304"]
-    command = f"jq -c '({path} | numbers) |= tostring' rows.jsonl > rows.new.jsonl"
-    assert f"write numbers as text: `{command}`" in found[0].help
+    assert found[0].help[-1].startswith("write numbers as text: `python3 -c ")
 
 
 @pytest.mark.parametrize("field", ["train", "weight"])

@@ -132,3 +132,18 @@ def test_text_files_become_rows_with_the_column_that_rows_are_split_by(tmp_path:
     assert "a text file has no columns" in found.help[0]
     left = errors(tmp_path, chats, domain_text=run(tmp_path, found.help), split=split)
     assert {finding.code for finding in left} <= {"E0411"}  # so little text is one step
+
+
+def test_results_are_written_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    def turns(n: int, order: tuple[str, ...]) -> list[dict[str, Any]]:
+        calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id in "abc"]
+        results = [{"role": "tool", "tool_call_id": id, "content": f"{id}{n}"} for id in order]
+        return [talk(n)[0], {"role": "assistant", "content": None, "tool_calls": calls}, *results, talk(n)[1]]
+
+    rows = [{"messages": turns(n, ("b", "c", "a") if n % 2 else ("a", "b", "c")) * 2} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert found.code == "E0304" and any("in the order of their calls" in line for line in found.help)
+    written = run(tmp_path, found.help)
+    ordered = [json.loads(line)["messages"] for line in (tmp_path / written).read_text().splitlines()]
+    assert ordered == [turns(n, ("a", "b", "c")) * 2 for n in range(40)]
+    assert not errors(tmp_path, written)
