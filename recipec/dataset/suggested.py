@@ -29,12 +29,14 @@ _ALIKE = 0.8  # of the letters of two names, by difflib: "rejcted" and "rejected
 _ASKED = ("prompt",)  # the column of a kind that conversations may be, too
 
 
-def suggested_columns(rows: Iterable[Row], formats: Sequence[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
+def suggested_columns(
+    rows: Iterable[Row], formats: Sequence[RowFormat], renamed: Mapping[str, str], unread: bool = True
+) -> Iterator[str]:
     """Yield the line for the format that reads most of the columns, in the words of a hint.
 
     Of formats that read as many, it is the one that leaves most of the names as they are, then the first. Where no
     names speak for a format, one that needs a single column takes the only one that there is: which of two texts is
-    the question cannot be told from them.
+    the question cannot be told from them. Of rows that are `unread` both readings are offered.
     """
     rows = [*rows]
     rated = rated_columns(rows, rows[0])
@@ -54,7 +56,7 @@ def suggested_columns(rows: Iterable[Row], formats: Sequence[RowFormat], renamed
             lost = f" (they are learned without {', '.join(f'`{name}`' for name in left)})" * bool(left)
             yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`{lost}"
             return
-    yield from questions_and_answers(rows, formats) if not renamed else ()
+    yield from questions_and_answers(rows, formats) if unread and not renamed else ()
 
 
 def _read(row: Row, format: RowFormat, columns: Mapping[str, str]) -> set[str]:

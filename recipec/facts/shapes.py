@@ -163,7 +163,7 @@ def _check_named(expected: _Expected, rows: Sequence[Row], places: Sequence[str]
     place, taken = places[0], [ROW_FORMATS[name] for name in expected.taken]
     if any(from_published(rows, places, taken)):
         raise UnknownFormat(f"{place} has several answers to its prompt")
-    suggested = suggested_columns(rows, taken, expected.columns)
+    suggested = suggested_columns(rows, taken, expected.columns, unread=False)
     if lines := [*misnamed(rows, expected.columns), *suggested, *suggested_answers(rows, place, taken)]:
         names = ", ".join(f"`{name}`" for name in rows[0])
         raise UnknownFormat(f"{place} has the columns {names}, of which recipec does not know all", tuple(lines))
