@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
-from recipec.dataset.contents import THOUGHT
+from recipec.dataset.contents import parted
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource, all_read
 from recipec.recipe import LoadedRecipe
@@ -83,5 +83,4 @@ def _answers(made: Converted, shape: DataShape) -> list[Message]:
 
 def says_something(message: Message) -> bool:
     """Whether an answer has a text behind its thought, or calls a tool."""
-    answer = message["content"].rpartition(THOUGHT[1])[2]
-    return says(answer) or bool(message.get("tool_calls"))
+    return says(parted(message["content"])[1]) or bool(message.get("tool_calls"))
