@@ -28,7 +28,9 @@ def spoken_tags(
         place, text = next(iter(found.items()))
         title = f"the model's chat template would cut {len(found)} of {sum(len(one.rows) for one in sources)} sampled "
         label = Label(loaded.place("data", section), f"{place} says {text!r:.60}")
-        yield Diagnostic("E0309", f"{title}rows of data.{section} at {_LAST}", (label,), tuple(_ways_out(sources, found.values())))
+        yield Diagnostic(
+            "E0309", f"{title}rows of data.{section} at {_LAST}", (label,), tuple(_ways_out(sources, found.values()))
+        )
 
 
 def _ways_out(sources: Sequence[SampledSource], texts: Iterable[str]) -> Iterator[str]:
