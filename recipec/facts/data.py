@@ -33,8 +33,8 @@ from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
-from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.splitting import against_split
+from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns

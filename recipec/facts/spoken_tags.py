@@ -58,7 +58,7 @@ def _cut(source: SampledSource) -> Iterator[tuple[str, str]]:
 
 
 def _answers(made: Converted) -> Iterator[Message]:
-    """What the assistant says, in prompts, too; but not beside a thought in a field of its own, which stays as it is."""
+    """What the assistant says, in prompts, too; but not beside a thought in a field of its own: it stays as it is."""
     turns = (turn for name, value in made.items() if name != "tools" and isinstance(value, list) for turn in value)
     yield from (turn for turn in turns if turn["role"] == ASSISTANT[0] and "reasoning_content" not in turn)
 

@@ -1,4 +1,4 @@
-"""Scripts of a bundle where the locale is not UTF-8: what they print of rows stops none of them, and loses no result."""
+"""Scripts of a bundle where the locale is not UTF-8: what they print of rows stops none, and loses no result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that speak of the tags of thoughts: no template may make thoughts of their words, and none are refused beside."""
+"""Answers that speak of the tags of thoughts: no template makes thoughts of their words, and no others are refused."""
 
 from __future__ import annotations
 
