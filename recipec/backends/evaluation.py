@@ -49,7 +49,7 @@ COUNTED = {True: "token", False: "pair"}  # what a loss is a mean over, by wheth
 KEPT_SHARE = 0.1  # of what training gained: what a merge may lose of it, recipec's choice
 
 _ALWAYS = (
-    *(Import(module) for module in ("argparse", "hashlib", "json", "os", "torch")),
+    *(Import(module) for module in ("argparse", "hashlib", "json", "os", "sys", "torch")),
     Import("pathlib", "Path"),
     Import("collections.abc", "Iterator"),
     Import("torch.nn.utils.rnn", "pad_sequence"),

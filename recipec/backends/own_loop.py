@@ -41,7 +41,7 @@ _PREFLIGHT = (
 )
 _BATCHES = (*("UNTRAINED", "evaluation_batches", "global_batch_size", "steps", "steps_per_epoch", "trained_tokens"),)
 _CHECKPOINTS = ("Progress", "delete_old", "load_checkpoint", "save_checkpoint", "save_result")
-_STANDARD = ("argparse", "json", "math", "os", "secrets", "shutil", "time")
+_STANDARD = ("argparse", "json", "math", "os", "secrets", "shutil", "sys", "time")
 _SERVED = "self.plain_model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 _TRACKED = '''\
 def as_trackers_name(entry: dict[str, float]) -> dict[str, float]:

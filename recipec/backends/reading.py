@@ -341,7 +341,7 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "and_row": Raw(", row" if "system" in held else ""),  # where a column may hold the system prompt
         "keeps_thoughts": thoughts,
         "strips_thoughts": any(stage.value("reasoning") in WITHOUT for stage in stages),
-        "proves_thoughts": any(stage.value("reasoning") == KEEP for stage in stages),
+        "proves_thoughts": any(stage.value("reasoning") in ("", KEEP) for stage in stages),
         "shows_thoughts": any(stage.value("reasoning") not in ("", *WITHOUT) for stage in stages),
         "thinks_not": any(stage.thinks_not for stage in stages),
         "mixes_fields": mixes_fields(stages),

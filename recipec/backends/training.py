@@ -59,6 +59,7 @@ _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the mod
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
+    Import("sys"),
     Import("pathlib", "Path"),
 )
 

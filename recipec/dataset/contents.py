@@ -202,8 +202,16 @@ def _carried(row: Row, columns: set[str], ignored: set[str]) -> Iterator[str]:
 
 def thoughts(message: Mapping[str, Any]) -> str:
     """What is thought before an answer, in a field of its own or between tags; "" where nothing is."""
-    before, _, _ = message["content"].rpartition(THOUGHT[1])  # some models' texts lack the first tag
-    return (message.get("reasoning_content") or before.replace(THOUGHT[0], "")).strip()
+    return (message.get("reasoning_content") or parted(message["content"])[0]).strip()
+
+
+def parted(text: str) -> tuple[str, str]:
+    """What is thought between the tags that an answer begins with, and what it says; an answer may only speak of tags.
+
+    Its twin is in templates/data/rendered.py.j2.
+    """
+    thought, end, said = text.lstrip().partition(THOUGHT[1])
+    return (thought.removeprefix(THOUGHT[0]), said) if end and thought.startswith(THOUGHT[0]) else ("", text)
 
 
 def flag_of(value: Any) -> bool | None:

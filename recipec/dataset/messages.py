@@ -22,6 +22,7 @@ from recipec.dataset.contents import (
     THOUGHT,
     TOOL_SPEAKERS,
     BadContent,
+    parted,
     written_in,
 )
 from recipec.dataset.json_texts import BadJson, json_of, with_numbers
@@ -240,7 +241,7 @@ def _thought(turn: Mapping[str, Any], message: Message) -> Message:
             raise BadContent(f"a message has `{name}` {turn[name]!r:.40}, which is no text")
         if message["role"] != ASSISTANT[0]:
             raise BadContent(f"a message of the {message['role']} has `{name}`, but only the assistant's is learned")
-        if THOUGHT[1] in message["content"]:
+        if parted(message["content"])[1] != message["content"]:
             raise BadContent(f"a message has a thought in `{name}` and another in its text")
     return {"reasoning_content": turn[names[0]]} if names else {}
 

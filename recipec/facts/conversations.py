@@ -19,7 +19,7 @@ from recipec.dataset import (
     turns_of,
     written_in,
 )
-from recipec.dataset.contents import THOUGHT
+from recipec.dataset.contents import parted
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.converting import KEEP, OFF
 from recipec.facts.fact import known, stated
@@ -60,13 +60,13 @@ def _taught(row: Mapping[str, Any], shape: DataShape) -> Iterator[Any]:
 
 def _thinks(value: Any, fields: Iterable[str]) -> bool:
     if isinstance(value, str):
-        return THOUGHT[1] in value
+        return parted(value)[1] != value
     answers = (turn for turn in turns_of(value) if turn.get("role", turn.get("from")) in ASSISTANT)
     return any(_is_thinking(turn, fields) for turn in answers)
 
 
 def _is_thinking(turn: Message, fields: Iterable[str]) -> bool:
-    return any(map(turn.get, fields)) or THOUGHT[1] in str(turn.get("content", turn.get("value")))
+    return any(map(turn.get, fields)) or _thinks(str(turn.get("content", turn.get("value"))), ())
 
 
 def read_columns(shape: DataShape) -> set[str]:

@@ -35,6 +35,7 @@ from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_th
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
+from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
@@ -157,6 +158,7 @@ def _findings(
     yield from against_split(loaded, section, sources)
     yield from against_order(loaded, section, sources)
     yield from against_turns(loaded, section, sources, template)
+    yield from spoken_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, sources)
     yield from against_stated(loaded, section, sources)

@@ -14,7 +14,7 @@ from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.row_formats import IDS
 from recipec.catalog.templates import Template
 from recipec.dataset import SAMPLE_ROWS, Converted, DataShape, Message
-from recipec.dataset.contents import THOUGHT
+from recipec.dataset.contents import parted
 from recipec.facts.converting import KEEP
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import SampledSource, states_rows
@@ -377,8 +377,8 @@ def _message_tokens(message: Message, size: TokenSize) -> float:
 
 def _thought_tokens(message: Message, size: TokenSize) -> float:
     """Those of a thought before an answer, in a field of its own or in the text."""
-    thought, end, _ = message["content"].rpartition(THOUGHT[1])
-    return _tokens(message.get("reasoning_content", "") + thought + end, size)
+    text = message["content"]
+    return _tokens(message.get("reasoning_content", "") + text.removesuffix(parted(text)[1]), size)
 
 
 def _json_tokens(value: object, size: TokenSize) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
 from recipec.dataset.commands import file_of
-from recipec.dataset.contents import THOUGHT
+from recipec.dataset.contents import parted
 from recipec.dataset.refusals import refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource, all_read, states_counts
@@ -93,5 +93,4 @@ def _answers(made: Converted, shape: DataShape) -> list[Message]:
 
 def says_something(message: Message) -> bool:
     """Whether an answer has a text behind its thought, or calls a tool."""
-    answer = message["content"].rpartition(THOUGHT[1])[2]
-    return says(answer) or bool(message.get("tool_calls"))
+    return says(parted(message["content"])[1]) or bool(message.get("tool_calls"))

@@ -234,3 +234,8 @@ class BadCombination(Struct, frozen=True):
     instead: str
     applies: Callable[[Combination], bool]
     refused: bool = True  # False: it runs, and is warned about
+    then: Callable[[Combination], str] | None = None  # what to do instead in one combination, where that differs
+
+    def instead_of(self, combination: Combination) -> str:
+        """What to do instead of this combination."""
+        return self.then(combination) if self.then else self.instead

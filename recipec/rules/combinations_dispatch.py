@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from recipec.rules.combination import BadCombination
+from recipec.axes.loops import ENGINE
+from recipec.axes.strategies import ONE_PROCESS
+from recipec.rules.combination import BadCombination, Combination
 
 _TRAINER = "or leave `train.loop` out: TRL's trainer trains mixtures under FSDP2 and ZeRO-3, and drops no token"
+
+
+def _room_otherwise(found: Combination) -> str:
+    """To remove the capacity, or the loop that has one, where the recipe pretrains a mixture."""
+    removed = "remove `train.experts`"
+    if not found.moe or found.method.name not in ENGINE.dispatches:
+        return removed
+    alone = " on 2 GPUs or more, such as `hardware.gpus_per_node = 2`" if found.strategy.engine == ONE_PROCESS else ""
+    return f'{removed}, or set `train.loop = "deepspeed"`{alone}'
+
 
 DISPATCH = (
     BadCombination(
@@ -15,6 +27,7 @@ DISPATCH = (
         "transformers 5.23 integrations/moe.py (no capacity); DeepSpeed 0.19 moe/layer.py",
         'remove `train.experts`, or pretrain a mixture of experts with `train.loop = "deepspeed"`',
         lambda f: f.has_capacity and not f.dispatches,
+        then=_room_otherwise,
     ),
     BadCombination(
         "BAD-211",

@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
-from recipec.rules.combination import BadCombination
+from recipec.axes.loops import ACCELERATE, ENGINE
+from recipec.axes.strategies import ONE_PROCESS
+from recipec.rules.combination import BadCombination, Combination
 
 _LEAVE = "leave `train.loop` out: the method's trainer does that"
+_TWO_GPUS = "train on 2 GPUs or more, such as `hardware.gpus_per_node = 2`"
+
+
+def _leave(found: Combination) -> str:
+    """To leave out the loop, and what only that loop takes of a mixture."""
+    return "leave `train.loop` and any `train.experts` out" if found.moe else "leave `train.loop` out"
+
+
+def _spread_otherwise(found: Combination) -> str:
+    """What a loop runs, where a strategy is none of it."""
+    if found.loop is ENGINE and found.strategy.engine == ONE_PROCESS:
+        return f"{_TWO_GPUS}, or {_leave(found)}"
+    if found.loop is ENGINE:
+        return f'set `train.strategy = "zero2"`, or {_leave(found)}'
+    of_several = '`train.loop = "deepspeed"` with `train.strategy = "zero2"`'
+    if found.loop is not ACCELERATE:
+        of_several = f'`train.loop = "accelerate"` with `train.strategy = "ddp"`, {of_several}'
+        return f"set `hardware.gpus_per_node = 1` and one node, {of_several}, or {_leave(found)}"
+    return f'set `train.strategy = "ddp"` where the model fits on each device, {of_several}, or {_leave(found)}'
+
+
+def _balanced_otherwise(found: Combination) -> str:
+    """Who trains a mixture: the trainer, or in pretraining a loop on DeepSpeed's engine."""
+    if found.method.name not in ENGINE.dispatches:
+        return f"{_leave(found)}: the method's trainer does that"
+    alone = f", and {_TWO_GPUS}" if found.strategy.engine == ONE_PROCESS else ""
+    return f'{_leave(found)}: the method\'s trainer does that; or set `train.loop = "deepspeed"`{alone}'
+
 
 LOOPS = (
     BadCombination(
@@ -26,6 +56,7 @@ LOOPS = (
         'set `train.loop = "deepspeed"` where several devices share the states, `train.loop = "accelerate"` with '
         '`train.strategy = "ddp"` where the model fits on each, or leave `train.loop` out',
         lambda f: not f.loop.spreads(f.strategy),
+        then=_spread_otherwise,
     ),
     BadCombination(
         "BAD-092",
@@ -68,6 +99,7 @@ LOOPS = (
         "transformers 5.23 (load_balancing_loss_func); TRL 1.16 trainer/sft_trainer.py; DeepSpeed 0.19 moe/layer.py",
         f'{_LEAVE}, or pretrain with `train.loop = "deepspeed"`',
         lambda f: f.loop.own and f.moe and not f.dispatches,
+        then=_balanced_otherwise,
     ),
     BadCombination(
         "BAD-096",

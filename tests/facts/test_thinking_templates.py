@@ -11,6 +11,7 @@ from recipec.catalog.templates import templates
 TEMPLATES = resources.files("trl").joinpath("chat_templates")
 FAMILIES = sorted(family for family in templates() if TEMPLATES.joinpath(f"{family}.jinja").is_file())
 MARKED = [family for family in FAMILIES if TEMPLATES.joinpath(f"{family}_training.jinja").is_file()]
+SPOKEN = "<think>Hm.</think>Write </think> and go on."
 ASKED = [{"role": "user", "content": "Why?"}]
 TOLD = [*ASKED, {"role": "assistant", "content": "So."}]
 
@@ -26,6 +27,14 @@ def test_the_empty_thought_is_what_the_template_writes(family: str) -> None:
 def test_what_the_training_version_writes_before_earlier_answers(family: str) -> None:
     own, training = rendered(family, [*TOLD, *TOLD]), rendered(f"{family}_training", [*TOLD, *TOLD])
     assert (training.count("</think>") > own.count("</think>")) == templates()[family].keeps_thoughts
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("said", ["Write the tag </think> and go on.", "It is <think> and </think>.", SPOKEN])
+def test_which_templates_cut_an_answer_that_speaks_of_tags(family: str, said: str) -> None:
+    texts = [family, *[f"{family}_training"] * (family in MARKED)]
+    cut = [said not in rendered(name, [*ASKED, {"role": "assistant", "content": said}]) for name in texts]
+    assert all(cut) == templates()[family].cuts
 
 
 def rendered(name: str, messages: list[dict[str, str]], **mode: bool) -> str:

@@ -87,3 +87,11 @@ def test_what_is_allowed_is_not_reported() -> None:
         "a\nb\n{% if a and not b %}\n{{ a.b | py }}\n{% elif c > 1 %}\nx\n{% else %}\n{% include 'x.j2' %}\n{% endif %}"
     )
     assert findings(source) == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.relative_to(templates_folder()).as_posix())
+def test_texts_are_read_and_written_in_utf_8(template: Path) -> None:
+    """Whatever the locale is: a chat template or a sample has letters that ASCII and Latin-1 lack."""
+    lines = template.read_text(encoding="utf-8").splitlines()
+    touching = [line for line in lines if re.search(r"\.read_text\(|\.write_text\(|\.open\(\"w\"", line)]
+    assert [line for line in touching if "encoding=" not in line] == []

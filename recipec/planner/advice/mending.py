@@ -28,6 +28,7 @@ _EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
 _BATCH = "train.global_batch_size"
 _TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
 
+_MODEL = "model.name"  # a recipe has to name one, so that no change removes it
 _CAPACITY = ("capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")
 
 DECIDES = {  # recipe key -> what it decides of a combination
@@ -51,7 +52,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "train.lora.dropout": ("lora_dropout",),
     "train.lora.variant": ("variant",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": (
+    _MODEL: (
         "has_class",
         "leaks",
         "hybrid",
@@ -84,12 +85,13 @@ def known_to_fail(
     if not bad:
         return _without_it(loaded, context) or _nothing_left(loaded, context, others, label)
     refusals = stated(loaded, context.stage.name, bad)
-    rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
+    each = {refusal.row.id: refusal for refusal in refusals}
+    rows = [refusal.row for refusal in each.values()]
     keys = culprit_keys(loaded, context.stage.name, refusals)
     labels = tuple(Label(place, "part of the combination") for place in _places(loaded, context.stage.name, keys))
     several = context.ledger().decisions["stages"].value[1:]
-    instead = [of_stage(row.instead, context.stage.name) if several else row.instead for row in rows]
-    fixed = tuple(f"{text} ({row.id})" for text, row in zip(instead, rows, strict=True))
+    instead = {id: refusal.instead for id, refusal in each.items()}
+    fixed = tuple(f"{of_stage(text, context.stage.name) if several else text} ({id})" for id, text in instead.items())
     help = tuple(_mending(context, others, keys, loaded, refusals)) or fixed
     notes = (*_intervals(refusals), *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
     return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
@@ -163,6 +165,7 @@ def _mending(
 ) -> Iterator[str]:
     """The changes with which every stage fits and can be built, each as a line; all keys only where no single one is
     enough."""
+    keys = [key for key in keys if key != _MODEL]
     found = 0
     saves = refusals if _SAVES in keys else ()
     for kind in (

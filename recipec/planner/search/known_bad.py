@@ -34,6 +34,11 @@ class Refusal(Struct, frozen=True):
     combination: Combination
     layout: Layout
 
+    @property
+    def instead(self) -> str:
+        """What to do instead of the combination."""
+        return self.row.instead_of(self.combination)
+
     def mended_by(self, *names: str) -> bool:
         """Whether the combination would pass with other values of these."""
         rows = {
