@@ -23,4 +23,6 @@ def stating(stages: Sequence[StageJob]) -> dict[str, Any]:
 
 def planned_rows(stage: StageJob) -> Arg:
     """The rows to train on that the plan was made for."""
-    return Arg("planned", own_rows(stage.values), stage.ids("examples", "eval_fraction", "test_fraction"))
+    return Arg(
+        "planned", own_rows(stage.values), stage.ids("examples", "source_rows", "eval_fraction", "test_fraction")
+    )

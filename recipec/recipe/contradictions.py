@@ -16,6 +16,7 @@ from recipec.recipe.check_adapters import ADAPTER_CHECKS
 from recipec.recipe.check_data import (
     bad_columns,
     bad_sources,
+    counted_twice,
     fractions_too_large,
     listed_twice,
     missing_data,
@@ -325,6 +326,7 @@ CHECKS: tuple[Check, ...] = (
     _gpus_for_strategy,
     bad_sources,
     pointless_split,
+    counted_twice,
     listed_twice,
     weighed_for_nothing,
     fractions_too_large,
