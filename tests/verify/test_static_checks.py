@@ -79,7 +79,7 @@ DEFECTS = [
                 "train.py",
                 "def lora_config(",
                 "def make_lora(",
-                "lora_config of train.py: r is None, the plan",
+                "lora_config of train.py: r is None",
             ),
             ("sft-lora", "evaluate.py", "MAX_ROWS = ", "MOST_ROWS = ", "MAX_ROWS is None, the plan says"),
             ("sft-lora", "evaluate.py", "MAX_LENGTH = ", "MOST_TOKENS = ", "MAX_LENGTH is None, the plan says"),
