@@ -144,16 +144,9 @@ def data_facts(
     read = sum(len(source.rows) + len(source.unanswered) + len(source.incomplete) for source in sources)
     total = rows_there(sources), all(sample.counted for sample in samples)
     gaps = _gaps(sources, some)
-    rated = tuple(ratings(rows, strange))
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
-    return DataFacts(
-        *found,
-        ratings=rated,
-        lengths=lengths,
-        thinking=thinking,
-        classes=class_answers(loaded, section, sources),
-        pair_answers=pair_answers(sources),
-    )
+    judged = {"ratings": tuple(ratings(rows, strange)), "classes": class_answers(loaded, section, sources)}
+    return DataFacts(*found, lengths=lengths, thinking=thinking, pair_answers=pair_answers(sources), **judged)
 
 
 def _findings(
