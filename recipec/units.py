@@ -33,9 +33,13 @@ def shown_share(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
+LEAST_TENTH = 0.05  # what is less would be 0.0
+
+
 def times(ratio: float) -> str:
     """A time against another: "1.4x the time"; "the same time" where the numbers would be equal."""
-    return "the same time" if f"{ratio:.1f}" == "1.0" else f"{ratio:.1f}x the time"
+    digits = 1 if ratio >= LEAST_TENTH else 2
+    return "the same time" if f"{ratio:.1f}" == "1.0" else f"{ratio:.{digits}f}x the time"
 
 
 def value_text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipec.units import GIB, KIB, MIB, gib, shown_share
+from recipec.units import GIB, KIB, MIB, gib, shown_share, times
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,12 @@ def test_no_size_is_told_as_nothing(size_bytes: int, text: str) -> None:
 def test_a_share_is_told_as_it_was_written() -> None:
     shares = (0.1, 0.025, 0.07, 0.99999, 1e-7, 0.5, 1)
     assert [*map(shown_share, shares)] == ["10%", "2.5%", "7%", "99.999%", "0.00001%", "50%", "100%"]
+
+
+def test_no_time_is_told_as_none() -> None:
+    assert [*map(times, (0.04, 0.06, 1.04, 3.27))] == [
+        "0.04x the time",
+        "0.1x the time",
+        "the same time",
+        "3.3x the time",
+    ]

@@ -19,6 +19,7 @@ def first_reads_part(stage: StageJob) -> Part:
     names = {"config_class": Raw(stage.method.config), "auto_class": Raw(auto)}
     return Part(
         imports=(
+            Import("torch", "", ids),
             Import("accelerate", "PartialState", ids),
             *(Import("transformers", name, ids) for name in (auto, "PreTrainedModel")),
         ),

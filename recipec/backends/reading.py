@@ -56,7 +56,7 @@ def reading(job: Job) -> dict[str, Any]:
         "reaches_down": any(source.path and reaches_down(source.path) for source in sources),
         "reads_csv": ".csv" in endings,
         "reads_parquet": ".parquet" in endings,
-        "readers": [_reader(ending, strips=strips) for ending in _with_parts(endings)],
+        "readers": [_reader(job, ending, strips=strips) for ending in _with_parts(endings)],
         "rows_in_file": Raw(_rows_in_file(endings)),
         "by_ending": _by_ending(endings) if len({_READERS[ending] for ending in endings}) > 1 else None,
         **_columns(job),
@@ -206,9 +206,10 @@ def _may_be(path: str, ending: str) -> bool:
     return suffix in (ending, "") or "*" in suffix
 
 
-def _reader(ending: str, *, strips: bool) -> Any:
+def _reader(job: Job, ending: str, *, strips: bool) -> Any:
     kind = TEXT_ENDINGS[0] if ending in TEXT_ENDINGS else ending
-    text = snippet(f"data/readers/{kind.removeprefix('.')}.py.j2", {"strips": strips}, ())
+    context = {"strips": strips, "empty_is_missing": job.loaded.recipe.data.incomplete == SKIP}
+    text = snippet(f"data/readers/{kind.removeprefix('.')}.py.j2", context, ())
     return SimpleNamespace(function=Raw(_READERS[ending]), text=text)
 
 

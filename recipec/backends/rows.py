@@ -45,6 +45,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "thinks_not": stage.because(stage.thinks_not, "reasoning"),
             "features": stage.because(_features(stage), "data_format", "reasoning"),
             "mixes_fields": stage.because(stage.mixes_fields, "data_format", "reasoning"),
+            "texts": stage.because(_holds_texts(stage), "data_format"),
             "of_datasets": stage.because(_of_datasets(stage), "data_format", "reasoning"),
             "functions": [snippet(template, names, ids) for template in templates],
         },
@@ -57,7 +58,7 @@ def _features(stage: StageJob) -> Raw:
         return Raw("")
     tools = ["tools"] * any(other.carries_tools for other in stage.job.stages)
     handed = ["judged_by"] * bool(stage.shape.handed)
-    texts = "List(Json())" if stage.format.turns else "Json()"
+    texts = 'Value("string")' if _holds_texts(stage) else "List(Json())"
     types = {stage.kind.flag: 'Value("bool")', "length": 'Value("int64")'}
     types |= dict.fromkeys(("tools", "judged_by"), 'Value("string")')
     columns = (*stage.kind.columns, *handed, *tools, "length")
@@ -72,4 +73,9 @@ def _of_datasets(stage: StageJob) -> Raw:
     """What rows.py takes from datasets."""
     text = _features(stage)
     used = [name for name in ("Features", "Json", "List", "Value") if f"{name}(" in text]
-    return Raw(", ".join(["Dataset", *used, *["load_dataset"] * (not stage.mixes_fields)]))
+    return Raw(", ".join(["Dataset", *used, *["load_dataset"] * (not stage.mixes_fields and not _holds_texts(stage))]))
+
+
+def _holds_texts(stage: StageJob) -> bool:
+    """Whether the rows are raw text, and no messages."""
+    return not stage.format.turns and stage.shape.content != IDS

@@ -8,7 +8,6 @@ from typing import Any
 from recipec.backends.job import StageJob
 from recipec.facts.stated_rows import MOST_OFF
 from recipec.render.call import Arg
-from recipec.rules.evaluation import own_rows
 
 
 def states_rows(stages: Sequence[StageJob]) -> bool:
@@ -22,7 +21,5 @@ def stating(stages: Sequence[StageJob]) -> dict[str, Any]:
 
 
 def planned_rows(stage: StageJob) -> Arg:
-    """The rows to train on that the plan was made for."""
-    return Arg(
-        "planned", own_rows(stage.values), stage.ids("examples", "source_rows", "eval_fraction", "test_fraction")
-    )
+    """The rows that the plan was made for, those that are split off among them."""
+    return stage.arg("planned", "examples")

@@ -33,6 +33,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     system: str = SHOWN  # of SYSTEMS: what becomes of a system message
     alternates: bool = False  # beside system messages, turns of the user and the assistant in turn, and no others
     passes_calls: bool = False  # of turns that alternate it counts no calls of tools, and no results
+    one_call: bool = False  # of several calls in one message it writes the first alone, or stops there
     head_tokens: int = 0  # that it writes before the messages of every conversation
     system_tokens: int = 0  # beside them, where a conversation has no system message
     sha256: tuple[str, ...] = ()  # of its texts, where a source has them byte for byte

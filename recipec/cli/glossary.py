@@ -13,6 +13,8 @@ GLOSSARY = {
     "peak memory": "The most memory that tensors take on a GPU during training, logged as `peak_memory_gib`; on a "
     "CPU the most that the process takes.",
     "source map": "The record in `.recipec/source_map.json` of which decisions are behind each generated line.",
+    "refusal": "A field of OpenAI's messages that says with what a request is refused; `content` is null then. recipec "
+    "reads `content` alone: to learn refusals, make them the content, with the command that `recipec check` prints.",
     "eval_loss": "The loss on the evaluation split, logged at every evaluation.",
     "train_eval_gap": "How far eval_loss is above the training loss, as a share of the training loss. For methods that "
     "rewards judge, the reward in training minus the reward on the evaluation split.",

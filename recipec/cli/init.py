@@ -14,6 +14,7 @@ import click
 
 from recipec.axes import (
     ADAPTATIONS,
+    METHODS,
     NAMED_MODELS,
     ROW_FORMATS,
     Method,
@@ -23,6 +24,7 @@ from recipec.axes import (
     stages_of,
     tasks,
 )
+from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.cli.init_data import SeenRows, look
 from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
@@ -30,6 +32,7 @@ from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
 _WIDTH = 116  # characters of a comment
+_LABELED = METHODS[UNPAIRED_PREFERENCE.usual]  # what learns from answers with a label
 RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"
 _TEXT = """\
 #:schema recipe.schema.json
@@ -146,23 +149,36 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written, "model": _literal(model)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
     seen = SeenRows(stated.value, "") if stated else look(answers["data"].value)
-    method, read_as = _method(answers["task"].value, seen.format)
+    format = UNPAIRED_PREFERENCE.name if seen.labeled and answers["task"].value == _LABELED.task else seen.format
+    method, read_as = _method(answers["task"].value, format)
     rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
-    rows += _beside(seen) + _columns(seen, method)
+    if seen.labeled and method == _LABELED:
+        rows += f"# {seen.labeled}\n"
+    rows += _beside(seen, method) + _columns(seen, method)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
 
 
-def _beside(seen: SeenRows) -> str:
+def _beside(seen: SeenRows, method: Method) -> str:
     """The line that leaves out incomplete rows, and what would learn from ratings of the answers."""
     left_out = f'incomplete = "skip"  # leaves out {seen.incomplete}; the default is to refuse them\n'
-    return left_out * bool(seen.incomplete) + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+    lacks = bool(seen.incomplete) and (not seen.columns or _answers_with_class(seen, method))
+    if seen.refusals:  # which are answers: to leave them out is not for recipec to choose
+        left_out = f"# {seen.refusals}\n" + f"# or {left_out}" * lacks
+    elif not lacks:
+        left_out = ""
+    return left_out + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+
+
+def _answers_with_class(seen: SeenRows, method: Method) -> bool:
+    """Whether the method learns classes that the rows have beside texts as answers."""
+    return bool(seen.columns) and seen.format in method.formats
 
 
 def _columns(seen: SeenRows, method: Method) -> str:
     """The line with which texts are questions and their classes the answers, where the method learns answers."""
-    reads = bool(seen.columns) and seen.format in method.formats
+    reads = _answers_with_class(seen, method)
     return f"columns = {seen.columns}  # the model answers with the class of a text\n" * reads
 
 

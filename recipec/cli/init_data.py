@@ -18,6 +18,8 @@ class SeenRows(Struct, frozen=True):
 
     format: str
     evidence: str
+    labeled: str = ""  # the command with which a label of each answer is learned; "" where there is none
+    refusals: str = ""  # the command with which refusals are answers; "" where there are none
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class is the answer; "" where no text has one
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
@@ -28,13 +30,13 @@ def look(pattern: str) -> SeenRows:
 
     Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them.
     """
-    from recipec.dataset import files_of, globs_in, may_be_on_hub, read_sample
+    from recipec.dataset import files_of, glob_of_texts, globs_in, may_be_on_hub, read_sample
 
     files = files_of(pattern, Path())
+    if not files and (globs := globs_in(pattern, Path())):
+        raise ValueError(f"a folder; name its files: {glob_of_texts(globs, Path()) or ' or '.join(globs)}")
     if not files and may_be_on_hub(pattern):
         return SeenRows("", "recipec reads no data set of the Hub")
-    if not files and (globs := globs_in(pattern, Path())):
-        raise ValueError(f"a folder; name its files: {globs[0]}")
     if not files:
         raise ValueError(f"no file `{pattern}`")
     sample = read_sample(files, pattern, Path())
@@ -45,8 +47,10 @@ def _seen(sample: Sample) -> SeenRows:
     from recipec.axes import ROW_FORMATS
     from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
-    from recipec.dataset.classes import columns_for, text_and_class
+    from recipec.dataset.classes import answer_columns, columns_for, text_and_class
     from recipec.dataset.contents import lacking
+    from recipec.dataset.labeled import labeled_answers
+    from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
     try:
@@ -57,14 +61,16 @@ def _seen(sample: Sample) -> SeenRows:
         raise UnknownFormat(str(error), lines or error.help) from error
     if lines and ROW_FORMATS[shape.format] == PROMPTS:
         raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
-    format, evidence, columns = shape.format, shape.evidence, ""
+    format, evidence, columns, read = shape.format, shape.evidence, "", shape.columns
     if ROW_FORMATS[format] == TEXT and (found := text_and_class(sample.rows)):
-        format, columns = PROMPT_COMPLETION.name, columns_for(*found)
+        format, columns, read = PROMPT_COMPLETION.name, columns_for(*found), answer_columns(*found)
         evidence = f"`{found[1]}` is the class of `{found[0]}`"
-    lacks = [lacking(row, ROW_FORMATS[shape.format], shape.columns) for row in sample.rows]
+    lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
-    return SeenRows(format, evidence, _told(lacks), columns, rated)
+    refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
+    labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
+    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated)
 
 
 def _told(lacks: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
+from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
 from recipec.cli.init_data import SeenRows, look
 from recipec.cli.output import UNUSABLE, Failure
@@ -34,10 +35,10 @@ Answers = dict[str, ProposedAnswer]
 
 def on_hub(given: Flags) -> bool:
     """Whether the data are a data set of the Hub, of whose rows the user says the format."""
-    from recipec.dataset import files_of, may_be_on_hub
+    from recipec.dataset import files_of, globs_in, may_be_on_hub
 
     data = given.get("data", "")
-    return may_be_on_hub(data) and not files_of(data, Path())
+    return may_be_on_hub(data) and not files_of(data, Path()) and globs_in(data, Path()) is None
 
 
 # What is proposed; None where nobody can guess.
@@ -61,6 +62,8 @@ def _task(folder: Path, given: Flags) -> ProposedAnswer:
     format, evidence = seen.format, seen.evidence
     if stated := given.get("format"):
         format, evidence = stated, "the usual task for them"
+    if seen.labeled:
+        return ProposedAnswer(METHODS[UNPAIRED_PREFERENCE.usual].task, "a label says which answers are good")
     task = METHODS[ROW_FORMATS[format].usual].task if format else _USUAL_TASK
     return ProposedAnswer(task, f"{format or 'unknown'} data: {evidence}")
 

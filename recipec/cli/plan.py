@@ -151,10 +151,16 @@ def _nodes(choice: Document, values: Document) -> str:
 
 def _mesh(mesh: Document) -> str:
     """The groups of ranks, where there is more than one kind."""
-    words = {"replicate": "copies", "shard": "shards", "tensor": "tensor", "context": "context"}
+    words = {"replicate": "copies", "shard": "shards", "tensor": "tensor parallel", "context": "context parallel"}
     groups = [f"{mesh[name]} {word}" for name, word in words.items() if mesh[name] > 1]
     experts = f", experts over {mesh['expert']} ranks" if mesh["expert"] > 1 else ""
-    return f" ({' x '.join(groups)}{experts})" if len(groups) > 1 or experts else ""
+    told = len(groups) > 1 or experts or _sharing(mesh) > 1
+    return f" ({' x '.join(groups)}{experts})" if told else ""
+
+
+def _sharing(mesh: Document) -> int:
+    """Ranks that have a micro batch together."""
+    return mesh["tensor"] * mesh["context"]
 
 
 def _offload(choice: Document) -> str:
@@ -170,7 +176,8 @@ def _offload(choice: Document) -> str:
 
 def _split(choice: Document) -> str:
     data_parallel = choice["mesh"]["replicate"] * choice["mesh"]["shard"]
-    ranks = counted(data_parallel, "rank")
+    shared = _sharing(choice["mesh"])
+    ranks = f"{counted(data_parallel, 'group')} of {shared} ranks" if shared > 1 else counted(data_parallel, "rank")
     return f"{choice['micro_batch_size']} x {choice['gradient_accumulation']} accumulated x {ranks}"
 
 

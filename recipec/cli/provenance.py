@@ -77,8 +77,8 @@ def _grown(id: str, decisions: Mapping[str, Document], seen: set[str], depth: in
 def explain_line(out: Path, path: str, line: int) -> Document:
     """The JSON model.
 
-    `kind` is decided, fixed (text of the template), copied (from a file of the user) or yours (a line that the user
-    added).
+    `kind` is decided, fixed (text of the template), copied (from a file of the user), left (of a file that an earlier
+    build wrote and the last one did not) or yours (a line that the user added).
     """
     bundle = open_bundle(out)
     now = text_on_disk(out / path)
@@ -93,7 +93,7 @@ def explain_line(out: Path, path: str, line: int) -> Document:
         "file": path,
         "line": line,
         "text": origin.text,
-        "kind": _kind(origin, own, copied),
+        "kind": _kind(origin, own, copied, left=path not in bundle.lines),
         "edited": origin.edited,
         "copied_from": copied,
         "conflict": conflict_at(now or "", line),
@@ -103,9 +103,11 @@ def explain_line(out: Path, path: str, line: int) -> Document:
     }
 
 
-def _kind(origin: Origin, own: list[str], copied: str) -> str:
+def _kind(origin: Origin, own: list[str], copied: str, *, left: bool) -> str:
     if origin.line is None:
         return "yours"
+    if left:
+        return "left"
     if copied:
         return "copied"
     return "decided" if own else "fixed"

@@ -121,6 +121,10 @@ def _history(document: Document) -> list[str]:
     lines = lines if document["edited"] else []
     if document["kind"] == "copied":
         lines.append(f"copied from your file {document['copied_from']}: edit that one, and build again")
+    if document["kind"] == "left":
+        lines.append(
+            f"{printable(document['file'])} is no longer part of the bundle; rebuilds keep it as you edited it"
+        )
     if document["kind"] == "fixed":
         chosen = ", ".join(_assignment(decision) for decision in document["decisions"])
         lines.append(f"fixed text of the template{f', chosen by {chosen}' if chosen else ', the same in every bundle'}")

@@ -8,8 +8,8 @@ from typing import Any
 
 from recipec.axes import RowFormat
 from recipec.axes.row_formats import CLASS_WORDS, PROMPT_COMPLETION, TEXT
-from recipec.dataset.commands import jq, path_of
-from recipec.dataset.contents import NOTHING, Row
+from recipec.dataset.commands import text_command
+from recipec.dataset.contents import NOTHING, Row, names_in
 
 # A class is short, and rows share it. A column whose name does not say so has few of them. All are recipec's choice.
 _MOST_CHARACTERS, _SHARED_BY, _FEW, _FEW_SHARED_BY = 60, 2, 20, 5
@@ -41,14 +41,18 @@ def answered_with(rows: Sequence[Row], place: str, text: str, name: str) -> str:
     line = f"to train a model that answers with `{name}`: `columns = {columns_for(text, name)}` under [data]"
     if all(isinstance(row.get(name), str | None) for row in rows):
         return line
-    return f"{line}, after {jq(f'({path_of(name)} | numbers, booleans) |= tostring', place)}"
+    return f"{line}, after {text_command([name], {}, place)}"
 
 
 def columns_for(text: str, name: str) -> str:
     """The value of data.columns with which a text is the question, and a class the answer."""
-    roles = (role.name for role in PROMPT_COMPLETION.required)
-    named = zip(roles, (text, name), strict=True)
+    named = answer_columns(text, name).items()
     return f"{{ {', '.join(f'{role} = {json.dumps(column, ensure_ascii=False)}' for role, column in named)} }}"
+
+
+def answer_columns(text: str, name: str) -> dict[str, str]:
+    """The columns of a text as the question, and of a class as the answer."""
+    return dict(zip((role.name for role in PROMPT_COMPLETION.required), (text, name), strict=True))
 
 
 def suggested_answers(rows: Sequence[Row], place: str, formats: Iterable[RowFormat]) -> Iterator[str]:
@@ -59,7 +63,7 @@ def suggested_answers(rows: Sequence[Row], place: str, formats: Iterable[RowForm
 
 def text_and_class(rows: Sequence[Row]) -> tuple[str, ...]:
     """The column of the one text and that of its class, whose name says so; () where rows have no such two."""
-    names = list(rows[0])
+    names = names_in(rows)
     classes = class_columns(rows, filter(named_as_class, names))
     texts = [name for name in names if name not in classes and all(isinstance(row.get(name), str) for row in rows)]
     known = [name for name in texts if name.lower() in TEXT.required[0].aliases] or texts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
 # How rows are read that stand one a line, in one JSON list, or in Parquet.
@@ -17,6 +17,20 @@ _OF_LIST = 'import json; rows = json.load(open({file}, "rb"))'
 _OF_PARQUET = (
     "import json, pyarrow.parquet as parquet; "
     "rows = (row for part in parquet.ParquetFile({file}).iter_batches() for row in part.to_pylist())"
+)
+_DATES = ", default=str"  # of Parquet, which JSON has not got
+# The same with each row twice: as it is, and with its numbers as the texts that they are written as.
+_AS_WRITTEN = "parse_int=str, parse_float=str"
+_BOTH = {
+    _OF_LINES: 'import json; lines = filter(bytes.strip, open({file}, "rb")); '
+    f"both = ((json.loads(line), json.loads(line, {_AS_WRITTEN})) for line in lines)",
+    _OF_LIST: 'import json; whole = open({file}, "rb").read(); '
+    f"both = zip(json.loads(whole), json.loads(whole, {_AS_WRITTEN}))",
+    _OF_PARQUET: f"{_OF_PARQUET}; both = ((row, row) for row in rows)",
+}
+_TEXT = (
+    "text = lambda row, said, names, *kinds: {name: said[name] if isinstance(said[name], str) "
+    "else json.dumps(row[name], ensure_ascii=False) for name in names if isinstance(row.get(name), kinds)}"
 )
 
 _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
@@ -49,18 +63,48 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     file = file_of(place)
     if not file.endswith(".csv"):
         return python_command(made, each, place, before)
-    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
     writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
-    program = f"import csv, sys; rows = {reads}; {before}{writes}; out.writerows({made} {each})"
+    program = f"import sys; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
 def rows_as_json(made: str, place: str) -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
     file = file_of(place)
-    reads = f'csv.DictReader(open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig"))'
-    program = f"import csv, json; csv.field_size_limit(2**22); [print(json.dumps({made})) for row in {reads}]"
+    program = f"import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
+
+
+def _csv_rows(file: str) -> str:
+    """The statements that read the rows of a CSV file, also fields that are longer than csv usually takes."""
+    opened = f'open({json.dumps(file, ensure_ascii=False)}, newline="", encoding="utf-8-sig")'
+    return f"import csv; csv.field_size_limit(2**22); rows = csv.DictReader({opened})"
+
+
+def text_command(columns: Sequence[str], fields: Mapping[str, Sequence[str]], place: str) -> str:
+    """The command that writes as text what columns hold, and fields of the messages of others; "" without objects.
+
+    Numbers are written as they stand in the file, everything else as JSON.
+    """
+    file = file_of(place)
+    if not (reads := _BOTH.get(_reading(place, file), "")):
+        return ""
+    parts = [f"text(row, said, {_listed(columns)}, int, float, list, dict)"] * bool(columns)
+    for name, keys in fields.items():
+        column, turn = (
+            json.dumps(name, ensure_ascii=False),
+            f"turn | text(turn, told, {_listed(keys)}, int, float, dict)",
+        )
+        parts.append(f"{{{column}: [{turn} for turn, told in zip(row[{column}] or [], said[{column}] or [])]}}")
+    made = f"json.dumps({' | '.join(('row', *parts))}{_DATES * file.endswith('.parquet')})"
+    opened = reads.format(file=json.dumps(file, ensure_ascii=False))
+    program = f"{opened}; {_TEXT}; [print({made}) for row, said in both]"
+    written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
+    return f"`{_python(program)} > {written}`"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return json.dumps([*names], ensure_ascii=False)
 
 
 def _python(program: str) -> str:
@@ -72,7 +116,7 @@ def _each(made: str, each: str, place: str, before: str = "") -> str:
     file = file_of(place)
     reads = _reading(place, file)
     modules = "import re; " * ("re." in made)
-    dates = ", default=str" * (reads == _OF_PARQUET)  # which JSON has not got
+    dates = _DATES * (reads == _OF_PARQUET)
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
     return f"{modules}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
 

@@ -58,6 +58,11 @@ def lacking(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     return next((_unsaid(label) for label in labels if _is_word(label)), "")
 
 
+def names_in(rows: Iterable[Row]) -> list[str]:
+    """The columns that rows have, each once: some are not in every row."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
 def mute_message(turns: Any) -> str:
     """That one of the messages says nothing and calls no tool; "" of what is no list of messages, too."""
     said = {"role": "content", "from": "value"}

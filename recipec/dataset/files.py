@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import islice, takewhile
 from os.path import normpath
 from pathlib import Path
@@ -118,3 +119,11 @@ def globs_in(path: str, folder: Path) -> list[str] | None:
         return []
     below = "**/" if any(file.parent != folder / shown for file in found) else ""
     return [f"{shown}{below}*{ending}" for ending in sorted({file.suffix for file in found})]
+
+
+def glob_of_texts(globs: Sequence[str], folder: Path) -> str:
+    """The one glob that reads text files of all endings among these; "" for a single ending, or beside other files."""
+    texts = [glob.removesuffix(ending) for ending in TEXT_ENDINGS for glob in globs if glob.endswith(ending)]
+    if len(texts) < 2 or any(file.suffix not in TEXT_ENDINGS for file in files_of(texts[0], folder)):
+        return ""
+    return texts[0]

@@ -51,7 +51,7 @@ def from_published(
     rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], kept: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield the commands that make rows of these formats; the columns that are `kept` are in them, too."""
-    ways = (_of_rated_lists, _of_duels, _of_lists_of_two, _of_rated_rows)
+    ways = (_of_openai, _of_rated_lists, _of_duels, _of_lists_of_two, _of_rated_rows)
     found = next((found for way in ways for found in way(rows)), None)
     if found is None:
         return
@@ -74,6 +74,23 @@ def _command(found: _Found, does: str, made: dict[str, str], place: str, more: s
     fields = ", ".join(f"{json.dumps(name)}: {value}" for name, value in made.items())
     if command := python_command(f"{{{fields}}}", found.each + more, place, found.before):
         yield f"{does}: {command}"
+
+
+def _of_openai(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Pairs as OpenAI has them: the conversation in an object, and the answers as lists of messages."""
+    asked = [row.get("input") for row in rows]
+    if all(isinstance(input, dict) and turns_of(input.get("messages")) for input in asked):
+        better, worse = (f"{kind}_output" for kind in ("preferred", "non_preferred"))
+        if all(turns_of(row.get(better)) and turns_of(row.get(worse)) for row in rows):
+            tools = ', "tools": row["input"].get("tools")' * any(input.get("tools") for input in asked)
+            yield _Found(
+                pairs="rewrite the pairs of OpenAI",
+                best=f"train on the `{better}` of each row",
+                each="for row in rows",
+                prompt=f'row["input"]["messages"]{tools}',
+                better=f'row["{better}"]',
+                worse=f'row["{worse}"]',
+            )
 
 
 def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
+from recipec.dataset.as_text import written_as_text
 from recipec.dataset.commands import file_of, jq, path_of
 from recipec.dataset.contents import (
     CALLS,
@@ -26,11 +27,12 @@ from recipec.dataset.contents import (
     written_in,
 )
 from recipec.dataset.formats import DataShape
+from recipec.dataset.refusals import refusals_learned
+from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
 from recipec.dataset.turns import in_other_fields, within_objects, written_lists
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
-_TEXTS = ("content", "value")  # fields of messages that hold what is said
 # Names of columns that ask: those of every role that becomes a prompt, and of conversations.
 _ASK = {name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == _PROMPT for name in role.aliases}
 _TALK = {name for row in ROW_FORMATS.values() if KINDS[row.kind].masked for role in row.roles for name in role.aliases}
@@ -44,7 +46,9 @@ _MEANT = SPEAKERS | {"ai": "assistant", "bot": "assistant", "prompter": "user", 
 def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
     """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
     first, format = rows[0], ROW_FORMATS[shape.format]
-    yield from _of_numbers(rows, places, shape)
+    yield from refusals_learned(rows, places[0], [*shape.columns.values()])
+    yield from results_in_order(rows, places[0], [*shape.columns.values()])
+    yield from written_as_text(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)
     yield from conversations(rows, places, [*shape.columns.values()])
     names = [*shape.columns.values()]
@@ -63,33 +67,6 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     steps = [f"{path_of(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
     if steps:
         yield from _command(" | ".join(steps), places[0])
-
-
-def _of_numbers(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
-    """How to write numbers, true and false as text, in columns of the format and in their messages."""
-    format = ROW_FORMATS[shape.format]
-    names = [name for role, name in shape.columns.items() if format.role(role).holds != FLAGS]
-    found: dict[str, str] = {}  # path -> the first place
-    held: set[str] = set()
-    for place, row in zip(places, rows, strict=True):
-        for path, value in _scalars(row, names):
-            found.setdefault(path, place)
-            held.add("booleans" if isinstance(value, bool) else "numbers")
-    if found:
-        what = " and ".join({"numbers": "numbers", "booleans": "true and false"}[kind] for kind in sorted(held))
-        command = jq(f"({', '.join(found)} | {', '.join(sorted(held))}) |= tostring", next(iter(found.values())))
-        yield f"write {what} as text" + f": {command}" * bool(command)
-
-
-def _scalars(row: Row, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The numbers and flags in columns and in what their messages say, each by its path for jq."""
-    for name in names:
-        if isinstance(row.get(name), int | float):
-            yield path_of(name), row[name]
-        for turn in turns_of(row.get(name)):
-            yield from (
-                (f"{path_of(name)}[]?.{key}", turn[key]) for key in _TEXTS if isinstance(turn.get(key), int | float)
-            )
 
 
 def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[str]) -> Iterator[str]:

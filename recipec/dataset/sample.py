@@ -66,7 +66,7 @@ class ReadAs(Struct, frozen=True):
 
     ignored: Collection[str] | None = None  # names that the recipe passes over; None passes over any
     times: Collection[str] = ()  # columns of which dates are read
-    first_alone: bool = False  # whether only the first file is looked into: the first rows are taken
+    first_alone: bool = False  # whether only the first file with rows is looked into: the first rows are taken
 
 
 def read_sample(
@@ -80,7 +80,7 @@ def read_sample(
     kind = _kind(files, shown)
     if kind == ".parquet" and not find_spec("pyarrow"):
         return None
-    looked = files[:1] if reading.first_alone else _spread(files)
+    looked = [_first_with_rows(files, shown, folder)] if reading.first_alone else _spread(files)
     names = [_shown(file, shown, folder, alone=len(files) == 1) for file in looked]
     sizes = {file: _size(file, shown) for file in files}
     rows = -(-_most_rows(sum(sizes.values())) // len(looked))
@@ -131,6 +131,13 @@ def first_rows(file: Path, shown: str) -> list[Row]:
     if kind == ".parquet":
         return parquet_rows(file, shown, SAMPLE_ROWS, None)[0]
     return [row for _, row in _beginning(file, kind, shown, SAMPLE_BYTES).rows]
+
+
+def _first_with_rows(files: list[Path], shown: str, folder: Path | None) -> Path:
+    """The first file that holds rows, from which on rows are taken; the first of all where none does."""
+    first, *others = files
+    filled = (file for file in files if first_rows(file, _shown(file, shown, folder, alone=False)))
+    return next(filled, first) if others else first
 
 
 def _spread(files: list[Path]) -> list[Path]:

@@ -8,9 +8,21 @@ from difflib import get_close_matches
 from itertools import product
 
 from recipec.axes import Role, RowFormat
-from recipec.axes.row_formats import FLAGS, FROM_VALUE, IDS, MESSAGES, SPEAK_FOR, TALK, TEXTS
+from recipec.axes.row_formats import (
+    FLAGS,
+    FROM_VALUE,
+    IDS,
+    MESSAGES,
+    PROMPT_COMPLETION,
+    PROMPTS,
+    SPEAK_FOR,
+    TALK,
+    TEXT,
+    TEXTS,
+)
 from recipec.dataset.contents import Row, flag_of, on_a_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
+from recipec.dataset.side_by_side import contents, questions_and_answers
 from recipec.dataset.talks import written_out
 
 _ALIKE = 0.8  # of the letters of two names, by difflib: "rejcted" and "rejected", not "index" and "input"
@@ -33,15 +45,28 @@ def suggested_columns(rows: Iterable[Row], formats: Sequence[RowFormat], renamed
     for by_name in (True, False):
         tried = [(format, _assigned(first, common, format, kept, by_name)) for format in formats]
         if found := [(format, columns) for format, columns in tried if columns]:
-            format, columns = max(found, key=lambda one: (_read(first, *one), -len(one[1])))
+            format, columns = max(found, key=lambda one: (len(_read(first, *one)), -len(one[1])))
+            left = _losing(rows, format, columns)
+            if left and (lines := [*questions_and_answers(rows, formats)]):
+                yield from lines
+                return
             pairs = ", ".join(f"{role} = {_key(name)}" for role, name in columns.items())
-            yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`"
+            lost = f" (they are learned without {', '.join(f'`{name}`' for name in left)})" * bool(left)
+            yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`{lost}"
             return
+    yield from questions_and_answers(rows, formats) if not renamed else ()
 
 
-def _read(row: Row, format: RowFormat, columns: Mapping[str, str]) -> int:
-    """How many columns of the row the format reads, with some of them named."""
-    return len({columns.get(role.name) or _known(row, role, {}) for role in format.roles} - {""})
+def _read(row: Row, format: RowFormat, columns: Mapping[str, str]) -> set[str]:
+    """The columns of the row that the format reads, with some of them named."""
+    return {columns.get(role.name) or _known(row, role, {}) for role in format.roles} - {""}
+
+
+def _losing(rows: Sequence[Row], format: RowFormat, columns: Mapping[str, str]) -> list[str]:
+    """What rows say beside the columns that are read as questions, answers or texts."""
+    if format not in (TEXT, PROMPTS, PROMPT_COMPLETION):
+        return []
+    return [name for name in contents(rows) if name not in _read(rows[0], format, columns)]
 
 
 def transcripts(rows: Iterable[Row]) -> Iterator[str]:

@@ -6,13 +6,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from recipec.axes import ROW_FORMATS
+from recipec.axes.row_formats import TEXTS
 from recipec.dataset.commands import jq, path_of, rows_as_json
 from recipec.dataset.contents import Row, turns_of
 
 # Fields of messages that say who speaks, and what is said, beside those that are read.
 _SPEAKERS, _SAID = ("speaker", "author", "sender", "from", "role"), ("text", "message", "utterance", "content", "value")
+_READ = {"system", "user", "assistant", "tool"}  # who speaks in messages of `role` and `content`
 _ASKS = ("user", "human", "customer", "client", "visitor", "caller", "patient", "student", "prompter")
 _ANSWERS = ("assistant", "agent", "bot", "ai", "gpt", "support", "operator", "advisor", "model", "system")
+
+# Names of columns that may be texts, such as an answer: a list in one may hold anything.
+_OF_TEXTS = {name for row in ROW_FORMATS.values() for role in row.roles if TEXTS in role.holds for name in role.aliases}
 
 
 def written_lists(rows: Sequence[Row], place: str, names: Sequence[str]) -> Iterator[str]:
@@ -37,28 +43,57 @@ def _is_list_as_text(value: Any) -> bool:
 def within_objects(row: Row, names: Sequence[str]) -> Iterator[str]:
     """Yield the program that takes the list of messages out of the object that holds it."""
     for name in names:
-        value = row.get(name)
-        lists = [key for key, held in value.items() if turns_of(held)] if isinstance(value, Mapping) else []
-        if len(lists) == 1:
+        if len(lists := lists_within(row.get(name))) == 1:
             yield f"{path_of(name)} |= {path_of(lists[0])}"
+
+
+def lists_within(value: Any) -> list[str]:
+    """The keys of an object that hold a list of messages; none of what is no object."""
+    return [key for key, held in value.items() if is_talk(held)] if isinstance(value, Mapping) else []
+
+
+def is_talk(value: Any) -> bool:
+    """Whether a value is a list of messages: of the fields that are read, or of others with somebody who is known.
+
+    Records such as `[{"role": "PER", "text": "Anna"}]` are none: nobody asks and answers in them.
+    """
+    turns = turns_of(value)
+    if any({"role", "content"} <= turn.keys() or {"from", "value"} <= turn.keys() for turn in turns):
+        return True
+    speaker, said = (_common(turns, fields) for fields in (_SPEAKERS, _SAID))
+    known = (*_ASKS, *_ANSWERS)
+    return bool(speaker and said and any(turn[speaker].lower() in known for turn in turns))
 
 
 def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the program for messages whose fields have other names, with what it takes for granted of who speaks."""
     for name in names:
+        if name in _OF_TEXTS and not any(is_talk(row.get(name)) for row in rows):
+            continue  # a list of records, as an answer
         turns = [turn for row in rows for turn in turns_of(row.get(name))]
         speaker, said = (_common(turns, fields) for fields in (_SPEAKERS, _SAID))
         if not speaker or not said or {speaker, said} in ({"role", "content"}, {"from", "value"}):
             continue
         words = list(dict.fromkeys(str(turn[speaker]) for turn in turns))
+        left = f" | del({path_of(name)})" * (name != "messages")
+        if _READ.issuperset(words):
+            fields = {field: read for field, read in ((speaker, "role"), (said, "content")) if field != read}
+            told = " and ".join(f"`{field}` as `{read}`" for field, read in fields.items())
+            yield f".messages = [{path_of(name)}[] | {_renamed(fields)}]{left}", f"to read {told}"
+            return
         roles = _roles(words)
         if not roles:
             return
         listed = json.dumps(roles, ensure_ascii=False)
         turn = f"{{role: {listed}[{path_of(speaker)}], content: {path_of(said)}}}"
-        left = f" | del({path_of(name)})" * (name != "messages")
         yield f".messages = [{path_of(name)}[] | {turn}]{left}", _told(roles)
         return
+
+
+def _renamed(fields: Mapping[str, str]) -> str:
+    """The program for a message whose fields alone have other names."""
+    made = ", ".join(f"{name}: {path_of(field)}" for field, name in fields.items())
+    return f". + {{{made}}} | del({', '.join(map(path_of, fields))})"
 
 
 def _common(turns: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,8 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S")
 # Words of how hard something is, in their order.
 _LADDERS = (("very easy", "easy", "medium", "hard", "very hard"), ("beginner", "intermediate", "advanced", "expert"))
 _LADDERS += (("easy", "normal", "hard"), ("easy", "moderate", "difficult"), ("low", "medium", "high"))
+_COMMAS = {"thousands separators": "", "decimal commas": "."}  # what commas may be, and how Python writes that
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
 _MOST_WORDS = 12  # that a line lists
 
 
@@ -53,7 +56,7 @@ def ways_of_gaps(place: str, column: str) -> Iterator[str]:
     """Yield the commands for rows without a value: leave them out, or make each a group of its own."""
     yield from _without(place, column)
     name = json.dumps(column, ensure_ascii=False)
-    own = f'row | {{{name}: row.get({name}) or f"row {{number}}"}}'
+    own = f'row | {{{name}: f"row {{number}}" if row.get({name}) in (None, "") else row[{name}]}}'
     if command := rows_command(own, "for number, row in enumerate(rows, 1)", place):
         yield f"to give each of them a value of its own: {command}"
 
@@ -70,11 +73,20 @@ def ways_of_numbers(rows: Sequence[Row], place: str, column: str) -> Iterator[st
     if len(said) < len(rows):
         yield from _without(place, column)
     name = json.dumps(column, ensure_ascii=False)
-    if all(map(_has_comma, said)):
-        number = f'float(str(row[{name}]).replace(",", "."))'
-        yield from _numbers("rewrite decimal commas", f"row | {{{name}: {number}}}", place)
-    elif all(isinstance(value, str) for value in said) and not any(map(_has_comma, said)):
+    if commas := [str(value) for value in said if "," in str(value)]:
+        yield from _of_commas(said, commas, name, place)
+    elif all(isinstance(value, str) for value in said) and not any(map(_is_number, said)):
         yield from _of_words({*said}, name, place)
+
+
+def _of_commas(said: Sequence[Any], commas: Sequence[str], name: str, place: str) -> Iterator[str]:
+    """Yield the command for each way in which all values are numbers, of which some have commas."""
+    marks = _COMMAS if all(map(_THOUSANDS.fullmatch, commas)) else {"decimal commas": "."}
+    read = {what: mark for what, mark in marks.items() if all(_is_number(value, mark) for value in said)}
+    for what, mark in read.items():
+        number = f'float(str(row[{name}]).replace(",", {json.dumps(mark)}))'
+        which = f"if {commas[0]!r} is {commas[0].replace(',', mark)}, rewrite" if len(read) > 1 else "rewrite"
+        yield from _numbers(f"{which} {what}", f"row | {{{name}: {number}}}", place)
 
 
 def _of_words(words: set[str], name: str, place: str) -> Iterator[str]:
@@ -85,9 +97,10 @@ def _of_words(words: set[str], name: str, place: str) -> Iterator[str]:
         yield from _numbers(order, f"row | {{{name}: {ranks}.get(row.get({name}), row.get({name}))}}", place)
 
 
-def _has_comma(value: Any) -> bool:
+def _is_number(value: Any, mark: str = ".") -> bool:
+    """Whether a value is a number once its commas are written as the mark."""
     try:
-        return not isinstance(value, bool) and float(str(value).replace(",", ".")) is not None
+        return not isinstance(value, bool) and float(str(value).replace(",", mark)) is not None
     except ValueError:
         return False
 

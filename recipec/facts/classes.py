@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from recipec.axes.row_formats import PROMPT_COMPLETION, TEXT
+from recipec.axes.row_formats import FLAG_NAMES, PROMPT_COMPLETION, TEXT
 from recipec.axes.tasks import AUTO
 from recipec.dataset.classes import answered_with, class_columns, named_as_class, two_readings
-from recipec.dataset.contents import NOTHING
+from recipec.dataset.contents import NOTHING, names_in
+from recipec.dataset.labeled import as_learned, labeled_answers
+from recipec.dataset.refusals import REFUSAL, refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
 from recipec.facts.sources import SampledSource
@@ -27,6 +29,17 @@ def class_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
         for source in sources
         for name in _classes(loaded, source)
     }
+
+
+def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> dict[str, str]:
+    """What no format reads beside the rows' columns, but could be the answer -> the lines that have it learned."""
+    found = class_answers(loaded, section, sources)
+    for source in (source for source in sources if source.rows):
+        for line in refusals_learned(source.rows, source.places[0], [*source.shape.columns.values()]):
+            found[REFUSAL] = line
+        for line in labeled_answers(source.rows, source.places[0]):
+            found |= dict.fromkeys(FLAG_NAMES, as_learned(line))
+    return found
 
 
 def against_classes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
@@ -49,7 +62,7 @@ def _classes(loaded: LoadedRecipe, source: SampledSource) -> list[str]:
     if stated or source.shape.format != TEXT.name or not source.rows:
         return []
     passed = {*(loaded.recipe.data.ignore or ()), *source.shape.columns.values()}
-    return class_columns(source.rows, [name for name in source.rows[0] if name not in passed])
+    return class_columns(source.rows, [name for name in names_in(source.rows) if name not in passed])
 
 
 def _two_ways(loaded: LoadedRecipe, section: str, source: SampledSource, name: str, answer: str) -> Diagnostic:

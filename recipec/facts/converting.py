@@ -19,13 +19,13 @@ from recipec.dataset import (
     rewriting,
 )
 from recipec.dataset.contents import lacking
+from recipec.dataset.large_numbers import keeping_numbers
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SKIP, SampledSource
 from recipec.recipe import LoadedRecipe
 
 KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
-SKIP = "skip"  # of data.opening_answers and data.incomplete
 WITHOUT = (STRIP, OFF)  # those that take thoughts out
 
 
@@ -50,7 +50,8 @@ def with_converted(
             faults = [RowFault(place, _why_none(lacks)) for place in source.places]
         if faults:
             fault = unusable(section, source.place, faults, len(source.rows))
-            own.add(replace(fault, help=(*fault.help, *rewriting(source.rows, source.places, source.shape))))
+            ways = keeping_numbers(rewriting(source.rows, source.places, source.shape), source.rows)
+            own.add(replace(fault, help=(*fault.help, *ways)))
         found.append(_answered(source, made, lacks))
     for finding in own.diagnostics:
         report.add(finding)

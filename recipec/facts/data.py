@@ -12,7 +12,7 @@ from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
-from recipec.facts.classes import against_classes, class_answers, undecided
+from recipec.facts.classes import against_classes, undecided, unread_answers
 from recipec.facts.conversations import (
     REASONING,
     answered_prompts,
@@ -34,6 +34,7 @@ from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
+from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
@@ -74,7 +75,7 @@ class DataFacts(Struct, frozen=True):
     ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
     lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
     length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
-    classes: Mapping[str, str] = field(default_factory=dict)  # columns of classes -> how a model learns to answer so
+    answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
     pair_answers: PairAnswers = PairAnswers()  # what is kept of the answers of pairs
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
@@ -145,7 +146,7 @@ def data_facts(
     total = rows_there(sources), all(sample.counted for sample in samples)
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
-    judged = {"ratings": tuple(ratings(rows, strange)), "classes": class_answers(loaded, section, sources)}
+    judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
     return DataFacts(*found, lengths=lengths, thinking=thinking, pair_answers=pair_answers(sources), **judged)
 
 
@@ -164,6 +165,7 @@ def _findings(
     yield from many_repeated(loaded, section, sources)
     yield from as_raw_text(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
+    yield from spelled_in_several_ways(loaded, section, sources)
 
 
 def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from keyword import iskeyword
 from pathlib import Path, PurePosixPath
 
@@ -87,7 +87,8 @@ def bound(node: ast.stmt) -> set[str]:
 
 def beside(tree: ast.Module, file: Path) -> tuple[str, ...]:
     """What a file takes from beside it, which the bundle would not have: an import, or its own place; else empty."""
-    for node in ast.walk(tree):
+    imported = [*_run_when_imported(tree)]
+    for node in imported:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [f"{'.' * node.level}{node.module or ''}"] if isinstance(node, ast.ImportFrom) else []
         for name in names:
@@ -95,13 +96,24 @@ def beside(tree: ast.Module, file: Path) -> tuple[str, ...]:
             if name.startswith(".") or first.with_suffix(".py").is_file() or any(first.glob("*.py")):
                 help = "write what it uses into the same file, or install it as a package"
                 return f"`{file.name}` imports `{name}`, a file beside it", "the bundle copies this file alone", help
-    if any(isinstance(node, ast.Name) and node.id == "__file__" for node in ast.walk(tree)):
+    if any(isinstance(node, ast.Name) and node.id == "__file__" for node in imported):
         return (
             f"`{file.name}` looks for files beside it with `__file__`",
             "the bundle copies this file alone",
             _FROM_ROOT,
         )
     return ()
+
+
+def _run_when_imported(tree: ast.Module) -> Iterator[ast.AST]:
+    """The parts of a file that count where it is imported: not those under `if __name__ == "__main__":`."""
+    for statement in tree.body:
+        match statement:
+            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), comparators=[ast.Constant(value="__main__")])):
+                parts = statement.orelse
+            case _:
+                parts = [statement]
+        yield from (node for part in parts for node in ast.walk(part))
 
 
 def reads_of(function: Arguments, given: Sequence[str]) -> Reads:

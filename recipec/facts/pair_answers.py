@@ -18,7 +18,7 @@ from recipec.facts.fact import known
 from recipec.facts.labels import kept_labels, share_true
 from recipec.facts.repeated import FEWEST_COUNTED, about, left_out, rows_kept
 from recipec.facts.sizes import rounded
-from recipec.facts.sources import SampledSource
+from recipec.facts.sources import SampledSource, some_state_counts
 from recipec.rules.core import Decision
 
 
@@ -42,7 +42,7 @@ def pair_answers(sources: Sequence[SampledSource]) -> PairAnswers:
     share, count = share_true(apart, labels), sum(map(len, labels))
     because = f"the labels of {about(count, count)} answers of the sampled pairs that preparation keeps"
     true_share = known("true_share", round(share, 3) if 0 < share < 1 else None, because, origin="data")
-    if left is None or lost < FEWEST_COUNTED:
+    if left is None or lost < FEWEST_COUNTED or some_state_counts(sources):
         return PairAnswers(true_share=true_share)
     weighed = rounded(sum(source.weight * rows for source, rows in zip(sources, left, strict=True)))
     answers = sum(left) + lost
@@ -85,7 +85,8 @@ def _answers(source: SampledSource) -> SampledSource:
     sample = replace(source.sample, rows=rows, places=places, total_rows=total)
     given = source.given.model_copy(update={"take": take and row.answers * take})
     format = next(other.name for other in ROW_FORMATS.values() if other.kind == row.unrolled)
-    return replace(source, given=given, sample=sample, made=made, shape=replace(source.shape, format=format))
+    shape = replace(source.shape, format=format)
+    return replace(source, given=given, sample=sample, made=made, shape=shape, read=())
 
 
 def _of_pair(pair: Converted, kind: Kind, unrolled: Kind) -> Iterator[Converted]:

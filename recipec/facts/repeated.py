@@ -1,5 +1,6 @@
-"""Sampled rows that preparation leaves out, so that the plan counts none: most repeat another one exactly (W0553).
+"""Rows that preparation leaves out: those that teach nothing, repeat another one exactly (W0553) or prefer nothing.
 
+Where all rows were read, the plan counts none of them.
 templates/data/convert.py.j2 finds the same among all rows: by what becomes of a row, and by what judges its answers.
 """
 
@@ -14,7 +15,7 @@ from recipec.dataset import SAMPLE_ROWS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.same_answers import preferring_nothing
 from recipec.facts.sizes import rounded
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, some_state_counts, states_counts
 from recipec.facts.unanswered import teaching_nothing
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -37,34 +38,37 @@ def many_repeated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledS
         "remove them; a source that is to count more takes `weight`",
         'if they may be left out, write allow = ["W0553"] under [recipe]',
     )
-    counts = "" if all_read(sources) else "; the plan counts them, as not all rows were read"
+    known = all_read(sources) or states_counts(loaded, sources)
+    counts = "" if known else "; the plan counts them, as not all rows were read"
     note = f"prepare_data.py keeps one row of each, and counts the others as `duplicates`{counts}"
     yield Diagnostic("W0553", title, (label,), help, (note,))
 
 
 def left_out(sources: Sequence[SampledSource]) -> list[set[str]]:
-    """The places of the rows of each source that repeat others, prefer nothing or contradict others."""
-    both = zip(_repeated(sources), preferring_nothing(sources), strict=True)
-    return [{*repeated, *unclear} for repeated, unclear in both]
+    """The places of rows of each source that teach or prefer nothing, repeat others or contradict them."""
+    found = zip(map(teaching_nothing, sources), _repeated(sources), preferring_nothing(sources), strict=True)
+    return [{*silent, *repeated, *unclear} for silent, repeated, unclear in found]
 
 
 def rows_kept(sources: Sequence[SampledSource]) -> list[int] | None:
-    """The rows of each source that are not `left_out`; None where not all rows were read."""
+    """The rows of each source that preparation keeps; None where not all rows were read."""
     if not all_read(sources):
         return None
-    read = [len(source.rows) + len(source.unanswered) for source in sources]
-    return [rows - len(lost) for rows, lost in zip(read, left_out(sources), strict=True)]
+    return [len(source.rows) - len(lost) for source, lost in zip(sources, left_out(sources), strict=True)]
 
 
 def without_left_out(sizes: Sequence[Decision], sources: Sequence[SampledSource]) -> list[Decision]:
     """The sizes of the data without rows that preparation will leave out, where all rows were read."""
-    lost, left = sum(map(len, left_out(sources))), rows_kept(sources)
-    if left is None or lost < FEWEST_COUNTED:
+    unanswered, left = sum(len(source.unanswered) for source in sources), rows_kept(sources)
+    lost = unanswered + sum(map(len, left_out(sources)))
+    if left is None or lost < FEWEST_COUNTED or some_state_counts(sources):
         return [*sizes]
     rows = rounded(sum(source.weight * count for source, count in zip(sources, left, strict=True)))
     values = {"examples": rows, "data_rows": rows, "source_rows": rounded(sum(left))}
     repeated, read = sum(map(len, _repeated(sources))), sum(left) + lost
-    kinds = {"are exact duplicates": repeated, "prefer nothing or contradict others": lost - repeated}
+    silent = unanswered + sum(len(teaching_nothing(source)) for source in sources)
+    kinds = {"have no answer or ask nothing": silent, "are exact duplicates": repeated}
+    kinds["prefer nothing or contradict others"] = lost - silent - repeated
     named = " and ".join(f"{about(count, read)} {what}" for what, count in kinds.items() if count)
     told = f"of {about(read, read)} rows, {named}: prepare_data.py leaves them out"
     return [_less(size, values[size.id], told) if size.id in _SIZES else size for size in sizes]

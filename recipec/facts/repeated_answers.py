@@ -17,14 +17,14 @@ from recipec.dataset.messages import Message
 from recipec.facts.fact import known
 from recipec.facts.repeated import FEWEST_COUNTED, about
 from recipec.facts.sizes import LAST_ANSWER, learned_ends, rounded
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, some_state_counts
 from recipec.facts.unanswered import says_something
 from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
 
 
 class _Answer(Struct, frozen=True):
-    itself: bytes  # all that prepare_data.py tells it from others by
+    itself: bytes  # all that prepare_data.py tells it from others by; b"" where it leaves it out as empty
     tokens: float  # of the conversation up to its end
     weight: float  # of its source
 
@@ -32,17 +32,19 @@ class _Answer(Struct, frozen=True):
 def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], data: Data) -> list[Decision]:
     """The sizes with the answers that preparation keeps, where all rows were read; their lengths are those of these."""
     share = next((size for size in sizes if size.id == "answer_share"), None)
-    if share is None or share.origin != "data" or not all_read(sources):
+    if share is None or share.origin != "data" or not all_read(sources) or some_state_counts(sources):
         return [*sizes]
     by_weight = sorted(sources, key=lambda source: -source.weight)  # of several, the one that weighs most stays
     answers = [answer for source in by_weight for answer in _answers(source, data)]
-    kept = [*{answer.itself: answer for answer in reversed(answers)}.values()]
-    repeated = len(answers) - len(kept)
-    if repeated < FEWEST_COUNTED:
+    teaching = [answer for answer in answers if answer.itself]
+    kept = [*{answer.itself: answer for answer in reversed(teaching)}.values()]
+    if len(answers) - len(kept) < FEWEST_COUNTED:
         return [*sizes]
-    told = f"{about(repeated, len(answers))} of {about(len(answers), len(answers))} answers are exact duplicates"
+    lost = {"exact duplicates": len(teaching) - len(kept), "empty or to no question": len(answers) - len(teaching)}
+    listed = " and ".join(f"{about(count, len(answers))} are {what}" for what, count in lost.items() if count)
+    told = f"of {about(len(answers), len(answers))} answers, {listed}: prepare_data.py leaves them out"
     counts = {"kept_answers": sum(answer.weight for answer in kept), "kept_source_answers": len(kept)}
-    facts = [known(id, rounded(count), f"{told}, which prepare_data.py leaves out") for id, count in counts.items()]
+    facts = [known(id, rounded(count), told) for id, count in counts.items()]
     return [*(size for size in sizes if size is not share), _longer(share, answers, kept), *facts]
 
 
@@ -56,13 +58,12 @@ def _longer(share: Decision, answers: Sequence[_Answer], kept: Sequence[_Answer]
 
 
 def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:
-    """The answers of a source that are learned."""
+    """The answers of a source that are to be learned, those that preparation leaves out among them."""
     for made in source.made:
         found = [*_of_answers(made, bool(ROW_FORMATS[source.shape.format].answers))]
         lengths, _ = learned_ends(made, source.shape, data)
         for itself, tokens in zip(found[-1:] if data.loss_on == LAST_ANSWER else found, lengths, strict=True):
-            if itself:
-                yield _Answer(itself, tokens, source.weight)
+            yield _Answer(itself, tokens, source.weight)
 
 
 def _of_answers(made: Converted, ends: bool) -> Iterator[bytes]:

@@ -12,7 +12,8 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 def unusable(part: str, place: Place, faults: Sequence[RowFault], sampled: int) -> Diagnostic:
     """The rows of a part of the data that cannot be used, of so many that were sampled."""
     rows = list(dict.fromkeys(fault.place for fault in faults))
-    help = (*_left_out(faults), *dict.fromkeys(line for fault in faults for line in fault.help), *_of_flags(faults))
+    left_out = _left_out(faults) if any(not fault.lacks for fault in faults) or len(rows) < sampled else ()
+    help = (*left_out, *dict.fromkeys(line for fault in faults for line in fault.help), *_of_flags(faults))
     if len(rows) == len(faults) == 1:
         return Diagnostic("E0304", f"`{rows[0]}` cannot be used", (Label(place, faults[0].said),), help)
     first, *others = told(faults)

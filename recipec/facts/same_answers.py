@@ -14,7 +14,7 @@ from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.kinds import Kind
 from recipec.dataset import Converted, Message
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, states_counts
 from recipec.recipe import LoadedRecipe
 
 
@@ -50,7 +50,8 @@ def opposite_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sampl
         'if they may be left out, write allow = ["W0552"] under [recipe]',
     )
     notes = ["prepare_data.py leaves out all of them, and counts them as `contradictory`"]
-    notes += ["the plan counts them as rows, as not all rows were read"] * (not all_read(sources))
+    counts = not all_read(sources) and not states_counts(loaded, sources)
+    notes += ["the plan counts them as rows, as not all rows were read"] * counts
     yield Diagnostic("W0552", title, (label,), help, (*notes,))
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
+from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
     BadRows,
@@ -28,7 +29,10 @@ from recipec.dataset import (
     transcripts,
 )
 from recipec.dataset.classes import suggested_answers
+from recipec.dataset.labeled import labeled_answers
+from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.rewriting import conversations
+from recipec.dataset.side_by_side import texts_within
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import carries
 from recipec.facts.converting import SKIP, faults_of
@@ -174,20 +178,22 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         seen = rows_of(sources), places_of(sources)
         flags, format = {fault.flag for fault in faults}, ROW_FORMATS[error.shape.format]
         ways = (*rewriting(*seen, error.shape), *labels_of_scale(*seen, [format], flags))
-        return replace(found, help=(*found.help, *transcripts(seen[0]), *ways))
+        return replace(found, help=(*found.help, *transcripts(seen[0]), *keeping_numbers(ways, seen[0])))
     usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
     taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
         _several_answers(sources[0], taken, kept),
+        labeled_answers(sources[0].rows, sources[0].places[0]) if UNPAIRED_PREFERENCE in taken else (),
         usual,
         in_one_object(sources[0].rows, sources[0].places),
         _conversations(sources[0], taken),
+        texts_within(sources[0].rows, sources[0].places, taken),
         last_answer_apart(sources[0].rows, sources[0].places, taken),
         labels_of_scale(sources[0].rows, sources[0].places, taken),
         _what_they_are(expected, sources),
         _which_column(expected, sources[0].rows[0]),
     )
-    help = next((found for way in ways if (found := tuple(way))), ())
+    help = next((found for way in ways if (found := tuple(keeping_numbers(way, rows_of(sources))))), ())
     title = f"the format of data.{section} is not recognized"
     if isinstance(error, TwoReadings):
         title = f"rows of data.{section} can be read in two ways"

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.dataset import (
     ENDINGS,
@@ -23,12 +24,14 @@ from recipec.dataset import (
     Sample,
     Unreadable,
     found_files,
+    glob_of_texts,
     globs_in,
     read_sample,
     turns_of,
     walks_everything,
     without_nul,
 )
+from recipec.dataset.commands import file_of
 from recipec.dataset.rows import NUL
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.hub_source import source_of_hub
@@ -41,6 +44,7 @@ from recipec.recipe.schema_data import DataSource
 from recipec.recipe.source import forbidden_in_string, why_forbidden
 from recipec.units import counted
 
+SKIP = "skip"  # value of data.opening_answers and data.incomplete
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")  # s3://, gs://, https://
 _STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
 _NOTE = "recipec plans with `data.format`, `data.examples` and `data.tokens_per_example`, and reads no row"
@@ -152,7 +156,18 @@ def _look(loaded: LoadedRecipe, part: str, source: DataSource, place: Place, rep
         return None
     if sample and (odd := next(_forbidden_names(sample), None)):
         report.add(_forbidden(*odd, place))
-    return sample
+    return _without_empty(sample) if sample and loaded.recipe.data.incomplete == SKIP else sample
+
+
+def _without_empty(sample: Sample) -> Sample:
+    """The sample with nothing in the empty fields of CSV files, as preparation reads them where it skips rows."""
+    placed = zip(sample.rows, sample.places, strict=True)
+    rows = tuple(_present(row) if file_of(place).endswith(".csv") else row for row, place in placed)
+    return replace(sample, rows=rows)
+
+
+def _present(row: Row) -> Row:
+    return {name: None if value == "" else value for name, value in row.items()}
 
 
 def _times(loaded: LoadedRecipe) -> list[str]:
@@ -244,7 +259,9 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
         help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
         help = help or source_of_hub(loaded, part, path)
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
-    help = [f"name its files: {' or '.join(json.dumps(glob, ensure_ascii=False) for glob in globs)}"] if globs else []
+    whole = glob_of_texts(globs, loaded.folder)
+    named = " or ".join(json.dumps(glob, ensure_ascii=False) for glob in ([whole] if whole else globs))
+    help = [f"name its files: {named}"] if globs else []
     endings = " and ".join(sorted({Path(glob).suffix for glob in globs}))
     below = " in folders of its own" * ("**" in "".join(globs))
     label = Label(place, f"holds {endings} files{below}" if globs else f"holds no data files ({', '.join(ENDINGS)})")
@@ -252,11 +269,22 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
 
 
 def all_read(sources: Sequence[SampledSource]) -> bool:
-    """Whether every row that is taken was read, and is counted as it is."""
-    return all(source.sample and source.sample.counted and _read_whole(source) for source in sources)
+    """Whether every row that is taken was read, whatever number of them the recipe states."""
+    return all(source.sample and _read_whole(source, source.sample) for source in sources)
 
 
-def _read_whole(source: SampledSource) -> bool:
-    assert source.sample is not None
-    total = min(source.sample.total_rows, source.given.take or source.sample.total_rows)
-    return not source.given.examples and total <= len(source.rows) + len(source.unanswered)
+def _read_whole(source: SampledSource, sample: Sample) -> bool:
+    read, take = len(source.read or source.places), source.given.take
+    return (take is not None and take <= read) or (
+        sample.counted and sample.total_rows <= len(source.rows) + len(source.unanswered)
+    )
+
+
+def states_counts(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> bool:
+    """Whether the recipe states how many rows there are, so that a plan is made for as many."""
+    return loaded.is_set("data", "examples") or some_state_counts(sources)
+
+
+def some_state_counts(sources: Sequence[SampledSource]) -> bool:
+    """Whether a source states how many rows it has."""
+    return any(source.given.examples for source in sources)

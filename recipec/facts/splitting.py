@@ -17,7 +17,7 @@ from recipec.dataset.formats import MOST_NAMES
 from recipec.dataset.values import ways_of_gaps, ways_of_times
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
-from recipec.facts.sources import SampledSource, all_read, places_of, rows_of
+from recipec.facts.sources import SampledSource, all_read, places_of, rows_of, states_counts
 from recipec.recipe import LoadedRecipe
 
 OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
@@ -28,6 +28,7 @@ _OF_FILES = {
     "time": ("os.path.getmtime(name)", "the time at which its file was last changed"),
     "stratify": ('"document"', 'the class "document"'),
 }
+_NO_TIME = "neither a number nor a date as in 2026-01-31"
 _DATE = re.compile(r"(\d{4})-(\d\d?)(?:-(\d\d?))?([T ].*)?")  # whose parts may lack zeros, or the day
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")  # a whole number as a table with gaps writes it
 
@@ -41,17 +42,18 @@ def named_columns(loaded: LoadedRecipe) -> list[str]:
 def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield a column that a source lacks and values that are no classes (E0401), and rows without a value (E0304)."""
     for key, column in (loaded.value("data", "split") or {}).items():
-        lacking = [source for source in sources if source.rows and not any(column in row for row in source.rows)]
+        sampled = [source for source in sources if source.rows]
+        lacking = [source for source in sampled if not any(column in row for row in source.rows)]
         for source in lacking:
             yield _no_column(loaded, section, key, column, source)
-        for source in (source for source in sources if source not in lacking):
+        for source in (source for source in sampled if source not in lacking):
             if faults := _faults(key, column, source):
                 yield unusable(section, source.place, faults, len(source.rows))
         if key == "time":
             yield from _mixed_times(section, column, sources)
         if key == "stratify" and not lacking:
             yield from _no_classes(loaded, section, column, list(sources))
-        if key == "group" and not lacking and all_read(sources) and not loaded.is_set("data", "examples"):
+        if key == "group" and not lacking and all_read(sources) and not states_counts(loaded, sources):
             yield from _one_group(loaded, section, column, list(sources))
 
 
@@ -84,19 +86,20 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
     """The rows without a value to split by, as prepare_data.py would refuse them, and what to write."""
     placed = list(zip(source.places, source.rows, strict=True))
     if key == "time":
-        wrong = "neither a number nor a date as in 2026-01-31"
-        help = tuple(ways_of_times(source.rows, source.places[0], column))
-        return [
-            RowFault(place, f"`{column}` holds {json.dumps(row.get(column), default=str):.40}, {wrong}", help=help)
+        found = {
+            place: f"`{column}` holds {json.dumps(row.get(column), default=str):.40}, {_NO_TIME}"
             for place, row in placed
             if not _is_time(row.get(column))
-        ]
-    help = tuple(ways_of_gaps(source.places[0], column))
-    return [
-        RowFault(place, f"`{column}` is empty, and the rows are split by it", help=help)
-        for place, row in placed
-        if (value := row.get(column)) in (None, "") or value != value  # NaN
-    ]
+        }
+        help = tuple(ways_of_times(source.rows, source.places[0], column)) if found else ()
+    else:
+        found = {
+            place: f"`{column}` is empty, and the rows are split by it"
+            for place, row in placed
+            if (value := row.get(column)) in (None, "") or value != value  # NaN
+        }
+        help = tuple(ways_of_gaps(source.places[0], column)) if found else ()
+    return [RowFault(place, said, help=help) for place, said in found.items()]
 
 
 def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:

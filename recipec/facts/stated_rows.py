@@ -51,7 +51,9 @@ def _found(sources: Sequence[SampledSource]) -> str:
     """What the files have."""
     exact = all(source.sample and source.sample.counted for source in sources)
     rows = sum(min(source.sample.total_rows, _most(source)) for source in sources if source.sample)
-    return f"{'' if exact else 'about '}{counted(int(rows), 'row')} in the files"
+    taken = any(source.sample and source.sample.total_rows > _most(source) for source in sources)
+    of_files = "that are taken of the files" if taken else "in the files"
+    return f"{'' if exact else 'about '}{counted(int(rows), 'row')} {of_files}"
 
 
 def _differing(key: str, said: int, sources: Sequence[SampledSource], labels: tuple[Label, ...]) -> Diagnostic:

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
+from recipec.dataset.commands import file_of
 from recipec.dataset.contents import THOUGHT
+from recipec.dataset.refusals import refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.sources import SampledSource, all_read
+from recipec.facts.sources import SampledSource, all_read, states_counts
 from recipec.recipe import LoadedRecipe
 from recipec.rules.data import dropped_rows_limit
 
@@ -24,17 +26,25 @@ def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSour
     if not found:
         return
     title = f"{len(found)} of {sampled} sampled rows of data.{section} {lacks}"
-    help: tuple[str, ...] = ("remove these rows, or correct them",)
+    help: tuple[str, ...] = (*_refusals(sources), "remove these rows, or correct them")
+    if mute and all(file_of(place).endswith(".csv") for place in found):
+        help += ('to leave rows with empty fields out, counted: `incomplete = "skip"` under [data]',)
     limit = f"more than {dropped_rows_limit().value:.0%}"
     note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are {limit}"
-    if loaded.recipe.data.examples is None and _stops(sources, mute | unasked):
+    if not states_counts(loaded, sources) and _stops(sources, mute | unasked):
         title = f"prepare_data.py will stop: {len(found)} of {sampled} rows of data.{section} {lacks}"
         help += ("to train without them, raise MAX_DROPPED in prepare_data.py of the bundle",)
         note = f"prepare_data.py leaves out rows that {lacks}, and stops because they are {limit} of all rows"
     elif not _too_many(len(found), sampled):
-        help = ('if they may be left out, write allow = ["W0542"] under [recipe]',)
+        help = (*_refusals(sources), 'if they may be left out, write allow = ["W0542"] under [recipe]')
     label = Label(loaded.place("data", section), f"the first is {found[0]}")
     yield Diagnostic("W0542", title, (label,), help, (note,))
+
+
+def _refusals(sources: Sequence[SampledSource]) -> Iterator[str]:
+    """What makes answers of refusals that stand in a field of their own."""
+    for source in (source for source in sources if source.rows and source.sample):
+        yield from refusals_learned(source.rows, source.places[0], [*source.shape.columns.values()])
 
 
 def _too_many(lost: int, rows: int) -> bool:

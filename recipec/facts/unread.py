@@ -68,10 +68,13 @@ def _unread_in(
     accepted = loaded.recipe.data.ignore or []
     if lost:
         refused = [*accepted, *(name for name in every if name in meant)]
-        yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, _reading(loaded, facts, lost))
+        ways = [facts.answers[name] for name in lost if name in FLAG_NAMES and name in facts.answers]
+        if reading := _reading(loaded, facts, lost):
+            ways.append(f"to read {_listed(lost)}: `{reading}` under [data]")
+        yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, ways)
     if others:
         ways = [*_misspelled(loaded, facts, others), *_rated(part, facts, others)]
-        ways += [facts.classes[name] for name in others if name in facts.classes][:1]
+        ways += [facts.answers[name] for name in others if name in facts.answers][:1]
         yield _passed_over(loaded, part, others, [*accepted, *every], ways)
 
 
@@ -105,18 +108,22 @@ def _reading(loaded: LoadedRecipe, facts: DataFacts, lost: list[str]) -> str:
     return _richer(facts.shape, lost[0]) if len(lost) == 1 and not loaded.recipe.data.columns else ""
 
 
-def _lost(loaded: LoadedRecipe, part: str, lost: Mapping[str, str], accepted: list[str], reading: str) -> Diagnostic:
+def _lost(loaded: LoadedRecipe, part: str, lost: Mapping[str, str], accepted: list[str], ways: list[str]) -> Diagnostic:
     labels = (Label(loaded.place("data", part), "; ".join(f"`{name}`: {means}" for name, means in lost.items())),)
-    *first, last = (f"`{name}`" for name in lost)
-    listed = f"{', '.join(first)} and {last}" if first else last
+    listed = _listed([*lost])
     into = "the labels" if set(lost) & {*MASKS} else "the text of the rows"
     help = (
-        *([f"to read {listed}: `{reading}` under [data]"] if reading else []),
-        f"write what {'it says' if not first else 'they say'} into {into}, or remove {listed}",
+        *ways,
+        f"write what {'it says' if len(lost) == 1 else 'they say'} into {into}, or remove {listed}",
         f"to train without: `{_line(accepted)}` under [data]",
     )
     title = f"the rows of data.{part} have {listed}, which training would leave out"
     return Diagnostic("E0308", title, labels, help)
+
+
+def _listed(names: list[str]) -> str:
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _misspelled(loaded: LoadedRecipe, facts: DataFacts, names: list[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from recipec.estimate.basis import Basis
+from recipec.estimate.cost import Cost
 from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
@@ -73,6 +74,14 @@ class Needs(Struct, frozen=True):
     basis: Basis | None  # which figures were measured; None where the recipe names no measurements
 
 
+class OnFewer(Struct, frozen=True):
+    """A stage on fewer GPUs of its recipe."""
+
+    pins: tuple[tuple[str, str], ...] = ()  # keys that keep the adaptation, where recipec would decide another
+    otherwise: str = ""  # what it trains instead, where no key keeps it
+    cost: Cost | None = None  # of the whole run with the same adaptation
+
+
 class StagePlan(Struct, frozen=True):
     """One stage, settled."""
 
@@ -95,6 +104,8 @@ class StagePlan(Struct, frozen=True):
     crowds_host: bool  # it may need more host memory than a node has, or than is assumed to be usable
     work_for_idle: tuple[str, ...]  # where GPUs are idle: "set `train.global_batch_size = 64`: …", each one planned
     idle_because: str  # why nothing that fits on more of them was taken
+    on_used: OnFewer  # on the GPUs that have work
+    on_one_node: OnFewer
     roomier: tuple[str, ...]  # where it crowds the host: what to leave to recipec, planned
     more_host_memory: str  # what would be chosen with more, where it is assumed and decides; else empty
     other_networks: tuple[str, ...]  # what would be chosen with them, where the network is assumed and decides

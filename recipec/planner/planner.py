@@ -21,12 +21,13 @@ from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
-from recipec.planner.advice.idle import idle_because, roomier, work_for_idle
+from recipec.planner.advice.idle import idle_gpus, roomier
 from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
+from recipec.planner.advice.on_fewer import on_one_node, on_used
 from recipec.planner.advice.options import options
 from recipec.planner.advice.rejected import (
     activations_kept,
@@ -40,7 +41,7 @@ from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
-from recipec.planner.plan import Needs, Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.plan import Needs, OnFewer, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
@@ -243,6 +244,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
+    given = (context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded)))
+    unused = idle_gpus(*given)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -262,11 +265,13 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_because=cost.because,
         needs=needs,
         crowds_host=chosen.crowds_host,
-        work_for_idle=work_for_idle(context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded))),
-        idle_because=idle_because(context, found, device(facts.decisions["gpu_is_cpu"].value)),
+        work_for_idle=unused.ways,
+        idle_because=unused.because,
+        on_used=on_used(*given) if unused.because else OnFewer(),
+        on_one_node=on_one_node(*given),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
-        other_networks=other_networks(facts, chosen, found.tried, bounds),
+        other_networks=other_networks(context, found, loaded),
         shorter_waits=shorter_waits(context, found, loaded, bounds),
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,

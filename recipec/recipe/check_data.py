@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes import COMMON_SECTION, SECTIONS, earlier, methods_of, stages_of
+from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, earlier, methods_of, stages_of
 from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.check_elastic import replays
@@ -16,6 +16,7 @@ from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES, GENERAL
 
 _HUB_ONLY = ("split", "subset", "revision")
+_SPLITS = ("stratify", "group", "time")
 _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
 
 
@@ -165,6 +166,19 @@ def counted_twice(written: Written) -> Iterator[Diagnostic]:
                 f"or remove `data.examples`, and give each source of data.{part} that is not read here its `examples`",
             )
             yield Diagnostic("E0401", title, labels, help)
+
+
+def ignored_though_read(written: Written) -> Iterator[Diagnostic]:
+    """A column that rows are split or ordered by is read: Parquet files and the Hub lose what is ignored."""
+    ignored = written.get("data", "ignore")
+    paths = [("data", "split", key) for key in _SPLITS]
+    paths += [("train", *method, "curriculum", "column") for method in ((), *((name,) for name in METHODS))]
+    for path in paths if isinstance(ignored, list) else ():
+        if (name := written.get(*path)) in ignored:
+            index = ignored.index(name)
+            labels = (written.label(path, "it is read"), written.label(("data", "ignore", index), "it is left out"))
+            title = f"`data.ignore` names `{name}`, which `{dotted(path)}` reads"
+            yield Diagnostic("E0401", title, labels, (f'remove "{name}" from `data.ignore`',))
 
 
 def fractions_too_large(written: Written) -> Iterator[Diagnostic]:

@@ -386,7 +386,7 @@ def foreign(key: str, value: Any, methods: Sequence[Method], at: Place, other: L
     owners = [row for row in METHODS.values() if row.can_set(key, value)]
     shown = f' = "{value}"' if isinstance(value, str) else ""
     names = either((row.name for row in owners), "")
-    title, label = f"`alignment.{key}{shown}` belongs to {names}", Label(at, f"only {names} has it")
+    title, label = f"`alignment.{key}{shown}` belongs to {names}", Label(at, f"recipec has it for {names} alone")
     tasks_here = {row.task for row in methods or owners}
     choices = [row.alignment for row in owners if row.alignment and row.task in tasks_here]
     help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"

@@ -39,8 +39,8 @@ Task = one_of(tasks())
 Priority = one_of(
     {
         "quality": "full fine-tuning where data and memory allow it; with `auto`, the largest model that fits",
-        "speed": "the shortest training time",
-        "memory": "the lowest peak GPU memory",
+        "speed": "short training: adapters before all weights, and of equal adaptations the fastest layout",
+        "memory": "little GPU memory: a 4-bit base first, and recomputed layers",
     }
 )
 LOCAL, NO_SCRIPT = "local", "none"

@@ -49,6 +49,21 @@ def test_which_turns_a_template_takes_is_as_the_catalog_says(name: str) -> None:
     assert found.alternates is not takes(text, [user, user, assistant])
 
 
+@pytest.mark.parametrize("name", [name for name in IN_TRL if templates()[name].tools])
+def test_whether_a_template_writes_every_call_of_a_message_is_as_the_catalog_says(name: str) -> None:
+    text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
+    called = [
+        {"id": f"call-{tool}", "type": "function", "function": {"name": tool, "arguments": {"a": 1}}}
+        for tool in ("first_tool", "second_tool")
+    ]
+    turns = [{"role": "user", "content": "asked"}, {"role": "assistant", "content": "", "tool_calls": called}]
+    try:
+        written = compile_template(text).render(messages=turns, bos_token="<s>", eos_token="</s>")
+    except TemplateError:
+        written = ""
+    assert ("second_tool" in written) is not templates()[name].one_call
+
+
 @pytest.mark.parametrize("name", IN_TRL)
 def test_what_ends_an_answer_stands_behind_it_or_the_catalog_says_that_nothing_does(name: str) -> None:
     text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")

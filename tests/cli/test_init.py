@@ -127,6 +127,19 @@ def test_what_is_missing_or_wrong_is_named_and_nothing_is_written(run, folder, f
     assert not (folder / "new").exists()
 
 
+@pytest.mark.parametrize("named", ["data/docs", "data/docs/", "./data/docs", "data/docs/**"])
+@pytest.mark.parametrize(
+    ("files", "glob"), [(["a.md", "b.txt"], "*"), (["a.md"], "*.md"), (["a.md", "b.txt", "c.csv"], "*.csv or")]
+)
+def test_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, named, files, glob):
+    (folder / "data/docs").mkdir(parents=True)
+    for name in files:
+        (folder / "data/docs" / name).write_text("Press the button.")
+    result = run("init", "new", "--yes", "--gpu", "h100", "--data", named)
+    path = named.removesuffix("**").rstrip("/")
+    assert f"--data: a folder; name its files: {path}/{glob}" in f"{result.stderr} or".replace("\n", "")
+
+
 def test_nothing_is_overwritten(run, folder):
     before = (folder / "recipe.toml").read_bytes()
 

@@ -73,6 +73,22 @@ def test_fixed_text_names_what_chose_the_file(run, out):
     assert "fixed text of the template" in pins
 
 
+def test_a_file_that_is_no_longer_part_of_the_bundle_is_told(run, out):
+    train = out / "train.py"
+    line, text = line_of(train, "num_train_epochs="), train.read_text()
+    train.write_text(re.sub("num_train_epochs=.*", "num_train_epochs=9,", text))
+    records = out / ".recipec/source_map.json"
+    kept = json.loads(records.read_text())
+    del kept["files"]["train.py"]  # as a build with another layout leaves it
+    records.write_text(json.dumps(kept))
+
+    said = run("why", f"out/train.py:{line}").stdout
+
+    assert ask(run, f"out/train.py:{line}")["kind"] == "left"
+    assert "you changed this line" in said and "train.py is no longer part of the bundle" in said
+    assert "fixed text of the template" not in said
+
+
 def test_edited_lines(run, out):
     train = out / "train.py"
     lines = train.read_text().splitlines(keepends=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -349,7 +350,8 @@ def test_columns_of_other_names_are_told_with_the_line_that_names_them(row, colu
     assert told in " ".join(error.value.help)
 
 
-def test_no_pair_is_guessed_from_two_texts_whose_names_say_nothing() -> None:
+def test_two_texts_whose_names_say_nothing_may_ask_either_way() -> None:
     with pytest.raises(UnknownFormat) as error:
         recognise(({"frage": "Q", "antwort": "A"},), ("chat", "instruction", "prompt-completion"), {}, ["a.jsonl:1"])
-    assert error.value.help == ()
+    said = [re.findall(r"answers `(\w+)` with `(\w+)`", line) for line in error.value.help]
+    assert said == [[("frage", "antwort")], [("antwort", "frage")]]

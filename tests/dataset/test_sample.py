@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from compiling import BASES, CHAT, good, texts, with_key
 
-from recipec.dataset import ReadAs, Row, Unreadable, files_of, found_files, globs_in, read_sample
+from recipec.dataset import ReadAs, Row, Unreadable, files_of, found_files, glob_of_texts, globs_in, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS, WHOLE_BYTES, WHOLE_ROWS
 
 ROW = '{"text": "a"}'
@@ -285,6 +285,16 @@ def test_of_many_files_the_last_is_looked_into_and_all_count(tmp_path: Path, end
     assert (sample.total_rows, sample.counted) == (2_000, ending == ".parquet")
 
 
+@pytest.mark.parametrize(
+    ("kind", "empty", "filled"), [("jsonl", "", f"{ROW}\n"), ("jsonl", "\n\n", f"{ROW}\n"), ("json", "[]", f"[{ROW}]")]
+)
+def test_rows_are_taken_of_the_first_file_that_holds_some(tmp_path: Path, kind: str, empty: str, filled: str) -> None:
+    for name, text in (("a", empty), ("b", empty), ("c", filled), ("d", "no row")):
+        (tmp_path / f"{name}.{kind}").write_text(text)
+    sample = read_sample(sorted(tmp_path.iterdir()), f"*.{kind}", tmp_path, ReadAs(first_alone=True))
+    assert sample and [place[:1] for place in sample.places] == ["c"]
+
+
 def test_where_the_first_rows_are_taken_no_other_file_is_looked_into(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
     for file in files:
@@ -433,6 +443,16 @@ def test_a_folder_is_answered_with_globs_of_all_its_data(tmp_path: Path) -> None
         "valve.txt",
     }
     assert globs_in(f"{tmp_path}/manuals/old", Path("/nowhere")) == [f"{tmp_path}/manuals/old/*.txt"]
+
+
+def test_text_files_of_two_endings_have_one_glob_where_it_matches_nothing_else(tmp_path: Path) -> None:
+    for name in ("pump.md", "valve.txt"):
+        (tmp_path / name).write_text("Turn it.")
+    globs = ["./*.md", "./*.txt"]
+    assert (glob_of_texts(globs, tmp_path), glob_of_texts(globs[:1], tmp_path)) == ("./*", "")
+    assert {file.name for file in files_of("./*", tmp_path)} == {"pump.md", "valve.txt"}
+    (tmp_path / "scheme.png").write_bytes(b"")
+    assert glob_of_texts(globs, tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", ["nothing", "n" * 300, "manuals.md", "a\0b"])

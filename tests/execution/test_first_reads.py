@@ -70,7 +70,7 @@ def test_every_rank_has_the_weights_of_the_first(tmp_path: Path, tied: bool) -> 
     fsdp = {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true", "ACCELERATE_USE_CPU": "true"}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ | fsdp)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(done.stdout.split()) == sorted(["equal", "on", "rank", "0", "equal", "on", "rank", "1"])
+    assert done.stdout.count("equal on rank") == 2
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)

@@ -73,6 +73,21 @@ def test_an_archive_that_comes_only_as_a_whole_is_looked_at_then(
         script.main()
 
 
+def test_a_connection_that_is_lost_behind_the_first_rows_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = script_of(tmp_path, monkeypatch)
+
+    def load(*_: Any, streaming: bool = False, **__: Any) -> IterableDataset:
+        if streaming:
+            return IterableDataset.from_generator(lambda: iter(chats(30)))
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr(script, "load_dataset", load)
+    with pytest.raises(SystemExit, match=r"^org/rows is not in the cache .* cannot be reached \(gone\)"):
+        script.main()
+
+
 @pytest.mark.parametrize("source", [{}, {"revision": COMMIT}], ids=["moving", "pinned"])
 def test_a_data_set_out_of_reach_is_told_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: dict[str, str]

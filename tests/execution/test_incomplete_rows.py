@@ -254,3 +254,18 @@ def test_rows_without_what_answers_are_judged_by_are_left_out(tmp_path: Path, mo
     emitted(tmp_path, with_key(recipe, "data.incomplete", "skip"), monkeypatch).main()
     report = json.loads(next((tmp_path / "data").rglob("report.json")).read_text())["train"]
     assert (report["read"], report["lacks"]) == (60, {"no `sum`": 6})
+
+
+@pytest.mark.executes
+def test_empty_cells_of_csv_are_missing_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"Why {n}?,{'' if n % 4 == 0 else f'Because {n}.'}" for n in range(60)]
+    (tmp_path / "rows.csv").write_text("\n".join(["prompt,completion", *lines, ""]))
+    recipe = with_key(with_key(BASES["lora-single"], "data.train", "rows.csv"), "data.incomplete", "skip")
+    refused = compiled(tmp_path, with_key(recipe, "data.incomplete", "refuse"), only_plan=True).diagnostics
+    assert any(KEY in line for one in refused if one.code == "W0542" for line in one.help)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert "W0542" not in [one.code for one in found.diagnostics]
+    assert "15 of 60 sampled rows: no `completion` in 15" in found.plan.stages[0].decisions["incomplete"].because
+    emitted(tmp_path, recipe, monkeypatch).main()
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
+    assert (report["read"], report["incomplete"], report["lacks"]) == (60, 15, {"no `completion`": 15})

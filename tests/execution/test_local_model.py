@@ -11,6 +11,7 @@ from emitted_modules import load
 
 from recipec.compiler import compile_recipe
 
+ROW = '{"prompt": [], "completion": [], "length": 1}\n'
 DEMO = Path(__file__).parents[2] / "recipes" / "cpu-demo.toml"
 
 pytestmark = pytest.mark.executes
@@ -24,7 +25,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     (folder / "data" / "sft").mkdir(parents=True)
-    for name, text in (("report.json", "{}"), ("train.jsonl", '{"a": 1}\n'), ("eval.jsonl", '{"a": 1}\n')):
+    for name, text in (("report.json", "{}"), ("train.jsonl", ROW), ("eval.jsonl", ROW)):
         (folder / "data" / "sft" / name).write_text(text)
     monkeypatch.delenv("DATA_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)

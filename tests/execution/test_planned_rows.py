@@ -1,4 +1,4 @@
-"""prepare_data.py says where the rows to train on are clearly more or fewer than a recipe states, or than assumed."""
+"""prepare_data.py says where there are clearly more or fewer rows than a recipe states, or than was assumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def said(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: int, **data: Any
 ) -> str:
     """What preparation of a file of that many rows says of their number, in one line."""
-    write(folder / "chat.jsonl", chats(rows))
+    users = [{"user": n // 20} if "split" in data else {} for n in range(rows)]
+    write(folder / "chat.jsonl", [row | user for row, user in zip(chats(rows), users, strict=True)])
     recipe = BASES["lora-single"]
     for key, value in data.items():
         recipe = with_key(recipe, f"data.{key}", value)
@@ -35,9 +36,9 @@ def test_planned_and_prepared_rows_are_told_where_they_differ(
 ) -> None:
     held_out = {"eval_fraction": 0.1, "test_fraction": 0.1}
     told = said(tmp_path, monkeypatch, capsys, 60, examples=400, **held_out)
-    assert told.startswith("of sft: 48 to train on, planned: 320.") and "Correct `examples`" in told
+    assert told.startswith("of sft: there are 60, planned: 400.") and "Correct `examples`" in told
     assert said(tmp_path, monkeypatch, capsys, 60, examples=30, **held_out).startswith(
-        "of sft: 48 to train on, planned: 24."
+        "of sft: there are 60, planned: 30."
     )
     assert not said(tmp_path, monkeypatch, capsys, 60, examples=62, **held_out)
 
@@ -48,6 +49,15 @@ def test_stated_rows_are_those_before_weights(
     train = [{"path": "chat.jsonl", "weight": 5}]
     assert not said(tmp_path, monkeypatch, capsys, 60, examples=60, train=train)
     assert said(tmp_path, monkeypatch, capsys, 60, examples=300, train=train).startswith("of sft: ")
+
+
+def test_whole_groups_that_are_held_out_are_no_other_number_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held_out = {"eval_fraction": 0.1, "test_fraction": 0.1, "split": {"group": "user"}}
+    train = [{"path": "chat.jsonl", "weight": 2}]
+    assert not said(tmp_path, monkeypatch, capsys, 60, examples=60, **held_out)
+    assert not said(tmp_path, monkeypatch, capsys, 60, examples=60, train=train, **held_out)
 
 
 def test_counted_rows_are_not_compared(tmp_path: Path) -> None:

@@ -67,20 +67,21 @@ def rows_of(folder: Path, recipe: Tables, monkeypatch: pytest.MonkeyPatch, path:
     return load(script, monkeypatch)
 
 
-def dated(value: Any) -> Any:
-    """The same with a date for every text."""
+def with_text(value: Any, text: str) -> Any:
+    """The same with this for every text."""
     if isinstance(value, list):
-        return [turn | {"content": "2024-01-31"} for turn in value]
-    return "2024-01-31 11:00" if isinstance(value, str) else value
+        return [turn | {"content": text} for turn in value]
+    return text if isinstance(value, str) else value
 
 
+@pytest.mark.parametrize("text", ["2024-01-31", "2024-01-31 11:00", "123", "null", '{"a": 1}', "true"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_that_all_look_like_dates_are_read_as_they_were_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+def test_texts_that_all_look_like_something_else_are_read_as_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, text: str
 ) -> None:
     """datasets takes such a column for points in time, which a template would write as `<datetime>`."""
     recipe, row, *_ = KINDS[kind]
-    written = {name: dated(value) for name, value in row.items()} | {"length": 9}
+    written = {name: with_text(value, text) for name, value in row.items()} | {"length": 9}
     (tmp_path / "train.jsonl").write_text(f"{json.dumps(written)}\n" * 3)
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     assert rows_of(tmp_path, recipe, monkeypatch).prepared(tmp_path / "train.jsonl")[:]["length"] == [9] * 3

@@ -74,6 +74,14 @@ def test_what_cannot_judge_is_refused(tmp_path: Path, text: str, told: str) -> N
     assert told in [finding.title for finding in found(tmp_path, text).diagnostics if finding.code == "E0310"]
 
 
+def test_what_a_file_reads_as_a_script_does_not_count(tmp_path: Path) -> None:
+    text = "def f(completions):\n    return [1.0 for _ in completions]\n"
+    tried = "\n\nif __name__ == '__main__':\n    import near\n\n    print(near.rows(__file__))\n"
+    assert found(tmp_path, text + tried).plan
+    refused = found(tmp_path, f"{text}{tried}else:\n    print(__file__)\n")
+    assert "E0310" in [finding.code for finding in refused.diagnostics]
+
+
 @pytest.mark.parametrize(
     ("definition", "wanted"),
     [

@@ -54,3 +54,13 @@ def test_numbers_and_their_texts_are_one_class(tmp_path: Path) -> None:
     assert [as_text(value) for value in (3, 3.0, "3.0", True, 2**70, [3], "03")] == [
         "3", "3", "3", "true", str(2**70), "[3]", "03",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["group", "stratify", "time"])
+def test_a_source_that_is_not_read_may_be_split(tmp_path: Path, key: str) -> None:
+    recipe = with_key(BASES["lora-single"], "data.train", {"hub": "org/rows"})
+    recipe = with_key(with_key(recipe, "data.format", "chat"), "data.split", {key: "by"})
+    assert [one.code for one in compiled(tmp_path, recipe).diagnostics if one.code[0] == "E"] == []
+    stated = with_key(with_key(recipe, "data.train", "elsewhere.jsonl"), "data.examples", 900)
+    stated = with_key(stated, "data.tokens_per_example", 300)
+    assert [one.code for one in compiled(tmp_path, stated).diagnostics if one.code[0] == "E"] == []

@@ -55,7 +55,8 @@ def test_rows_are_compared_as_they_are_taken_and_before_weights(tmp_path: Path) 
     assert not told(tmp_path, 300, [{"path": "rows.jsonl", "weight": 4}], examples=300)
     assert told(tmp_path, 300, [{"path": "rows.jsonl", "weight": 4}], examples=1_200)
     assert not told(tmp_path, 300, [{"path": "rows.jsonl", "take": 120}], examples=120)
-    assert told(tmp_path, 300, [{"path": "rows.jsonl", "take": 120}], examples=300)
+    (found,) = told(tmp_path, 300, [{"path": "rows.jsonl", "take": 120}], examples=300)
+    assert found.title == "`data.examples` is 300, and recipec finds 120 rows that are taken of the files"
 
 
 def test_a_number_without_duplicates_is_as_right_as_one_with_them(tmp_path: Path) -> None:
@@ -64,6 +65,9 @@ def test_a_number_without_duplicates_is_as_right_as_one_with_them(tmp_path: Path
     assert not told(tmp_path, 0, "twice.jsonl", examples=150)
     assert not told(tmp_path, 0, "twice.jsonl", examples=300)
     assert told(tmp_path, 0, "twice.jsonl", examples=130)
+    assert not told(tmp_path, 0, [{"path": "twice.jsonl", "examples": 150}])
+    assert not told(tmp_path, 0, [{"path": "twice.jsonl", "examples": 300}])
+    assert told(tmp_path, 0, [{"path": "twice.jsonl", "examples": 130}])
     assert told(tmp_path, 0, "twice.jsonl", examples=340)
 
 

@@ -37,6 +37,7 @@ def written(folder: Path, values: Sequence[Any], kind: str = "jsonl") -> str:
 
 def values_after(folder: Path, help: str, kind: str) -> list[Any]:
     subprocess.run(["bash", "-c", re.findall("`(python3 .*)`", help)[0]], cwd=folder, check=True)
+    csv.field_size_limit(2**22)
     with (folder / f"rows.new.{kind}").open(newline="") as file:
         rows = csv.DictReader(file) if kind == "csv" else map(json.loads, file)
         return [row["of"] for row in rows]
@@ -51,8 +52,9 @@ def values_after(folder: Path, help: str, kind: str) -> list[Any]:
         (SPLIT_TIME, ["Sep 08, 2024 07:05", "Oct 31, 2024 12:00"], "2024-09-08T07:05:00"),
         (ORDER, ["easy", "hard", "medium"], 1),
         (ORDER, ["2,5", "1"], 2.5),
+        (ORDER, ["1,011.5", "20"], 1011.5),
     ],
-    ids=["dots", "slashes", "months", "words", "commas"],
+    ids=["dots", "slashes", "months", "words", "commas", "thousands"],
 )
 def test_values_are_rewritten_by_a_command(
     tmp_path: Path, kind: str, key: str, values: list[str], first: float | str
@@ -69,6 +71,21 @@ def test_days_and_months_that_may_be_either_are_rewritten_as_the_reader_says(tmp
     said = [line.split(",")[0] for line in found.help]
     assert said == ["if '9/8/2024' is 2024-09-08", "if '9/8/2024' is 2024-08-09"]
     assert [values_after(tmp_path, line, "jsonl")[0][:10] for line in found.help] == ["2024-09-08", "2024-08-09"]
+
+
+def test_commas_before_three_digits_are_rewritten_as_the_reader_says(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, ORDER, written(tmp_path, ["1,011", "20", "12,500"] * 10))
+    said = [line.split(": ")[0] for line in found.help]
+    assert said == [
+        "if '1,011' is 1011, rewrite thousands separators",
+        "if '1,011' is 1.011, rewrite decimal commas",
+    ]
+    assert [values_after(tmp_path, line, "jsonl")[0] for line in found.help] == [1011, 1.011]
+
+
+def test_numbers_beside_gaps_have_no_commas_to_rewrite(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, ORDER, written(tmp_path, [3, None] * 20))
+    assert [line.split(" `")[0] for line in found.help] == ["to leave rows without a value in"]
 
 
 def test_what_is_no_date_gets_no_command(tmp_path: Path) -> None:
@@ -89,6 +106,19 @@ def test_rows_of_no_group_can_each_be_one(tmp_path: Path, kind: str) -> None:
     (found,) = refused(tmp_path, GROUP, written(tmp_path, ["a", None, "b", None] * 10, kind))
     assert values_after(tmp_path, found.help[1], kind)[:4] == ["a", "row 2", "b", "row 4"]
     assert not refused(tmp_path, GROUP, f"rows.new.{kind}")
+
+
+def test_fields_that_are_longer_than_csv_takes_are_rewritten(tmp_path: Path) -> None:
+    file = written(tmp_path, ["a", None, "b"] * 10, "csv")
+    text = (tmp_path / file).read_text()
+    (tmp_path / file).write_text(text.replace("So 0.", "So. " * 50_000))
+    (found,) = refused(tmp_path, GROUP, file)
+    assert values_after(tmp_path, found.help[1], "csv")[:3] == ["a", "row 2", "b"]
+
+
+def test_the_group_zero_stays_together(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, GROUP, written(tmp_path, [0, None, 1, ""] * 10))
+    assert values_after(tmp_path, found.help[1], "jsonl")[:5] == [0, "row 2", 1, "row 4", 0]
 
 
 @pytest.mark.parametrize("date", ["2024-9-8", "2024-09", "2024-09-08 00:00:00 UTC", "2024-9-8T07:00", "2024-W36"])

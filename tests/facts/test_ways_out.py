@@ -59,6 +59,24 @@ def test_messages_of_other_fields_are_rewritten(tmp_path: Path, column: str, wor
     assert not errors(tmp_path, written)
 
 
+@pytest.mark.parametrize("speaker", ["role", "speaker"])
+@pytest.mark.parametrize("column", ["dialog", "messages"])
+def test_words_that_are_read_stay_where_fields_have_other_names(tmp_path: Path, column: str, speaker: str) -> None:
+    rows = [{column: [{speaker: "system", "text": "Be kind."}, *talk(n, speaker, "text")]} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert any(line.startswith("to read ") and "`text` as `content`, rewrite" in line for line in found.help)
+    written = run(tmp_path, found.help)
+    first = json.loads((tmp_path / written).read_text().splitlines()[0])
+    assert first == {"messages": [{"role": "system", "content": "Be kind."}, *talk(0)]}
+
+
+def test_a_system_prompt_is_no_question_and_no_answer(tmp_path: Path) -> None:
+    (found,) = errors(
+        tmp_path, jsonl(tmp_path, [{"messages": talk(n, "role", "text", ("system", "assistant"))} for n in range(40)])
+    )
+    assert not any(" asks and " in line for line in found.help)
+
+
 def test_who_answers_is_known_by_name_also_where_it_speaks_first(tmp_path: Path) -> None:
     rows = [{"dialog": talk(n, "speaker", "text", ("agent", "customer"))} for n in range(40)]
     (found,) = errors(tmp_path, jsonl(tmp_path, rows))
@@ -114,3 +132,18 @@ def test_text_files_become_rows_with_the_column_that_rows_are_split_by(tmp_path:
     assert "a text file has no columns" in found.help[0]
     left = errors(tmp_path, chats, domain_text=run(tmp_path, found.help), split=split)
     assert {finding.code for finding in left} <= {"E0411"}  # so little text is one step
+
+
+def test_results_are_written_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    def turns(n: int, order: tuple[str, ...]) -> list[dict[str, Any]]:
+        calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id in "abc"]
+        results = [{"role": "tool", "tool_call_id": id, "content": f"{id}{n}"} for id in order]
+        return [talk(n)[0], {"role": "assistant", "content": None, "tool_calls": calls}, *results, talk(n)[1]]
+
+    rows = [{"messages": turns(n, ("b", "c", "a") if n % 2 else ("a", "b", "c")) * 2} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert found.code == "E0304" and any("in the order of their calls" in line for line in found.help)
+    written = run(tmp_path, found.help)
+    ordered = [json.loads(line)["messages"] for line in (tmp_path / written).read_text().splitlines()]
+    assert ordered == [turns(n, ("a", "b", "c")) * 2 for n in range(40)]
+    assert not errors(tmp_path, written)

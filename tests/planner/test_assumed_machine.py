@@ -159,3 +159,20 @@ def test_the_memory_that_a_gpu_needs_has_its_measured_context() -> None:
 def test_states_stay_on_the_device_where_that_fits(tmp_path: Path) -> None:
     stage = planned(tmp_path, recipe("Qwen/Qwen3-14B", "rtx-4090", 2, hardware__host_memory_gib=512))
     assert stage.layout.on_device
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_another_network_is_told_as_the_recipe_with_it_is_planned(tmp_path: Path, nodes: int) -> None:
+    """With its global batch: a larger one comes before idle GPUs."""
+    tables = recipe("Qwen/Qwen3-8B", "h100", 8, hardware__nodes=nodes, goal__priority="quality")
+    tables = with_key(tables, "data", {**tables["data"], "examples": 50_000, "max_length": 4096})
+    told = {note.split()[1]: note for warning in warnings(tmp_path, tables) for note in warning.notes}
+    now = planned(tmp_path, tables)
+    for rate in ("400", "6,400"):
+        then = planned(tmp_path, with_key(tables, "hardware.network_gbps", int(rate.replace(",", ""))))
+        how = f"{then.layout.strategy} on {then.layout.mesh.world_size} GPUs"
+        batch = f" with a global batch of {then.layout.global_batch}"
+        same = how == f"{now.layout.strategy} on {now.layout.mesh.world_size} GPUs"
+        raised = batch * (then.layout.global_batch != now.layout.global_batch)
+        assert told.get(rate, "") == ("" if same else f"with {rate} Gbit/s: {how}{raised}")
+    assert told

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import compiled, with_key
+from compiling import BASES, compiled, with_key
 
 from recipec.units import duration, usd
 
@@ -84,3 +84,14 @@ def test_a_length_is_that_of_every_stage(tmp_path: Path, long: int, named: bool)
     assert plan is not None and (
         not named or f" takes {duration(plan.seconds)} and costs {usd(plan.cost_usd)};" in lines[0]
     )
+
+
+def test_adapters_give_up_their_dropout_before_weights_train_in_host_memory(tmp_path: Path) -> None:
+    """Full fine-tuning fits as well, with all in host memory, on two of eight GPUs and in four times the time."""
+    long = {"examples": 2_000, "tokens_per_example": 60_000, "max_length": 114_688}
+    recipe = with_key(with_key(BASES["lora-single"], "data", {"train": "chat.jsonl"} | long), "train", {})
+    recipe = with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    plan = compiled(tmp_path, with_key(recipe, "model.name", "ByteDance-Seed/Seed-OSS-36B-Instruct")).plan
+    stage, dropout = plan.stages[0], plan.stages[0].decisions["lora_dropout"]
+    assert stage.layout.adaptation == "lora" and stage.layout.mesh.world_size == 8 and not stage.layout.offloads
+    assert dropout.value == 0.0 and "nothing fits" in dropout.because

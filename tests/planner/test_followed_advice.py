@@ -63,7 +63,7 @@ def test_every_way_out_gives_what_it_says(tmp_path: Path, name: str) -> None:
         assert plan is not None, line
         cost = "" if plan.cost_usd is None else f" and costs {usd(plan.cost_usd)}"
         assert f"the whole run takes {duration(plan.seconds)}{cost}" in line
-        assert f" {plan.stages[0].memory.peak_device_bytes / 2**30:.1f} GiB per GPU" in line
+        assert f" {plan.stages[0].memory.peak_allocated_bytes / 2**30:.1f} GiB per GPU" in line
 
 
 PAIR = Path(__file__).parents[1] / "facts" / "h100-pair.toml"  # two H100, made up
@@ -90,7 +90,7 @@ def test_a_way_out_of_a_measured_machine_is_planned_without_its_measurements(
         plan = compiled(tmp_path, followed(recipe, line), only_plan=True).plan
         assert plan is not None, line
         assert f"the whole run takes {duration(plan.seconds)}" in line
-        assert f" {plan.stages[0].memory.peak_device_bytes / 2**30:.1f} GiB per GPU" in line
+        assert f" {plan.stages[0].memory.peak_allocated_bytes / 2**30:.1f} GiB per GPU" in line
 
 
 @pytest.mark.parametrize("kind", [larger_gpu, more_gpus, more_nodes], ids=lambda kind: kind.__name__)

@@ -11,6 +11,7 @@ import pytest
 from compiling import BASES, codes, compiled, toml, with_key
 
 from recipec.compiler import compile_recipe
+from recipec.units import usd
 
 ERRORS = Path(__file__).parent.parent / "errors"
 MENDED = [
@@ -195,3 +196,31 @@ def test_a_stage_that_does_not_have_the_adaptation_of_all_is_named(tmp_path: Pat
     assert "or train each stage in a recipe of its own" in problem.help[0]
     (key,) = re.findall('`train.adaptation = "(.*?)"`', problem.help[0])
     assert compiled(tmp_path, with_key(BASES["text-sft"], "train.adaptation", key)).plan
+
+
+ONLINE = with_key(with_key(BASES["grpo"], "hardware", {"gpu": "h100", "gpus_per_node": 8}), "data.examples", 20_000)
+
+
+@pytest.mark.parametrize(("model", "some"), [("Qwen/Qwen3-32B", True), ("Qwen/Qwen3-30B-A3B", False)])
+def test_a_strategy_is_advised_for_answers_only_where_it_fits(tmp_path: Path, model: str, some: bool) -> None:
+    recipe = with_key(with_key(ONLINE, "model.name", model), "train.adaptation", "lora")
+    recipe = recipe if some else with_key(recipe, "alignment.generation", {"max_new_tokens": 4096})
+    recipe = recipe if some else with_key(recipe, "data.max_length", 4096)
+    (advice,) = [found for found in compiled(tmp_path, recipe, only_plan=True).diagnostics if found.code == "W0504"]
+    assert advice.title == "answers written under FSDP"
+    assert some or advice.help == ("no change of one key that fits avoids it",)
+    for line in advice.help if some else ():
+        then = compiled(tmp_path, applied(recipe, line), only_plan=True)
+        assert then.plan is not None and "W0504" not in codes(then), line
+        assert f" {then.plan.stages[0].memory.peak_allocated_bytes / 2**30:.1f} GiB per GPU" in line
+
+
+def test_a_server_of_answers_on_one_node_is_a_way_out_of_an_engine_beside_training(tmp_path: Path) -> None:
+    recipe = with_key(with_key(ONLINE, "model.name", "Qwen/Qwen3-32B"), "hardware.nodes", 2)
+    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 8192, "engine": "vllm"})
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402"]
+    (line,) = [line for line in problem.help if '`alignment.generation.engine = "vllm-server"`' in line]
+    assert "and `hardware.nodes = 1`" in line
+    then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
+    assert then is not None and usd(then.cost_usd) in line
+    assert all("with a global batch of 128 answers: needs" in note for note in problem.notes)

@@ -12,6 +12,7 @@ from compiling import BASES, Tables, compiled, good, texts, with_key
 
 from recipec.catalog.models import model, models
 from recipec.cli.plan import plan_text
+from recipec.planner.document import plan_document
 from recipec.rules.words import waiting
 from recipec.units import duration, usd
 
@@ -198,3 +199,10 @@ def test_plan_and_readme_propose_rows_prepared_ahead_alike(tmp_path: Path, rows:
     for line in lines:
         assert f"{duration(waited)} and $" in line and line.endswith(" for all stages")
         assert f"takes about {duration(waited)}" in texts(found)["README.md"]
+
+
+def test_ranks_that_share_layers_are_named_in_the_head_of_a_plan(tmp_path: Path) -> None:
+    tables = with_key(BASES["lora-single"], "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    tables = with_key(tables, "train", {"adaptation": "full", "tensor_parallel": 8})
+    text = plan_text(plan_document(compiled(tmp_path, tables, only_plan=True).plan))
+    assert "(8 tensor parallel), nothing offloaded" in text and "accumulated x 1 group of 8 ranks" in text

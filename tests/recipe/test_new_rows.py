@@ -76,15 +76,15 @@ REFUSED = {
     ),
     "a loss of another method": (
         recipe(MARKS, f'{NAMED}loss = "ipo"\n'),
-        'E0401 `alignment.loss = "ipo"` belongs to dpo (only dpo has it bco runs)',
+        'E0401 `alignment.loss = "ipo"` belongs to dpo (recipec has it for dpo alone bco runs)',
     ),
     "a loss of another method, decided by the rows": (
         recipe(MARKS, '[alignment]\nloss = "ipo"\n'),
-        'E0401 `alignment.loss = "ipo"` belongs to dpo (only dpo has it holds voted-answer rows)',
+        'E0401 `alignment.loss = "ipo"` belongs to dpo (recipec has it for dpo alone holds voted-answer rows)',
     ),
     "a key of its own for another method": (
         recipe(PAIRS, '[alignment]\nmethod = "dpo"\nvote_weight = 2\n'),
-        "E0401 `alignment.vote_weight` belongs to bco (only bco has it dpo runs)",
+        "E0401 `alignment.vote_weight` belongs to bco (recipec has it for bco alone dpo runs)",
     ),
     "a bound of its own": (
         recipe(MARKS, f"{NAMED}beta = 5\n"),

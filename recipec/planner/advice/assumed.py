@@ -11,7 +11,10 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import Bounds, Candidate, best, host_gib, retimed, seconds_per_sequence
+from recipec.planner.search.candidates import Candidate, best, host_gib, seconds_per_sequence
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.names import adaptation_name
 from recipec.recipe import LoadedRecipe
 from recipec.units import GIB, counted
 
@@ -20,20 +23,32 @@ CROWDED = 0.5  # of the assumed memory: what is assumed is low for the GPU, so f
 NETWORK_SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
 
 
-def other_networks(facts: Facts, chosen: Candidate, tried: Sequence[Candidate], bounds: Bounds) -> tuple[str, ...]:
-    """What would be chosen with another network between the nodes, where the recipe does not state it."""
-    network = facts.decisions.get("network_gbps")
-    if network is None or network.origin == "recipe":
+def other_networks(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ...]:
+    """What a recipe with another network between the nodes is planned as, where it does not state one."""
+    network, chosen = context.facts.decisions.get("network_gbps"), found.chosen
+    if network is None or network.origin == "recipe" or chosen is None:
         return ()
-    fitting = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.fits]
-    wide = [other for other in fitting if other.layout.can_be_built or not chosen.layout.can_be_built]
-    found = []
+    told = []
     for rate in (network.value / NETWORK_SPREAD, network.value * NETWORK_SPREAD):
-        link = replace(bounds.link, network_gb_s=rate / 8)
-        other = best(retimed(wide, facts, replace(bounds, link=link)))
-        if other is not None and _how(other) != _how(chosen):
-            found.append(f"with {rate:,g} Gbit/s: {_how(other)}")
-    return tuple(found)
+        then = fit(context, _with_network(loaded, rate)).chosen
+        if then is None or (chosen.layout.can_be_built and not then.layout.can_be_built):
+            continue
+        name = adaptation_name(context.stage.name, then.layout)
+        adapted = f"{name}, " * (then.layout.adapts is not chosen.layout.adapts)
+        if adapted or _how(then) != _how(chosen):
+            told.append(f"with {rate:,g} Gbit/s: {adapted}{_how(then)}{_batch(then, chosen)}")
+    return tuple(told)
+
+
+def _with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
+    hardware = loaded.recipe.hardware.model_copy(update={"network_gbps": gbps})
+    return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
+
+
+def _batch(then: Candidate, chosen: Candidate) -> str:
+    """The global batch, where it is another one."""
+    batch = then.layout.global_batch
+    return f" with a global batch of {batch}" if batch != chosen.layout.global_batch else ""
 
 
 def _how(candidate: Candidate) -> str:

@@ -7,14 +7,16 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from recipec.axes import METHODS, meant_by
+from recipec.axes import METHODS, STRATEGIES, meant_by
+from recipec.axes.answering import ENGINE
+from recipec.axes.generators import GENERATORS
 from recipec.axes.tasks import AUTO
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
 from recipec.facts import unmeasured, with_hardware
-from recipec.facts.data import read_up_to
+from recipec.facts.data import DataFacts, read_up_to
 from recipec.facts.model import facts_of
 from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
@@ -25,6 +27,7 @@ from recipec.planner.search.fit import sequences_for_all
 from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
+from recipec.recipe.schema_data import GENERAL
 from recipec.rules.core import Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
@@ -38,6 +41,7 @@ PINS = (  # what changes least of the result first
     *("alignment.generation.engine", "train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )
+_ENGINE, _STRATEGY = f"alignment.{ENGINE.key}", "train.strategy"
 SHORTEST_TOKENS = 256
 MOST_LONGER = dropped_rows_limit().value  # of the rows, than a shorter max_length: prepare_data.py stops at more
 GPUS_OF_A_NODE = (2, 4, 8)
@@ -60,11 +64,18 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
             for key, wish in context.wishes.items()
             if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
         }
-        yield Change(removes=tuple(removed)), replace(context, wishes=free)
+        data = _without_general(context.data) if _GENERAL in removed else context.data
+        yield Change(removes=tuple(removed)), replace(context, wishes=free, data=data)
+
+
+def _without_general(data: DataFacts) -> DataFacts:
+    """What is known of the rows of a stage, where the recipe no longer names general ones."""
+    of_general = (f"has_{GENERAL}_file", f"{GENERAL}_rows", GENERAL_TOKENS)
+    return replace(data, decisions={id: known for id, known in data.decisions.items() if id not in of_general})
 
 
 _BASE = "train.quantization"
-_GENERAL = "data.general"
+_GENERAL = f"data.{GENERAL}"
 _MEASURED = ("train.ewc", _GENERAL)  # the rows are there for the table, unless they are replayed as well
 _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
 
@@ -155,6 +166,30 @@ def larger_gpu(context: Context) -> Changes:
         other_link = ("hardware.gpu_link",) * (link != AUTO and link not in card.links)
         change = replace(setting(hardware__gpu=card.name), removes=said + other_link)
         yield change, replace(context, facts=replace(then, decisions=priced))
+
+
+def other_engine(context: Context) -> Changes:
+    """Another engine that writes answers with a copy of the weights, where the recipe names one; GPUs that only write
+    are on the node that trains, which is then the only one (BAD-168)."""
+    wish, machines = context.wishes.get(_ENGINE), context.facts.machines
+    named = GENERATORS.get(wish.value) if wish is not None else None
+    if named is None or not named.own_copy or ENGINE not in METHODS[context.stage.name].own:
+        return
+    for row in GENERATORS.values():
+        if row is named or not row.own_copy or (row.beside and machines.gpus_per_node == 1):
+            continue
+        alone = row.beside and machines.nodes > 1
+        wishes = {**context.wishes, _ENGINE: Wish(row.name, "another engine")}
+        change = Change(((_ENGINE, row.name), *[("hardware.nodes", 1)] * alone))
+        changed = on_machines(context, Machines(1, machines.gpus_per_node)) if alone else context
+        yield change, replace(changed, wishes=wishes)
+
+
+def other_strategies(context: Context) -> Changes:
+    """Each strategy, where the recipe names none."""
+    for name in STRATEGIES if _STRATEGY not in context.wishes else ():
+        wishes = {**context.wishes, _STRATEGY: Wish(name, "another strategy")}
+        yield Change(((_STRATEGY, name),)), replace(context, wishes=wishes)
 
 
 def smaller_states(context: Context) -> Changes:

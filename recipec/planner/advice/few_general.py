@@ -9,8 +9,10 @@ from recipec.planner.plan import StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import GENERAL
 from recipec.rules.evaluation import looked_at_general
+from recipec.units import percent
 
 ROUNDED = 1.1  # rows and tokens are counted in two digits, and lengths are estimated: recipec's choice
+LEAST = 0.01  # of the training tokens: less is hardly seen, where 10% to 30% are usual; recipec's choice
 
 
 def few_general(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
@@ -23,9 +25,12 @@ def few_general(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     if needed <= ROUNDED * left:
         return
     share = value["replay"]
-    reached = (left / needed) * share / (1 - share)
+    reached = max(0, left / needed) * share / (1 - share)
+    most = reached / (1 + reached)
     label = Label(loaded.place("data", GENERAL), f"about {there:,} rows")
     title = f"about {needed:,} general rows are needed for {100 * share:.3g}% of the training tokens"
-    help = ("Add general rows.", f"Set `replay = {int(100 * reached / (1 + reached)) / 100}` under [data].")
+    lower = f"Set `replay = {int(100 * most) / 100}` under [data]."
+    none = f"Leave `general` out under [data]: its rows suffice for {percent(most)} of the training tokens."
+    help = ("Add general rows.", lower if most >= LEAST else none)
     notes = ("prepare_data.py draws no general row twice, and stops where they do not suffice (REPLAY-001)",)
     yield Diagnostic("W0549", title, (label,), help, notes)

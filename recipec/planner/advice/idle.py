@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes.answering import SERVER_GPUS
 from recipec.planner.advice.change import Change, Proposal, setting
 from recipec.planner.advice.changes import unpinned
+from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on_more
 from recipec.planner.advice.ways_out import as_written
 from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds
 from recipec.planner.search.candidates import (
@@ -25,17 +27,35 @@ from recipec.planner.search.context import Context
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit, next_batch, shared_by_all, uneven_answers
 from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
+from recipec.rules.combination import BadCombination
 from recipec.rules.core import Wish
+from recipec.rules.words import device
 from recipec.units import counted, times
 
 _SERVER_GPUS = f"alignment.{SERVER_GPUS.key}"
+_ROWS = 2  # that are named as not supported
 _BATCHES = 4  # that are tried, each twice the one before
 
 
-def work_for_idle(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
-    """What a recipe may set so that more of its GPUs train the same, and faster; empty where none is idle."""
+class Idle(Struct, frozen=True):
+    """What is said of GPUs that are idle."""
+
+    because: str = ""  # why nothing that fits on more of them was taken
+    ways: tuple[str, ...] = ()  # what a recipe may change so that more of them train the same, and faster
+
+
+def idle_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Idle:
+    """Why GPUs are idle, and what gives them work; empty where none is idle."""
     if found.chosen is None or found.chosen.layout.gpus == context.facts.machines.gpus:
-        return ()
+        return Idle()
+    freed = freed_on_more(context, found, loaded)
+    removal = _removal(freed, found.chosen, runs) if freed is not None else ""
+    because = _because(context, found, freed.row if freed is not None and removal else None)
+    return Idle(because, (*[removal] * bool(removal), *_ways(context, found, loaded, runs)))
+
+
+def _ways(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
+    assert found.chosen is not None
     return (
         *_more_host_memory(found.chosen, found),
         *_more_writers(context, found, loaded, runs),
@@ -45,13 +65,36 @@ def work_for_idle(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
     )
 
 
-def idle_because(context: Context, found: Fit, noun: str) -> str:
+def _because(context: Context, found: Fit, row: BadCombination | None) -> str:
     """Why nothing that fits on more GPUs was taken; a batch without an example for each has its own reason."""
-    if found.ledger is not None and (uneven := uneven_answers(context, found.ledger)):
+    assert found.chosen is not None and found.ledger is not None
+    noun = device(context.facts.decisions["gpu_is_cpu"].value)
+    if uneven := uneven_answers(context, found.ledger):
         return uneven
-    if found.chosen is not None and _faster_on_host(found, found.chosen):
+    if row is not None:
+        return f"what is clearly faster on more {noun}s is not supported: {row.title} ({row.id})"
+    if _faster_on_host(found, found.chosen):
         return f"what is clearly faster on more {noun}s keeps optimizer states in host memory"
-    return f"no layout that fits on more {noun}s is clearly faster"
+    return f"no layout that fits on more {noun}s is clearly faster{_refused(found, found.chosen)}"
+
+
+def _refused(found: Fit, chosen: Candidate) -> str:
+    """What is not supported on more GPUs, where nothing fits there."""
+    alike = [other for other in found.tried if other.fits and other.layout.adapts is chosen.layout.adapts]
+    if any(other.layout.mesh.world_size > chosen.layout.mesh.world_size for other in alike):
+        return ""
+    refused = "; ".join(f"{each.row.title} ({each.row.id})" for each in refused_on_more(found)[:_ROWS])
+    return f", and these are not supported: {refused}" if refused else ""
+
+
+def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
+    """Without the keys for which a row refuses more GPUs; "" where the whole run is not shorter."""
+    then = freed.then.chosen
+    if then is None or not _uses_more(then, chosen):
+        return ""
+    run = runs.of(freed.context, freed.then)
+    shorter = run.seconds < runs.now.seconds
+    return Proposal(freed.change, _outcome(then, chosen), but=(instead(run, runs.now),)).told if shorter else ""
 
 
 def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:

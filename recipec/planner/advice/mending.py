@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, meant_by
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.change import Change, Proposal
-from recipec.planner.advice.changes import Changes, batch_for_all, unpinned
+from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
 from recipec.planner.advice.ways_out import as_written, buildable, fits_in, fitting, same
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit, sequences_for_all
@@ -83,7 +83,7 @@ def known_to_fail(
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
         return _without_it(loaded, context) or _nothing_left(loaded, context, others, label)
-    refusals = _stated(loaded, context.stage.name, bad)
+    refusals = stated(loaded, context.stage.name, bad)
     rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
     keys = culprit_keys(loaded, context.stage.name, refusals)
     labels = tuple(Label(place, "part of the combination") for place in _places(loaded, context.stage.name, keys))
@@ -97,11 +97,11 @@ def known_to_fail(
 
 def freed(context: Context, loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Context | None:
     """The stage without all keys that take part in what is refused; None where the recipe writes none of them."""
-    keys = culprit_keys(loaded, context.stage.name, _stated(loaded, context.stage.name, bad)) if bad else []
+    keys = culprit_keys(loaded, context.stage.name, stated(loaded, context.stage.name, bad)) if bad else []
     return next((changed for _, changed in reversed([*unpinned(context, keys)])), None)
 
 
-def _stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
+def stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
     """What is wrong with the recipe itself: not with layouts that it does not ask for, while others would do."""
     free = [name for name in _OF_LAYOUTS if not _writes(loaded, stage, name)]
     whole = [other for refusal in bad for other in refusals_of(refusal)]
@@ -206,13 +206,20 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
     stage, ways = context.stage.name, {}
     for advised in _against(context, found):
         keys = [key for key in culprit_keys(loaded, stage, [advised]) if key in context.wishes]
-        planned = ((change, changed, fit(changed, loaded)) for change, changed in single_changes(context, keys))
+        changes = single_changes(context, keys) if keys else _of_another_strategy(context, advised)
+        planned = [(change, changed, fit(changed, loaded)) for change, changed in changes]
         lines = [
             _told(change, stage, loaded, other) for change, *then, other in planned if _avoids(*then, other, advised)
         ]
-        if keys:
+        if planned:
             ways[advised.row.id] = tuple(lines[:SHOWN]) or (_NO_WAY,)
     return ways
+
+
+def _of_another_strategy(context: Context, advised: Refusal) -> Changes:
+    """Each strategy that is not advised against, where the strategy is what recipec decided."""
+    if advised.mended_by("strategy"):
+        yield from other_strategies(context)
 
 
 _NO_WAY = "no change of one key that fits avoids it"

@@ -8,6 +8,7 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
@@ -319,11 +320,19 @@ def does_not_fit(
     for candidate in found.tried:
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(nearest_of, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
-    notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
+    reasons = ((candidate, _reason(candidate, candidate, 1).reason) for candidate in closest)
+    notes = tuple(f"{each.title}{_written(context, each)}: {reason}" for each, reason in reasons)
     given = (context, others, loaded)
     ways = [*_with_host_memory(*given, found.tried, whole), *ways_out(*given, over, whole)]
     help = tuple(by_cost(ways)) or ("no change that was tried is enough; use a smaller model, or more or larger GPUs",)
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
+
+
+def _written(context: Context, candidate: Candidate) -> str:
+    """The global batch of answers: memory grows with those that a rank writes together, and a plan may raise it."""
+    method = METHODS[context.stage.name]
+    batch = counted(candidate.layout.global_batch, method.example)
+    return f" with a global batch of {batch}" if method.generates else ""
 
 
 def _with_host_memory(

@@ -8,7 +8,9 @@ from math import ceil, inf, log
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.estimate.cost import Cost
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
+from recipec.planner.advice.change import toml
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.held_out import nothing_left
@@ -16,6 +18,7 @@ from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.thoughts import empty_thoughts
+from recipec.planner.advice.whole_runs import instead
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.candidates import usable_host_bytes
 from recipec.planner.search.known_bad import advised_against
@@ -169,14 +172,16 @@ def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
     """The recipe fixes a global batch that the ranks cannot make."""
     layout = stage.layout
-    wish = loaded.wishes(stage.stage.name, last=last).get("train.global_batch_size")
+    wishes, method = loaded.wishes(stage.stage.name, last=last), METHODS[stage.stage.name]
+    wish = wishes.get("train.global_batch_size")
     if wish is None or wish.value == layout.global_batch:
         return
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.global_batch_size"))
     ranks = counted(layout.mesh.data_parallel, "rank")
-    examples = counted(layout.micro_batch, METHODS[stage.stage.name].example)
+    rows = layout.micro_batch if "train.micro_batch_size" in wishes else method.least_micro_batch
+    examples = counted(rows, method.example)
     title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
-    multiple = layout.mesh.data_parallel * layout.micro_batch
+    multiple = layout.mesh.data_parallel * rows
     help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
@@ -209,6 +214,8 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
         starved = decisions["global_batch_size"].value // least < gpus
         fewer = _fewer(used, per_node, nodes, "measured" in decisions and not decisions["gpu_is_cpu"].value)
+        fewer += "".join(f" and `{key} = {toml(value)}`" for key, value in stage.on_used.pins)
+        fewer += f", which then trains {stage.on_used.otherwise}" * bool(stage.on_used.otherwise)
         if starved and fixed and least > 1:
             fewer = f"lower `train.micro_batch_size`, or {fewer}"
         elif not starved:
@@ -249,13 +256,27 @@ def _slow_network(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     if stated is None or stated >= LEAST_NETWORK_GBPS or nodes == 1 or not costs:
         return
     label = Label(loaded.place("hardware", "network_gbps"), costs)
-    help = ("train on one node: set `hardware.nodes = 1`", "connect the nodes with a faster network")
+    help = (*one_node_instead(plan), "connect the nodes with a faster network")
     note = (
         f"{LEAST_NETWORK_GBPS} Gbit/s is the minimum for several nodes, at 30% to 40% scaling efficiency "
         "(docs/rule-books/001.md, Networking)"
     )
     title = f"the network between nodes has {stated:g} Gbit/s, less than {LEAST_NETWORK_GBPS}"
     report.add(Diagnostic("W0519", title, (label,), help, (note,)))
+
+
+def one_node_instead(plan: Plan) -> Iterator[str]:
+    """One node, where all stages train the same on it in less time or for less money."""
+    runs = [stage.on_one_node.cost for stage in plan.stages]
+    seconds = sum(run.seconds for run in runs if run is not None)
+    usd = None if plan.cost_usd is None else sum(run.usd or 0 for run in runs if run is not None)
+    cheaper = usd is not None and plan.cost_usd is not None and usd < plan.cost_usd
+    if None in runs or not (seconds < plan.seconds or cheaper):
+        return
+    pins = [(key, value, stage) for stage in plan.stages for key, value in stage.on_one_node.pins]
+    lines = dict.fromkeys(_for_stage(f"`{key} = {toml(value)}`", stage) for key, value, stage in pins)
+    then = instead(Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, ""))
+    yield f"train on one node: set {' and '.join(['`hardware.nodes = 1`', *lines])}: {then}"
 
 
 def _cost_of_network(stage: StagePlan) -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from recipec.estimate.cost import Cost
 from recipec.facts.node import node_of
+from recipec.layout import Machines
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import (
     MOST_LONGER,
@@ -20,6 +21,8 @@ from recipec.planner.advice.changes import (
     larger_gpu,
     more_gpus,
     more_nodes,
+    on_machines,
+    other_engine,
     share_longer,
     shorter,
     smaller_model,
@@ -36,7 +39,17 @@ from recipec.units import GIB, duration, hourly, usd
 SHOWN = 4
 SMALL_SHARE = 0.001  # of the rows: smaller ones are not told as numbers
 PATIENCE = 4  # changes of a kind that are tried before the largest: where that is not enough, no other is; our decision
-_KINDS = (batch_for_all, unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes)
+_KINDS = (
+    batch_for_all,
+    unpinned,
+    other_engine,
+    smaller_states,
+    shorter,
+    more_gpus,
+    larger_gpu,
+    smaller_model,
+    more_nodes,
+)
 
 Pairs = Sequence[tuple[Context, Fit]]  # each stage with its plan
 Whole = Callable[[Pairs, LoadedRecipe], Cost]
@@ -202,7 +215,15 @@ def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> 
     """Another stage with the same change, where it is one there; a length is that of all stages."""
     if length := _length_of(change):
         return cut_to(other, length)
-    return next((changed for found, changed in kind(other) if found == change), other)
+    alike = next((changed for found, changed in kind(other) if found == change), None)
+    return alike if alike is not None else _on_nodes(change, other)
+
+
+def _on_nodes(change: Change, other: Context) -> Context:
+    """Another stage on as many nodes: all stages have the same."""
+    machines = other.facts.machines
+    nodes = dict(change.sets).get("hardware.nodes", machines.nodes)
+    return other if nodes == machines.nodes else on_machines(other, Machines(nodes, machines.gpus_per_node))
 
 
 def as_written(change: Change, stage: str, loaded: LoadedRecipe) -> Change:
@@ -220,4 +241,4 @@ def _lines(stage: str, key: str, loaded: LoadedRecipe) -> list[str]:
 def fits_in(chosen: Candidate) -> str:
     """What a change gives: "LoRA, zero3 then fits in 16.9 GiB per GPU"."""
     host = f" and {chosen.host_bytes / GIB:.0f} GiB of host memory per node" if not chosen.layout.on_device else ""
-    return f"{chosen.title} then fits in {chosen.memory.peak_device_bytes / GIB:.1f} GiB per GPU{host}"
+    return f"{chosen.title} then fits in {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB per GPU{host}"

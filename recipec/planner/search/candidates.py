@@ -285,7 +285,7 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
         return [bounds.micro_batch]
     if one_row(layout, work) and layout.attends.apart == MASK:
         return [1]
-    share = max(1, bounds.global_batch // layout.mesh.data_parallel)
+    share = max(1, round(bounds.global_batch / layout.mesh.data_parallel))  # as `with_batch` comes nearest to it
     least, most = bounds.least_micro_batch, share
     if shape.scale_places and one_row(layout, work):
         most = min(share, (shape.scale_places - 1) // work.seq_len_tokens)

@@ -63,6 +63,7 @@ class Context(Struct, frozen=True):
     data: DataFacts
     wishes: Mapping[str, Wish]
     before: Adaptation | None  # of the stage that it starts from, once that one is planned
+    undropped: str = ""  # why adapters have no dropout where the recipe does not set it
     small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
     fits_with: bool = False  # whether nothing fits with fewer
@@ -112,6 +113,10 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     raise_batch(ledger, context.least_batch, context.fits_with)
     if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
+        if context.undropped:
+            dropout = ledger.decisions["lora_dropout"]
+            why = f"{context.undropped}; {dropout.because}"
+            ledger.decisions[dropout.id] = replace(dropout, value=0.0, because=why)
     if ADAPTATIONS[adaptation].trains == SCALES:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.shaping(ADAPTATIONS[adaptation]):

@@ -52,8 +52,7 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         found = _for_all_gpus(context, found, loaded)
     if found.chosen is None:
         return found
-    batch = _larger_batch(context, found)
-    if batch:
+    for batch in _larger_batches(context, found):
         wider = _fit(replace(context, least_batch=batch), loaded)
         found = wider if _gives_work(context, wider, found) else found
     return _beside_shared(context, found, loaded)
@@ -102,14 +101,17 @@ def _beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     return replace(found, tried=[*found.tried, *shared])
 
 
-def _larger_batch(context: Context, found: Fit) -> int:
-    """The next global batch for all GPUs; 0 where no GPU is idle, or it would give few steps."""
+def _larger_batches(context: Context, found: Fit) -> list[int]:
+    """The next global batch for all GPUs, or the largest accepted one below it, and twice as much, which may pay where
+    one sequence for each GPU does not; without those that would give few steps. None where no GPU is idle."""
     if found.chosen is None or found.ledger is None or not _idles(found.chosen, context):
-        return 0
+        return []
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
-    wanted = next_batch(context, found.ledger)
-    steps = training_sequences(value) * value["passes"] / wanted
-    return wanted if steps >= ENOUGH_STEPS else 0
+    accepts, first = found.ledger.decisions["global_batch_size"].accepts, next_batch(context, found.ledger)
+    whole = uneven_answers(context, found.ledger) or accepts is None
+    wanted = [first, 2 * first] if whole else [min(first, accepts[1]), 2 * first]
+    most = training_sequences(value) * value["passes"] / ENOUGH_STEPS
+    return [batch for batch in wanted if batch <= most]
 
 
 def next_batch(context: Context, ledger: Ledger) -> int:
@@ -172,6 +174,9 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
             for ledger, group in found:
                 for on_host, shared in ((True, False), (False, True), (True, True)):
                     group += _candidates(context, ledger, loaded, [], on_host, shared)
+        if effort == TWO_MEASURES and (undropped := _without_dropout(context, loaded, found)):
+            ledger, tried, chosen = undropped
+            return Fit(chosen, ledger, [*_all(found), *tried], refusals[0])
         for place, (ledger, group) in enumerate(found):
             chosen = _best_with(effort, group)
             if chosen is None:
@@ -211,6 +216,24 @@ def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> boo
     alike = speed or other.layout.adapts.family == chosen.layout.adapts.family
     limit = 1 + TIE if speed else FAR_SLOWER
     return alike and seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
+
+
+def _without_dropout(
+    context: Context, loaded: LoadedRecipe, found: list[tuple[Ledger, list[Candidate]]]
+) -> tuple[Ledger, list[Candidate], Candidate] | None:
+    """Adapters that fit without their dropout, where the rules put adapters first: a mask and a copy of each input."""
+    if found and found[0][1] and found[0][1][0].layout.adapts.trains_all:
+        return None
+    for ledger, group in found:
+        dropout, given = ledger.decisions.get("lora_dropout"), ledger.decisions["adaptation"]
+        if not group or dropout is None or not dropout.value or dropout.origin == "recipe":
+            continue
+        why = f"with {dropout.value:g} nothing fits: each adapted input then has a mask and a copy"
+        changed = settle(replace(context, undropped=why), group[0].layout.adaptation, given.because)
+        tried = [*_candidates(context, changed, loaded, []), *_candidates(context, changed, loaded, [], on_host=True)]
+        if (chosen := _best_with(ONE_MEASURE, tried)) is not None:
+            return changed, tried, chosen
+    return None
 
 
 def _with_small_states(

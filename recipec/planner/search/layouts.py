@@ -134,9 +134,11 @@ def meshes(
 def _sizes(machines: Machines, sequences: int) -> list[int]:
     """Whole nodes in equal parts of the cluster, then equal parts of one node; the largest first.
 
-    Where the batch is the limit on one node, also one device for each sequence.
+    Where the batch is the limit, also as many nodes as it has a sequence for each of their devices, and on one node one
+    device for each sequence.
     """
-    nodes = [machines.gpus_per_node * count for count in _divisors(machines.nodes)]
+    counts = {*_divisors(machines.nodes), max(1, min(machines.nodes, sequences // machines.gpus_per_node))}
+    nodes = [machines.gpus_per_node * count for count in sorted(counts, reverse=True)]
     sizes = [*nodes, *_divisors(machines.gpus_per_node)[1:]]
     if machines.nodes > 1 or sequences >= machines.gpus or sequences in sizes:
         return sizes

@@ -1,0 +1,47 @@
+"""Answers with a label beside them that says whether they are good, as LLaMA-Factory writes rows for KTO."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from recipec.axes import METHODS
+from recipec.axes.row_formats import FLAG_NAMES, UNPAIRED_PREFERENCE
+from recipec.dataset.commands import python_command
+from recipec.dataset.contents import Row, flag_of, turns_of
+
+_JOINED = '"\\n\\n".join(filter(None, [row["instruction"], row.get("input")]))'
+_ALPACA = {"prompt": _JOINED, "completion": 'row["output"]'}
+METHOD = METHODS[UNPAIRED_PREFERENCE.usual]
+
+
+def labeled_answers(rows: Sequence[Row], place: str) -> Iterator[str]:
+    """Yield the command that makes of conversations and instructions with a label the rows that KTO learns from."""
+    for name in FLAG_NAMES:
+        parts = _parts(rows[0]) if all(flag_of(row.get(name)) is not None for row in rows) else {}
+        if parts and (command := _command(parts, name, place)):
+            yield f"to learn which answers are good, by `{name}`, rewrite the rows: {command}"
+            return
+
+
+def as_learned(line: str) -> str:
+    """The command, with what the recipe then says."""
+    goal = f"`task = {json.dumps(METHOD.task)}` under [goal]"
+    return f"{line}, and write {goal}, and the new file as `{METHOD.section}` under [data]"
+
+
+def _parts(row: Row) -> dict[str, str]:
+    """The prompt and the answer of rows like this one, for Python; {} where they are no such rows."""
+    if {"instruction", "output"} <= row.keys():
+        return _ALPACA
+    talk = next((name for name in ("messages", "conversations") if turns_of(row.get(name))), "")
+    column = json.dumps(talk)
+    return {"prompt": f"row[{column}][:-1]", "completion": f"row[{column}][-1:]"} if talk else {}
+
+
+def _command(parts: dict[str, str], label: str, place: str) -> str:
+    read = json.dumps(["instruction", "input", "output", "messages", "conversations", label])
+    fields = parts | {"label": f"row[{json.dumps(label)}]"}
+    made = ", ".join(f"{json.dumps(key)}: {value}" for key, value in fields.items())
+    left = f"{{key: held for key, held in row.items() if key not in {read}}}"
+    return python_command(f"{left} | {{{made}}}", "for row in rows", place)

@@ -1,0 +1,78 @@
+"""Questions and answers that stand side by side in columns of any name: the lines that have the answer learned."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from recipec.axes import CARRIED, RowFormat
+from recipec.axes.row_formats import CLASS_WORDS, PROMPT_COMPLETION, RATING_WORDS, SPEAK_FOR
+from recipec.dataset.commands import python_command
+from recipec.dataset.contents import NOTHING, Row
+from recipec.dataset.talks import written_out
+
+_ASK = (*SPEAK_FOR["prompt"], *SPEAK_FOR["text"], "source", "src", "review")
+_ANSWER = (*SPEAK_FOR["completion"], *CLASS_WORDS, *RATING_WORDS, "highlight", "summar", "tgt", "translation")
+_CARRIED = {name for row in CARRIED.values() for name in row.columns}
+_BESIDE = re.compile(r"(^|[_-])(id|idx|index|uu?id|url|link|hash|date|time|timestamp)($|[_-])|[a-z]Id$", re.IGNORECASE)
+
+
+def contents(rows: Sequence[Row]) -> list[str]:
+    """The columns that every row has and most fill in their own way: what is said, not what it is filed under."""
+    names = [name for name in rows[0] if name not in _CARRIED and not _BESIDE.search(name)]
+    return [name for name in names if all(name in row for row in rows) and _is_said([row[name] for row in rows])]
+
+
+def _is_said(values: Sequence[object]) -> bool:
+    said = [value for value in values if value not in NOTHING]
+    if said and all(isinstance(value, list | dict) for value in said):
+        return True
+    return all(isinstance(value, str) for value in said) and 2 * len({*said}) > len(values)
+
+
+def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> Iterator[str]:
+    """Yield a line for each column that may be the answer to another one, where a format has questions and answers."""
+    if PROMPT_COMPLETION not in formats:
+        return
+    names = list(rows[0]) if len(rows[0]) == 2 and not {*rows[0]} & _CARRIED else contents(rows)
+    if any(written_out(str(rows[0][name])) for name in names):
+        return
+    for asked, answer in _pairs(names):
+        prompt, completion = (json.dumps(name, ensure_ascii=False) for name in (asked, answer))
+        columns = f"columns = {{ prompt = {prompt}, completion = {completion} }}"
+        yield f"to train a model that answers `{asked}` with `{answer}`: `{columns}` under [data]"
+
+
+def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Questions with their answers, as the names of the columns say; of two names that say nothing, either way."""
+    answers = [name for name in names if _speaks(name, _ANSWER) and not _speaks(name, SPEAK_FOR["prompt"])]
+    asks = [name for name in names if _speaks(name, _ASK) and name not in answers]
+    if len(names) == 2:
+        first, second = names
+        if (first in answers and second not in answers) or (second in asks and first not in asks):
+            return [(second, first)]
+        return [(first, second)] if asks or answers else [(first, second), (second, first)]
+    return [(asks[0], answer) for answer in answers] if len(asks) == 1 else []
+
+
+def _speaks(name: str, words: Sequence[str]) -> bool:
+    return any(word in name.lower() for word in words)
+
+
+def texts_within(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
+    """Yield the command that brings two texts out of the object that holds them, as translations have them."""
+    for name, value in rows[0].items():
+        if PROMPT_COMPLETION not in formats or not isinstance(value, Mapping) or len(value) != 2:
+            continue
+        if all(isinstance(row.get(name), Mapping) and _are_texts(row[name], [*value]) for row in rows):
+            column = json.dumps(name, ensure_ascii=False)
+            made = f"{{key: held for key, held in (row | row[{column}]).items() if key != {column}}}"
+            if command := python_command(made, "for row in rows", places[0]):
+                yield f"bring the texts out of `{name}`: {command}"
+                yield from (f"then {line}" for line in questions_and_answers([row[name] for row in rows], formats))
+            return
+
+
+def _are_texts(held: Row, names: Sequence[str]) -> bool:
+    return held.keys() == {*names} and all(isinstance(text, str) for text in held.values())

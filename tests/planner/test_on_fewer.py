@@ -1,0 +1,74 @@
+"""Fewer GPUs are advised with what keeps the adaptation of the plan, and one node only where it is worth it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+from msgspec.structs import replace
+from test_mending import applied
+
+from recipec.estimate.cost import Cost
+from recipec.planner.advice.warnings import one_node_instead
+from recipec.planner.plan import OnFewer
+from recipec.units import duration, usd
+
+ROWS = {"train": "chat.jsonl", "examples": 50_000, "tokens_per_example": 600, "max_length": 4096}
+QUALITY = with_key(with_key(BASES["lora-single"], "data", ROWS), "goal.priority", "quality")
+
+
+def nodes(model: str, count: int, gbps: float) -> Tables:
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": count, "network_gbps": gbps}
+    return with_key(with_key(QUALITY, "model.name", model), "hardware", hardware)
+
+
+def advised(folder: Path, tables: Tables, code: str) -> tuple[str, ...]:
+    found = compiled(folder, tables, only_plan=True).diagnostics
+    return next((each.help for each in found if each.code == code), ())
+
+
+def test_fewer_nodes_are_advised_with_the_adaptation_of_the_plan(tmp_path: Path) -> None:
+    """On one node recipec would train LoRA."""
+    recipe = nodes("Qwen/Qwen3-32B", 4, 25)
+    now = compiled(tmp_path, recipe, only_plan=True).plan
+    *_, fewer = advised(tmp_path, recipe, "W0503")
+    assert fewer.startswith('set `hardware.nodes = 1` and `train.adaptation = "full"`: as the recipe is')
+    then = compiled(tmp_path, applied(recipe, fewer), only_plan=True).plan
+    assert now is not None and then is not None
+    assert then.stages[0].layout.adapts is now.stages[0].layout.adapts
+    alone = compiled(tmp_path, with_key(recipe, "hardware.nodes", 1), only_plan=True).plan
+    assert alone is not None and alone.stages[0].layout.adapts is not now.stages[0].layout.adapts
+
+
+def test_fewer_nodes_are_advised_alone_where_they_train_the_same(tmp_path: Path) -> None:
+    *_, fewer = advised(tmp_path, nodes("Qwen/Qwen3-8B", 4, 10), "W0503")
+    assert fewer.startswith("set `hardware.nodes = 1`: as the recipe is")
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-8B", "Qwen/Qwen3-32B"])
+def test_one_node_is_advised_with_its_figures(tmp_path: Path, model: str) -> None:
+    recipe = nodes(model, 2, 10)
+    one, _ = advised(tmp_path, recipe, "W0519")
+    now = compiled(tmp_path, recipe, only_plan=True).plan
+    told = one.removeprefix("train on one node: ")
+    then = compiled(tmp_path, applied(recipe, told), only_plan=True).plan
+    assert now is not None and then is not None and then.cost_usd < now.cost_usd
+    assert f"the whole run takes {duration(then.seconds)} " in one
+    assert one.endswith(f"and {usd(then.cost_usd)} instead of {usd(now.cost_usd)}")
+
+
+def test_one_node_on_which_nothing_fits_is_not_advised(tmp_path: Path) -> None:
+    slow = with_key(with_key(nodes("Qwen/Qwen3-14B", 2, 24), "hardware.gpus_per_node", 2), "train.adaptation", "full")
+    assert advised(tmp_path, slow, "W0519") == ("connect the nodes with a faster network",)
+    assert compiled(tmp_path, with_key(slow, "hardware.nodes", 1), only_plan=True).plan is None
+
+
+@pytest.mark.parametrize(("times", "advised"), [(0.9, True), (1.8, True), (2.2, False)])
+def test_one_node_that_is_slower_and_dearer_is_not_advised(tmp_path: Path, times: float, advised: bool) -> None:
+    """One node of two costs as much in twice the time."""
+    plan = compiled(tmp_path, nodes("Qwen/Qwen3-8B", 2, 10), only_plan=True).plan
+    assert plan is not None and plan.cost_usd is not None
+    alone = OnFewer(cost=Cost(times * plan.seconds, times * plan.cost_usd / 2, ""))
+    plan = replace(plan, stages=(replace(plan.stages[0], on_one_node=alone),))
+    assert bool([*one_node_instead(plan)]) == advised
