@@ -101,8 +101,8 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
 
 
 def _weights(stages: list[StageJob]) -> dict[str, Any]:
-    """The weights of labels that a sample of the rows decided: not a recipe's, nor those of pairs taken apart."""
-    own = [(stage, own) for stage in stages for own in stage.method.own if own.formula and not stage.unrolls]
+    """The weights of labels that a sample of the rows decided: not a recipe's."""
+    own = [(stage, own) for stage in stages for own in stage.method.own if own.formula]
     weighed = {own.formula: stage.traced(own.name) for stage, own in own if _is_decided(stage, own.name)}
     wanted, unwanted = weighed.get("weight of wanted"), weighed.get("weight of unwanted")
     ids = ",".join(id for stage, other in own for id in stage.ids(other.name))

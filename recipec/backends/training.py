@@ -84,7 +84,7 @@ def summary(stage: StageJob) -> Traced:
     how += "" if stage.variant is STANDARD else f" ({stage.variant.title})"
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
-    ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
+    ids = ("adaptation", "quantization", "examples", "source_rows", "eval_fraction", "test_fraction", "model", "stage")
     replayed = ("replay_rows",) if stage.replays else ()
     variant = ("lora_variant",) if "lora_variant" in stage.plan.decisions else ()
     return stage.because(sentence, *ids, *variant, *replayed, *row.named_models)

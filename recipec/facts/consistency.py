@@ -253,7 +253,7 @@ def _something_held_out(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic
     for key, replaced_by in _FRACTIONS.items():
         share = getattr(loaded.recipe.data, key)
         for section, facts in data.items():
-            rows = facts.decisions["examples"]
+            rows = facts.decisions["source_rows"]
             held_out = not facts.decisions[replaced_by].value
             if share and held_out and rows.origin != "default" and share * rows.value < 1:
                 yield _nothing_held_out(loaded, key, share, section, rows.value)
@@ -263,7 +263,7 @@ def _something_held_out(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic
 def _a_row_for_each_part(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """Training, evaluation and test each need a row of the files."""
     for section, facts in data.items():
-        rows = facts.decisions["examples"]
+        rows = facts.decisions["source_rows"]
         split = [
             key.removesuffix("_fraction")
             for key, replaced_by in _FRACTIONS.items()

@@ -27,6 +27,7 @@ from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
+from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
 from recipec.facts.repeated import many_repeated, without_left_out
 from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
@@ -76,6 +77,7 @@ class DataFacts(Struct, frozen=True):
     lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
     length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
     answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
+    pair_answers: PairAnswers = PairAnswers()  # what is kept of the answers of pairs
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
@@ -144,11 +146,9 @@ def data_facts(
     read = sum(len(source.rows) + len(source.unanswered) + len(source.incomplete) for source in sources)
     total = rows_there(sources), all(sample.counted for sample in samples)
     gaps = _gaps(sources, some)
-    rated = tuple(ratings(rows, strange))
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
-    return DataFacts(
-        *found, ratings=rated, lengths=lengths, thinking=thinking, answers=unread_answers(loaded, section, sources)
-    )
+    judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
+    return DataFacts(*found, lengths=lengths, thinking=thinking, pair_answers=pair_answers(sources), **judged)
 
 
 def _findings(
@@ -250,29 +250,27 @@ def read_up_to(facts: DataFacts, tokens: int) -> DataFacts:
 
 
 def _answers_read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
-    row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
+    row = ROW_FORMATS[facts.shape.format]
     together = marked and not facts.decisions["answers_apart"].value
     if row.kind in method.kinds and (together or not KINDS[row.kind].masked):
         return facts
     if not row.answers:
         decisions = {**facts.decisions, **answered(facts.decisions), **_parts_answered(facts)}
         return replace(facts, decisions=decisions, length_read=facts.decisions["answer_share"].value)
-    because = f"{row.answers} answers in each of {rows.value:,} {row.name} rows; {rows.because}"
-    decisions = {**facts.decisions, "examples": replace(rows, value=row.answers * rows.value, because=because)}
-    if KINDS[row.unrolled].flag:
-        wanted = f"one of the {row.answers} answers of every {row.name} row"
-        decisions["true_share"] = known("true_share", 1 / row.answers, wanted, origin="data")
+    decisions = {**facts.decisions, **answers_of_pairs(facts.decisions, facts.pair_answers), **_parts_answered(facts)}
     return replace(facts, decisions=decisions)
 
 
 def _parts_answered(facts: DataFacts) -> dict[str, Decision]:
     """The rows of parts with files of their own, where every answer is a row; PART_data_rows are those of the files."""
     found = {}
+    row = ROW_FORMATS[facts.shape.format]
     for part, held in facts.held_out.items():
-        rows = facts.decisions[f"{part}_rows"]
-        if rows.value and held.answers != 1:
-            because = f"{held.answers:g} answers in each of {rows.value:,} conversations; {rows.because}"
-            found[rows.id] = replace(rows, value=rounded(held.answers * rows.value), because=because)
+        rows, answers = facts.decisions[f"{part}_rows"], row.answers or held.answers
+        if rows.value and answers != 1:
+            what = f"{row.name} rows" if row.answers else "conversations"
+            because = f"{answers:g} answers in each of {rows.value:,} {what}; {rows.because}"
+            found[rows.id] = replace(rows, value=rounded(answers * rows.value), because=because)
             found[f"{part}_data_rows"] = replace(rows, id=f"{part}_data_rows")
     return found
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recipec.axes import ROW_FORMATS
+from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.row_formats import FLAG_TEXTS, FLAGS, USUAL_FLAGS
-from recipec.dataset import flag_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.repeated import left_out
@@ -32,8 +31,8 @@ def label_facts(
     if len(samples) < len(sources):
         yield known("true_share", None, NOT_SEEN, origin="default")
         return
-    kept = _kept_labels(sources)
-    count, share = sum(map(len, kept)), _share(sources, kept)
+    kept = kept_labels(sources)
+    count, share = sum(map(len, kept)), share_true(sources, kept)
     which = " that preparation keeps" * (count < sum(len(source.rows) for source in sources))
     if 0 < share < 1:
         yield known("true_share", round(share, 3), f"the labels of {count:,} sampled rows{which}", origin="data")
@@ -65,7 +64,7 @@ def _label(source: SampledSource) -> str:
     return next((source.shape.columns[role.name] for role in roles if role.holds == FLAGS), "")
 
 
-def _kept_labels(sources: Sequence[SampledSource]) -> list[list[bool]]:
+def kept_labels(sources: Sequence[SampledSource]) -> list[list[bool]]:
     """The labels of the sampled rows of each source that preparation keeps; of all rows where it keeps none."""
     kept = [
         [label for place, label in _labels(source) if place not in lost]
@@ -76,11 +75,11 @@ def _kept_labels(sources: Sequence[SampledSource]) -> list[list[bool]]:
 
 def _labels(source: SampledSource) -> Iterator[tuple[str, bool]]:
     """The place and the label of each sampled row."""
-    for place, row in zip(source.places, source.rows, strict=True):
-        yield place, bool(flag_of(row[_label(source)]))
+    flag = KINDS[ROW_FORMATS[source.shape.format].kind].flag
+    return ((place, made[flag]) for place, made in zip(source.places, source.made, strict=True))
 
 
-def _share(sources: Sequence[SampledSource], kept: Sequence[Sequence[bool]]) -> float:
+def share_true(sources: Sequence[SampledSource], kept: Sequence[Sequence[bool]]) -> float:
     """The share of the labels that are true; every source counts by its rows, as often as they are drawn."""
     stands_for = [source.weight * (source.sample.total_rows or 1) / len(source.rows) for source in sources]
     true = sum(rows * sum(labels) for rows, labels in zip(stands_for, kept, strict=True))

@@ -61,19 +61,20 @@ def sizes(
     mean, longest, how_long = _lengths(loaded, sources, head, lengths)
     own_rows = [source.given.examples for source in sources if source.given.examples]
     whole = round if len(own_rows) == len(sources) else rounded
-    own = whole(sum(map(_count, sources)))
-    rows = whole(sum(source.weight * _count(source) for source in sources))
+    there, weighed = sum(map(_count, sources)), sum(source.weight * _count(source) for source in sources)
+    own, rows = whole(there), whole(weighed)
     how, many = _how_many(sources)
     of_lengths = "data" if all(source.rows for source in sources) else "default"
     if states_rows(loaded):
         how, many, of_lengths = STATED, "recipe", "recipe"
+    if data.examples and not own_rows:
+        own, rows = data.examples, max(1, round(data.examples * weighed / there))
     examples = _stated(loaded, section, sources, "examples", rows, (how, many))
-    if data.examples and rows and not own_rows:
-        own = rounded(data.examples * own / rows)
+    by_weight = f"{examples.because}; {own:,} before weights" if rows != own else examples.because
     tokens = _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths))
     found = [
-        examples,
-        replace(examples, id="data_rows"),
+        replace(examples, because=by_weight),
+        replace(examples, because=by_weight, id="data_rows"),
         known("source_rows", own, f"before weights; {examples.because}", "examples", origin=examples.origin),
         tokens,
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
@@ -90,7 +91,8 @@ def _stated(
     own = [index for index, source in enumerate(sources) if getattr(source.given, id)]
     (how, origin), said = known_by, getattr(loaded.recipe.data, id)
     if not own:
-        return stated(loaded, id, said or found, "data", id, absent=how, origin=origin)
+        value = found if id == "examples" else said or found
+        return stated(loaded, id, value, "data", id, absent=how, origin=origin)
     where = loaded.where("data", section, own[0])
     because = f"set in {where}" if len(own) == len(sources) == 1 else how
     origin = "recipe" if len(own) == len(sources) else origin

@@ -21,10 +21,10 @@ FEWEST_ROWS = 100  # fewer show the format of rows that are on another machine, 
 def against_stated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield W0555 where the files of data.SECTION have other numbers of rows than the recipe states."""
     for source in sources:
-        if (said := source.given.examples) and _differs(min(said, _most(source)), [source], weighed=False):
+        if (said := source.given.examples) and _differs(min(said, _most(source)), [source]):
             yield _differing(f"`examples` of `{source.name}`", said, [source], (Label(source.place, f"{said:,} rows"),))
     said = loaded.recipe.data.examples
-    if said and not any(source.given.examples for source in sources) and _differs(said, sources, weighed=True):
+    if said and not any(source.given.examples for source in sources) and _differs(said, sources):
         labels = (
             Label(loaded.place("data", "examples"), f"{said:,} rows"),
             Label(loaded.place("data", section), _found(sources)),
@@ -36,27 +36,24 @@ def _most(source: SampledSource) -> float:
     return source.given.take or math.inf
 
 
-def _differs(said: float, sources: Sequence[SampledSource], *, weighed: bool) -> bool:
+def _differs(said: float, sources: Sequence[SampledSource]) -> bool:
     """Whether the files have clearly more or fewer rows, with those that preparation leaves out and without them."""
     samples = [source.sample for source in sources if source.sample]
     if len(samples) < len(sources) or sum(sample.total_rows for sample in samples) < FEWEST_ROWS:
         return False
     off = 1 + (MOST_OFF if all(sample.counted for sample in samples) else MOST_OFF_ESTIMATED)
-    weights = [source.weight if weighed else 1.0 for source in sources]
     there = [min(source.sample.total_rows, _most(source)) for source in sources if source.sample]
-    most = sum(weight * rows for weight, rows in zip(weights, there, strict=True))
-    least = sum(weight * rows for weight, rows in zip(weights, rows_kept(sources) or there, strict=True))
+    most, least = sum(there), sum(rows_kept(sources) or there)
     return said > off * most or off * said < least
 
 
 def _found(sources: Sequence[SampledSource]) -> str:
-    """What the files have, before weights."""
+    """What the files have."""
     exact = all(source.sample and source.sample.counted for source in sources)
     rows = sum(min(source.sample.total_rows, _most(source)) for source in sources if source.sample)
     taken = any(source.sample and source.sample.total_rows > _most(source) for source in sources)
-    weighs = " before weights" * any(source.weight != 1 for source in sources)
     of_files = "that are taken of the files" if taken else "in the files"
-    return f"{'' if exact else 'about '}{counted(int(rows), 'row')} {of_files}{weighs}"
+    return f"{'' if exact else 'about '}{counted(int(rows), 'row')} {of_files}"
 
 
 def _differing(key: str, said: int, sources: Sequence[SampledSource], labels: tuple[Label, ...]) -> Diagnostic:

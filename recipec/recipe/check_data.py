@@ -149,6 +149,25 @@ def listed_twice(written: Written) -> Iterator[Diagnostic]:
             seen.setdefault(name, index)
 
 
+def counted_twice(written: Written) -> Iterator[Diagnostic]:
+    """The rows of a section are stated in sum, or by each source: no sum says what is left for the other sources."""
+    for part in SECTIONS if written.has("data", "examples") else ():
+        given = written.get("data", part)
+        sources = given if isinstance(given, list) else []
+        own = [index for index, source in enumerate(sources) if isinstance(source, dict) and "examples" in source]
+        if 0 < len(own) < len(sources):
+            labels = (
+                written.label(("data", part, own[0], "examples"), "rows of one source"),
+                written.label(("data", "examples"), "rows of all sources"),
+            )
+            title = f"`data.examples` and `examples` of a source of data.{part} contradict each other"
+            help = (
+                "remove `examples` of the sources, if `data.examples` counts the rows of all of them",
+                f"or remove `data.examples`, and give each source of data.{part} that is not read here its `examples`",
+            )
+            yield Diagnostic("E0401", title, labels, help)
+
+
 def ignored_though_read(written: Written) -> Iterator[Diagnostic]:
     """A column that rows are split or ordered by is read: Parquet files and the Hub lose what is ignored."""
     ignored = written.get("data", "ignore")

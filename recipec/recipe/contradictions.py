@@ -16,6 +16,7 @@ from recipec.recipe.check_adapters import ADAPTER_CHECKS
 from recipec.recipe.check_data import (
     bad_columns,
     bad_sources,
+    counted_twice,
     fractions_too_large,
     ignored_though_read,
     listed_twice,
@@ -326,6 +327,7 @@ CHECKS: tuple[Check, ...] = (
     _gpus_for_strategy,
     bad_sources,
     pointless_split,
+    counted_twice,
     ignored_though_read,
     listed_twice,
     weighed_for_nothing,

@@ -51,7 +51,8 @@ class TaskAdapter(Section):
     )
     examples: Count | None = key(
         "Examples",
-        "Number of rows of this task. Set it for data that recipec cannot read at compile time.",
+        "Number of rows of this task, before `weight` of sources. Set it for data that recipec cannot read at compile "
+        "time.",
         4_000,
         absent="`data.examples`, or counted in the files",
     )
@@ -110,7 +111,8 @@ class Fusion(Section):
     )
     examples: Count | None = key(
         "Examples",
-        "Number of rows that the mix is trained on. Set it for data that recipec cannot read at compile time.",
+        "Number of rows of the mix, before `weight` of sources. Set it for data that recipec cannot read at compile "
+        "time.",
         4_000,
         absent="the sum of the adapters' `examples`, `data.examples`, or counted in the files",
     )

@@ -107,8 +107,8 @@ class DataSource(Section):
     )
     examples: Count | None = key(
         "Rows of the source",
-        "Number of rows of this source, if sections or sources differ in size. Set it for data that recipec cannot "
-        "read at compile time.",
+        "Number of rows of this source before `weight`, if sections or sources differ in size. Set it for data that "
+        "recipec cannot read at compile time.",
         3_000,
         absent="`data.examples`, or counted in the files",
     )
@@ -299,7 +299,8 @@ class Data(_Learned):
     overflow: Overflow | None = key("Overflow", "What happens to rows that are longer than `max_length`.", "truncate")
     examples: Count | None = key(
         "Examples",
-        "Number of rows. Set it for data that recipec cannot read at compile time.",
+        "Number of rows, before `weight` of sources. Set it for data that recipec cannot read at compile time. Use "
+        "either `data.examples` or `examples` of every source.",
         12_000,
         absent="counted in the files",
     )

@@ -90,13 +90,13 @@ def training_rows(value: Mapping[str, Any]) -> int:
 
 
 def own_rows(value: Mapping[str, Any]) -> int:
-    """The rows of the task that a stage trains on."""
-    return max(1, rows_left(value))
+    """The rows of the task that a stage trains on: those that are left, as often as their sources weigh."""
+    return max(1, round(rows_left(value) * value["examples"] / value["source_rows"]))
 
 
 def rows_left(value: Mapping[str, Any]) -> int:
-    """The rows of the task that are neither evaluation nor test rows; 0 or fewer where nothing can be trained."""
-    left = value["examples"] - _drawn(value["examples"], value["test_fraction"])
+    """The rows of the sources that are neither evaluation nor test rows; 0 or fewer where nothing can be trained."""
+    left = value["source_rows"] - _drawn(value["source_rows"], value["test_fraction"])
     return left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"]))
 
 
@@ -107,19 +107,26 @@ def training_tokens(value: Mapping[str, Any]) -> int:
 
 def prepared_rows(value: Mapping[str, Any]) -> int:
     """The rows of all splits, with those that are replayed and without general rows that no stage reads."""
-    return value["examples"] + value.get("replay_rows", 0) + looked_at_general(value)
+    held_out = value["source_rows"] - rows_left(value) + sum(_rows_of_files(value).values())
+    return held_out + training_rows(value) + looked_at_general(value)
 
 
 def read_rows(value: Mapping[str, Any]) -> int:
     """The rows that prepare_data.py reads: all general ones where a stage reads them, though it learns a share."""
-    return max(prepared_rows(value), value["examples"] + _general_rows(value))
+    general = max(_general_rows(value), value.get("replay_rows", 0) + looked_at_general(value))
+    return value["source_rows"] + sum(_rows_of_files(value).values()) + general
 
 
 def rows_apart(value: Mapping[str, Any]) -> int:
-    """How many more rows prepare_data.py makes than it reads: answers of conversations, of general ones too."""
-    general = _general_rows(value)
-    own = value["examples"] - value["data_rows"]
-    return own + general - value["general_data_rows"] if general and "general_data_rows" in value else own
+    """How many more rows prepare_data.py makes than it reads: answers of conversations, of all files."""
+    own = value["source_rows"] - round(value["source_rows"] * value["data_rows"] / value["examples"])
+    files = _rows_of_files(value) | {"general": _general_rows(value)}
+    return own + sum(rows - value.get(f"{part}_data_rows", rows) for part, rows in files.items() if rows)
+
+
+def _rows_of_files(value: Mapping[str, Any]) -> dict[str, int]:
+    """The rows that data.eval and data.test name, where they are counted."""
+    return {part: value[f"{part}_rows"] or 0 for part in ("eval", "test") if value[f"has_{part}_file"]}
 
 
 def _general_rows(value: Mapping[str, Any]) -> int:
@@ -138,7 +145,8 @@ def looked_at_general(value: Mapping[str, Any]) -> int:
 
 def looked_at(value: Mapping[str, Any], part: str) -> int:
     """The rows of the evaluation or test split ("eval" or "test") that one evaluation reads, at most (EVAL-003)."""
-    given = value[f"{part}_rows"] if value[f"has_{part}_file"] else _drawn(value["examples"], value[f"{part}_fraction"])
+    drawn = _drawn(value["source_rows"], value[f"{part}_fraction"])
+    given = value[f"{part}_rows"] if value[f"has_{part}_file"] else drawn
     return value["eval_samples"] if given is None else min(given, value["eval_samples"])
 
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from recipec.axes.method import OF_DPO_ALONE
 from recipec.verify.bundle import BundleStage
 from recipec.verify.report import VerifyReport
@@ -20,6 +22,14 @@ _OTHER_FORMULAS = {*OF_DPO_ALONE, "label_smoothing_factor", "disable_dropout"}
 
 Answer = tuple[int, float, float, float]  # learned tokens, their log-probability, the least and the largest weight
 Given = Mapping[str, Any]  # argument -> the planned value
+
+
+class Step(Struct, frozen=True):
+    """The first step of a training."""
+
+    accumulated: int = 1  # micro batches of a rank
+    ranks: int = 1
+    tokens: float = 0.0  # learned ones of a rank, on average, as the Trainer counts them
 
 
 def check_loss(stage: BundleStage, seen: Mapping[str, Any], report: VerifyReport) -> None:
@@ -36,7 +46,8 @@ def check_loss(stage: BundleStage, seen: Mapping[str, Any], report: VerifyReport
     batches = seen.get("losses", [])
     counted = sum(len(batch.get("answers") or batch["scores"]) for batch in batches)
     said = f"{counted} answers of the first step count in it as by {_formula(stage)}"
-    report.add(name, loss_problems(stage, batches, seen.get("accumulated", 1)), said)
+    step = Step(seen.get("accumulated", 1), seen.get("ranks", 1), seen.get("tokens", 0.0))
+    report.add(name, loss_problems(stage, batches, step), said)
 
 
 def _formula(stage: BundleStage) -> str:
@@ -49,11 +60,11 @@ def planned_values(stage: BundleStage) -> dict[str, Any]:
     return {own.argument: stage.decisions[own.name] for own in stage.method.own if own.name in stage.decisions}
 
 
-def loss_problems(stage: BundleStage, batches: Sequence[Mapping[str, Any]], accumulated: int) -> list[str]:
+def loss_problems(stage: BundleStage, batches: Sequence[Mapping[str, Any]], step: Step) -> list[str]:
     """Answers that count more, less or in another way than the planned loss makes them count."""
     if not batches:
         return ["no loss of train.py is made from what the model says of a batch: look at the trainer in train.py"]
-    share = _share_of_step(batches[0]) if stage.method.loss == "supervised" else accumulated
+    share = _tokens_of_rank(batches, step) if stage.method.loss == "supervised" else step.accumulated
     problems = [said for batch in batches for said in _batch_problems(stage, batch, share)]
     return [f"{problems[0]}: look at the loss, and at what is made of it, in train.py"] if problems else []
 
@@ -76,9 +87,13 @@ def _ends(answers: Sequence[Answer]) -> list[tuple[float, float]]:
     return [(least, most) for _, _, least, most in answers]
 
 
-def _share_of_step(batch: Mapping[str, Any]) -> float:
-    """What a supervised loss divides by: the tokens of the whole step, of all ranks, told from the first answer."""
-    return next((-1 / least for tokens, _, least, _ in batch["answers"] if tokens and least < 0), 1.0)
+def _tokens_of_rank(batches: Sequence[Mapping[str, Any]], step: Step) -> float:
+    """What a supervised loss divides by: the tokens of the whole step, and of several ranks the mean over them.
+
+    The batches are those of one rank. What the others have is the Trainer's count, and all have what this one has.
+    """
+    seen = sum(tokens for batch in batches for tokens, *_ in batch["answers"])
+    return max(seen / step.ranks, step.tokens if step.ranks > 1 else 1.0)
 
 
 def _kind(stage: BundleStage, batch: Mapping[str, Any], number: int, count: int) -> str:

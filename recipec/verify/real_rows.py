@@ -109,8 +109,8 @@ def compare(stage: BundleStage, counted: Mapping[str, Any], exact: bool, report:
     train, facts = counted["train"], stage.decisions
     complete = train["read"] - train.get("incomplete", 0)
     held = {complete, train.get("answers", complete)}  # rows of the files, or their answers
-    if stage.origins["examples"] == "recipe" and all(_off(rows, facts["examples"]) for rows in held):
-        states = f"the files hold {train['read']:,} rows and the recipe states {facts['examples']:,}"
+    if stage.origins["examples"] == "recipe" and all(_off(rows, facts["source_rows"]) for rows in held):
+        states = f"the files hold {train['read']:,} rows and the recipe states {facts['source_rows']:,}"
         report.skip(f"{stage.name}: {WHAT}", f"{states}, so they are not the data of the plan")
         return
     steps = steps_of(stage, train, exact, replayed_rows(counted))

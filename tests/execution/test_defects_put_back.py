@@ -246,6 +246,24 @@ def test_another_loss_labels_that_are_flipped_and_a_last_checkpoint_are_found(tm
     assert "load_best_model_at_end becomes False" in failed["training uses the planned settings"]
 
 
+LARGER = """    from types import MethodType
+
+    def larger(self, *given, **more):
+        return 100 * type(self).compute_loss(self, *given, **more)
+
+    trainer.compute_loss = MethodType(larger, trainer)
+"""
+
+
+def test_a_supervised_loss_that_is_too_large_is_found(tmp_path: Path, forked: None) -> None:
+    """A hundred times as large: clipped gradients show nothing of it (V12)."""
+    bundle = bundle_of(RECIPES / "sft-lora.toml", tmp_path / "out")
+    guard = "    guard = RunGuard("
+    put_back(bundle.root / "train.py", (guard, LARGER + guard))
+    failed = failed_by(bundle, tmp_path / "sandbox")
+    assert "by the loss of supervised fine-tuning" in failed["the loss is the planned one"]
+
+
 def test_leaks_between_conversations_and_stages_and_flipped_labels_are_found(tmp_path: Path, forked: None) -> None:
     """prepare_data.py holds out a greeting and drops no leaks behind a random split (V13), nor what a later stage holds
     out (V14); it exchanges the labels of KTO (V15)."""

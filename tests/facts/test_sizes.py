@@ -61,11 +61,11 @@ def test_rows_are_held_out_of_those_that_there_are(tmp_path: Path, weight: float
     assert (found["eval_fraction"], found["test_fraction"]) == (share, share)
 
 
-def test_stated_rows_are_those_after_weights(tmp_path: Path) -> None:
-    """Of 80,000 rows that are 20,000 four times, about five hundred of the 20,000 are held out."""
+def test_stated_rows_are_those_before_weights(tmp_path: Path) -> None:
+    """Of 20,000 rows, each learned four times, about five hundred are held out."""
     source = [{"path": "a.jsonl", "weight": 4}]
-    found = decided(tmp_path, {"a.jsonl": [chat(1)] * 100}, source, data__examples=80_000)
-    assert (found["source_rows"], found["eval_fraction"]) == (20_000, 0.025)
+    found = decided(tmp_path, {"a.jsonl": [chat(1)] * 100}, source, data__examples=20_000)
+    assert (found["source_rows"], found["examples"], found["eval_fraction"]) == (20_000, 80_000, 0.025)
 
 
 def test_a_source_states_its_own_size(tmp_path: Path) -> None:

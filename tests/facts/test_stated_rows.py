@@ -51,9 +51,9 @@ def test_a_source_is_compared_with_its_own_number(tmp_path: Path) -> None:
     assert not told(tmp_path, 300, [{"path": "rows.jsonl", "examples": 300, "take": 120}])
 
 
-def test_rows_are_compared_as_they_are_taken_and_weighed(tmp_path: Path) -> None:
-    assert not told(tmp_path, 300, [{"path": "rows.jsonl", "weight": 4}], examples=1_200)
-    assert told(tmp_path, 300, [{"path": "rows.jsonl", "weight": 4}], examples=300)
+def test_rows_are_compared_as_they_are_taken_and_before_weights(tmp_path: Path) -> None:
+    assert not told(tmp_path, 300, [{"path": "rows.jsonl", "weight": 4}], examples=300)
+    assert told(tmp_path, 300, [{"path": "rows.jsonl", "weight": 4}], examples=1_200)
     assert not told(tmp_path, 300, [{"path": "rows.jsonl", "take": 120}], examples=120)
     (found,) = told(tmp_path, 300, [{"path": "rows.jsonl", "take": 120}], examples=300)
     assert found.title == "`data.examples` is 300, and recipec finds 120 rows that are taken of the files"

@@ -16,6 +16,7 @@ def rows(average: int, longest: int | None, max_length: int = 512, overflow: str
         {
             "stage": "continue-pretrain",
             "examples": 1000,
+            "source_rows": 1000,
             "eval_fraction": 0.0,
             "test_fraction": 0.0,
             "packing": False,

@@ -74,6 +74,15 @@ DEFECTS = [
             ("sft-lora", "train.py", "save_steps=0.2", "save_steps=0.9", "save_steps is 0.9"),
             ("sft-lora", "evaluate.py", "MAX_ROWS = ", "MAX_ROWS = 10  # ", "MAX_ROWS is 10, the plan says"),
             ("sft-lora", "evaluate.py", "MAX_LENGTH = ", "MAX_LENGTH = 16  # ", "MAX_LENGTH is 16, the plan says"),
+            (
+                "sft-lora",
+                "train.py",
+                "def lora_config(",
+                "def make_lora(",
+                "lora_config of train.py: r is None",
+            ),
+            ("sft-lora", "evaluate.py", "MAX_ROWS = ", "MOST_ROWS = ", "MAX_ROWS is None, the plan says"),
+            ("sft-lora", "evaluate.py", "MAX_LENGTH = ", "MOST_TOKENS = ", "MAX_LENGTH is None, the plan says"),
             ("sft-dpo", "stages/2-dpo/train.py", "beta=0.1", "beta=0.5", "beta is 0.5, the plan says 0.1"),
         ]
     ),
@@ -139,7 +148,7 @@ DEFECTS = [
 
 
 @pytest.mark.parametrize(
-    "recipe", ["sft-lora", "full-ddp", "fsdp", "zero3", "hsdp", "sft-dpo", "mixed-ranks", "mixed-nodes"]
+    "recipe", ["sft-lora", "warm", "full-ddp", "fsdp", "zero3", "hsdp", "sft-dpo", "mixed-ranks", "mixed-nodes"]
 )
 def test_an_emitted_bundle_has_no_problem(recipe: str) -> None:
     bundle = read_bundle(built(recipe))

@@ -16,7 +16,7 @@ _SHARES = ("data.eval_fraction", "data.test_fraction")
 def nothing_left(loaded: LoadedRecipe, stage: StagePlan, section: str) -> Iterator[Diagnostic]:
     """Yield E0205 where the recipe's shares leave no training row of a known number of rows."""
     value = {id: decision.value for id, decision in stage.decisions.items()}
-    rows, written = stage.decisions["examples"], [key for key in _SHARES if loaded.is_set(*key.split("."))]
+    rows, written = stage.decisions["source_rows"], [key for key in _SHARES if loaded.is_set(*key.split("."))]
     if not written or rows.origin == "default" or rows_left(value) > 0:
         return
     labels = [Label(loaded.place(*key.split(".")), "a share of the rows that is not trained on") for key in written]

@@ -15,7 +15,8 @@ from recipec.rules.core import Decision, Ledger
 from recipec.rules.evaluation import own_rows
 from recipec.units import percent
 
-OWN_ROWS = "examples", "tokens_per_example", "eval_fraction", "test_fraction"  # of the task, without replay
+# Of the task, without replay.
+OWN_ROWS = "examples", "source_rows", "tokens_per_example", "eval_fraction", "test_fraction"
 _ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
 _DISPATCH = dispatch.capacity_factor, dispatch.eval_capacity_factor, dispatch.min_capacity, dispatch.balance_loss
 

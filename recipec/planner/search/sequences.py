@@ -11,7 +11,7 @@ from recipec.rules import evaluation
 from recipec.rules.core import Decision
 
 STEP_INPUTS = (
-    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
+    *("examples", "source_rows", "epochs", "max_steps", "eval_fraction", "test_fraction"),
     *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing", "tokens_p99"),
     *("per_prompt", "updates", "answer_passes", "replay_rows", "training_tokens"),
 )

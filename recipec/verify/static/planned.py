@@ -57,11 +57,10 @@ _LEARNED = {"assistant_only_loss": "assistant", "completion_only_loss": "complet
 def argument_problems(stage: BundleStage) -> Iterator[str]:
     """Every setting of train.py, and every limit of evaluate.py, that is not what the plan decided."""
     yield from differences("train.py", stage.arguments, planned_arguments(stage))
-    yield from differences("train.py", _adapter(stage), _planned_adapter(stage))
+    yield from differences("lora_config of train.py", _adapter(stage), _planned_adapter(stage))
     yield from differences("train.py", _stopping(stage), _planned_stopping(stage))
     yield from _interval_problems(stage)
-    limits = _limits(stage)
-    yield from differences("evaluate.py", limits, {name: stage.decisions[_LIMITS[name]] for name in limits})
+    yield from differences("evaluate.py", _limits(stage), _planned_limits(stage))
 
 
 def differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterator[str]:
@@ -113,13 +112,20 @@ def _adapter(stage: BundleStage) -> Mapping[str, Any]:
 
 
 def _planned_adapter(stage: BundleStage) -> dict[str, Any]:
-    return {name: stage.decisions[id] for name, id in _LORA.items() if id in stage.decisions} if _adapter(stage) else {}
+    """Of an adapter that train.py makes: one that training goes on with has a configuration of its own."""
+    made = {} if "init_from" in stage.decisions else _LORA
+    return {name: stage.decisions[id] for name, id in made.items() if id in stage.decisions}
 
 
 def _limits(stage: BundleStage) -> Mapping[str, Any]:
-    """The rows that evaluate.py scores at most, and where its measure has it, the length that they are cut at."""
+    """The rows that evaluate.py scores at most, and the length that they are cut at."""
     found = {name: assigned(stage.root / stage.folder / "evaluate.py", name) for name in _LIMITS}
     return {name: ast.literal_eval(value) for name, value in found.items() if value is not None}
+
+
+def _planned_limits(stage: BundleStage) -> dict[str, Any]:
+    """A method that scores the rows as they are written cuts none of them."""
+    return {name: stage.decisions[id] for name, id in _LIMITS.items() if id != "max_length" or stage.method.writes}
 
 
 def _stopping(stage: BundleStage) -> Mapping[str, Any]:

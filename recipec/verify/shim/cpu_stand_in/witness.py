@@ -41,7 +41,7 @@ class Notes:
     def __init__(self, target, names):
         self.target, self.names = Path(target), names
         self.found = {"changed": {}, "values": {}, "batches": [], "inputs": [], "rows": {}, "losses": []}
-        self.found |= {"flags": {}, "given_flags": [], "accumulated": 1}
+        self.found |= {"flags": {}, "given_flags": [], "accumulated": 1, "ranks": 1, "tokens": 0.0}
         self.given = {}  # the batch that is learned from, in the first step
         self.steps = {"count": 0, "decay": [], "beta2": [], "largest_norm": 0.0}
 
@@ -150,15 +150,15 @@ def training(module, given):
             notes[0].write()
         return found
 
-    def training_step(self, model, inputs, *args, **kwargs):
+    def training_step(self, model, inputs, num_items_in_batch=None, **kwargs):
         if notes:
             if not notes[0].found["batches"] and not self.args.torch_compile:
                 inner = self.accelerator.unwrap_model(model, keep_torch_compile=False)
                 inner.register_forward_pre_hook(notes[0].forward, with_kwargs=True)
                 inner.register_forward_hook(notes[0].weigh, with_kwargs=True)
-                notes[0].found["accumulated"] = self.current_gradient_accumulation_steps
+                notes[0].found |= _of_step(self, num_items_in_batch)
             notes[0].batch(self.state.global_step, inputs)
-        return step(self, model, inputs, *args, **kwargs)
+        return step(self, model, inputs, num_items_in_batch, **kwargs)
 
     def on_step_begin(self, args, state, control):
         if notes:
@@ -166,6 +166,13 @@ def training(module, given):
         return begin(self, args, state, control)
 
     trainer.train, trainer.training_step, handler.on_step_begin = noted, training_step, on_step_begin
+
+
+def _of_step(trainer, tokens):
+    """What a loss of the step is divided by: micro batches, or the tokens that the Trainer counts on all ranks."""
+    ranks = trainer.accelerator.num_processes // trainer.get_tp_size()
+    found = {"accumulated": trainer.current_gradient_accumulation_steps, "ranks": ranks}
+    return found if tokens is None else found | {"tokens": float(tokens) / ranks}
 
 
 def _begun(folder, given, tokenizer):
