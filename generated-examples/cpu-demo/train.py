@@ -12,6 +12,7 @@ Why is line N as it is?  recipec why train.py:N
 import argparse
 import os
 import resource
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -130,4 +131,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

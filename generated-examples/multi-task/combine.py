@@ -96,7 +96,7 @@ def result(task: str) -> Path:
 
 def origin(tasks: Iterable[str]) -> dict[str, str]:
     """What tells the results of tasks from those of another training."""
-    return {task: (result(task) / "finished.json").read_text() for task in tasks}
+    return {task: (result(task) / "finished.json").read_text(encoding="utf-8") for task in tasks}
 
 
 def merge(args: argparse.Namespace) -> None:
@@ -121,7 +121,7 @@ def merge(args: argparse.Namespace) -> None:
     output.mkdir(parents=True, exist_ok=True)
     save_file(merged, output / "adapter_model.safetensors", metadata={"format": "pt"})
     config.save_pretrained(output)
-    (output / ORIGIN).write_text(json.dumps(origin(weights), indent=2) + "\n")
+    (output / ORIGIN).write_text(json.dumps(origin(weights), indent=2) + "\n", encoding="utf-8")
     source = result(next(iter(weights)))
     AutoTokenizer.from_pretrained(source).save_pretrained(output)
     print(f"{output}: an adapter of rank {rank}, which holds {1 - lost / (whole or 1):.1%} of the merged update")
@@ -196,7 +196,7 @@ def compare(args: argparse.Namespace) -> None:
     model, tokenizer = load()
     merged = {adapter_name(file.parent): file.parent for file in COMBINED.glob("*/adapter_config.json")}
     for name, folder in merged.items():
-        made_from = json.loads((folder / ORIGIN).read_text())
+        made_from = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
         if made_from != origin(made_from):
             raise SystemExit(f"{folder} was merged from adapters of an earlier training. Merge again, or remove it.")
         model.load_adapter(folder, adapter_name=name)
@@ -215,7 +215,7 @@ def compare(args: argparse.Namespace) -> None:
         found = [nearest(meaning(model, evaluation.opening(row, tokenizer)), means) for row in rows]
         table[task] = losses | {"routed here": found.count(task) / len(found)}
     COMBINED.mkdir(parents=True, exist_ok=True)
-    (COMBINED / "compare.json").write_text(json.dumps(table, indent=2) + "\n")
+    (COMBINED / "compare.json").write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     columns = list(table[task])
     print("Loss on held-out rows, in nats per token, and the share of rows that are routed to their own task:\n")
     print(f"| task | {' | '.join(columns)} |\n{'|---' * (len(columns) + 1)}|")
@@ -337,4 +337,5 @@ def nearest(found: torch.Tensor, means: dict[str, torch.Tensor]) -> str:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ STAGES = [
         max_length=256,
         eval_fraction=0.016,
         test_fraction=0.016,
-        planned=7744,
+        planned=8000,
     ),
 ]
 
@@ -97,21 +98,24 @@ def main() -> None:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
-    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n", encoding="utf-8")
 
 
 def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
     """What the prepared rows are made from: this script, the data, the tokenizer and its template."""
     sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
     files = [file for source in sources for file in named_files(source["path"], root)]
-    script = Path(__file__).read_text()
+    script = Path(__file__).read_text(encoding="utf-8")
     return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
 
 
 def up_to_date(inputs: str) -> bool:
     """Whether data/ holds what these inputs gave, unchanged."""
-    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
-    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+    try:
+        found = json.loads(PREPARED.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # missing, or cut off while it was written
+        return False
+    return found["inputs"] == inputs and found["rows"] == rows_digests()
 
 
 def lock_rows() -> None:
@@ -184,12 +188,12 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, tokenizer, report)}
+    tell_planned(stage, len(splits["train"]))
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
-    tell_planned(stage, len(splits["train"]))
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -202,7 +206,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         fresh = folder / f"{name}.new"
         rows.to_json(fresh, force_ascii=False)
         report[name]["sha256"] = put(fresh, folder / f"{name}.jsonl")  # train.py resumes only on the same rows
-    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
     tell_left_out(stage, report)
 
@@ -239,7 +243,7 @@ def tell_left_out(stage: Stage, report: dict) -> None:
 def tell_planned(stage: Stage, rows: int) -> None:
     """Say where the plan was made for clearly more or fewer rows."""
     if abs(rows - stage.planned) > ROWS_OFF * stage.planned:
-        print(f"CHECK THE ROWS of {stage.name}: {rows:,} to train on, planned: {stage.planned:,}. The steps between")
+        print(f"CHECK THE ROWS of {stage.name}: there are {rows:,}, planned: {stage.planned:,}. The steps between")
         print("  checkpoints and the shares that are held out are those of the planned rows. Correct `examples` in the")
         print("  recipe, or leave it out where the rows are files, and build again.")
 
@@ -663,14 +667,21 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     lost = [part for part in said if part and lacks(text, part, everything.count(part))]
     if lost:
         where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.100}"
-        raise UnreadableRow(f"{where}. Correct or remove the row, or set data.template")
+        why = ", as it reads </think> as the end of a thought" if "</think>" in lost[0] else ""
+        raise UnreadableRow(f"{where}{why}. Correct or remove the row, or set data.template")
     return text
 
 
 def spoken(message: dict) -> str:
     """What a message says, without the spaces around it and the thought before it, which templates may leave out."""
-    content = message["content"].rpartition("</think>")[2] if message["role"] == "assistant" else message["content"]
-    return content.strip()
+    content = message["content"]
+    return (parted(content)[1] if message["role"] == "assistant" else content).strip()
+
+
+def parted(text: str) -> tuple[str, str]:
+    """What is thought between the tags that an answer begins with, and what it says; an answer may only speak of tags."""
+    thought, end, said = text.lstrip().partition("</think>")
+    return (thought.removeprefix("<think>"), said) if end and thought.startswith("<think>") else ("", text)
 
 
 def lacks(text: str, part: str, times: int) -> bool:
@@ -688,4 +699,5 @@ def opened(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -64,7 +64,7 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
 def told_by(marker: Path) -> dict | None:
     """The run that a marker tells of; None where it is missing, or was cut off while it was written."""
     try:
-        found = json.loads(marker.read_text())
+        found = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
@@ -188,7 +188,7 @@ def first(rows: Dataset) -> Dataset:
 def write_whole(marker: Path, run: dict, marked: list[Path]) -> None:
     """Write a marker once the disk holds what it marks: a machine that stops leaves a true one, or none."""
     unfinished = marker.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(run, indent=2) + "\n")
+    unfinished.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     flush([*marked, unfinished])
     unfinished.replace(marker)
     flush([marker.parent])

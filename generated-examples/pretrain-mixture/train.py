@@ -16,6 +16,7 @@ import math
 import os
 import secrets
 import shutil
+import sys
 import time
 from datetime import timedelta
 from itertools import chain, islice
@@ -237,7 +238,7 @@ class Training:
         compare_with_plan(facts)
         try_save(self.save_model, self.output_dir, self.rank)
         if self.rank == 0:
-            (self.output_dir / "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
+            (self.output_dir / "facts.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             print("facts:", json.dumps(facts))
             forget_result(self.output_dir, anew)
         self.began, self.logged = time.monotonic(), self.progress.global_step
@@ -406,4 +407,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

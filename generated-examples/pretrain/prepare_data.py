@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +67,9 @@ STAGES = [
             {"hub": "HuggingFaceFW/fineweb", "subset": "sample-10BT", "split": "train"},
         ],
         max_length=4096,  # documents are packed into full blocks of this length
-        eval_fraction=4.2e-5,
-        test_fraction=4.2e-5,
-        planned=24_497_942,
+        eval_fraction=4.1e-5,
+        test_fraction=4.1e-5,
+        planned=24_500_000,
     ),
 ]
 
@@ -93,14 +94,14 @@ def main() -> None:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
-    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n", encoding="utf-8")
 
 
 def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
     """What the prepared rows are made from: this script, the data, the tokenizer and its template."""
     sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
     commits = [hub_commit(source) for source in sources]
-    script = Path(__file__).read_text()
+    script = Path(__file__).read_text(encoding="utf-8")
     return digest([script, commits, tokenizer.get_vocab(), tokenizer.chat_template]).hex()
 
 
@@ -114,8 +115,11 @@ def hub_commit(source: dict) -> str:
 
 def up_to_date(inputs: str) -> bool:
     """Whether data/ holds what these inputs gave, unchanged."""
-    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
-    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+    try:
+        found = json.loads(PREPARED.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # missing, or cut off while it was written
+        return False
+    return found["inputs"] == inputs and found["rows"] == rows_digests()
 
 
 def lock_rows() -> None:
@@ -188,12 +192,12 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, tokenizer, report)}
+    tell_planned(stage, len(splits["train"]))
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
-    tell_planned(stage, len(splits["train"]))
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -203,7 +207,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         fresh = folder / f"{name}.new"
         rows.to_json(fresh, force_ascii=False)
         report[name]["sha256"] = put(fresh, folder / f"{name}.jsonl")  # train.py resumes only on the same rows
-    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
     tell_left_out(stage, report)
 
@@ -230,7 +234,7 @@ def tell_left_out(stage: Stage, report: dict) -> None:
 def tell_planned(stage: Stage, rows: int) -> None:
     """Say where the plan was made for clearly more or fewer rows."""
     if abs(rows - stage.planned) > ROWS_OFF * stage.planned:
-        print(f"CHECK THE ROWS of {stage.name}: {rows:,} to train on, planned: {stage.planned:,}. The steps between")
+        print(f"CHECK THE ROWS of {stage.name}: there are {rows:,}, planned: {stage.planned:,}. The steps between")
         print("  checkpoints and the shares that are held out are those of the planned rows. Correct `examples` in the")
         print("  recipe, or leave it out where the rows are files, and build again.")
 
@@ -360,10 +364,13 @@ def read_hub(source: dict) -> Dataset:
 def hub_rows(source: dict) -> Dataset | IterableDataset:
     """A data set of the Hub, without the columns that the recipe ignores; first rows come without the others."""
     which = {"split": source["split"], "revision": source.get("revision")}
-    if "take" in source:
-        rows = load_dataset(source["hub"], source.get("subset"), streaming=True, **which).take(source["take"])
-    else:
-        rows = load_dataset(source["hub"], source.get("subset"), **which)
+    try:
+        if "take" in source:
+            rows = load_dataset(source["hub"], source.get("subset"), streaming=True, **which).take(source["take"])
+        else:
+            rows = load_dataset(source["hub"], source.get("subset"), **which)
+    except ConnectionError as error:
+        raise out_of_reach(source, error) from error
     return rows.remove_columns([name for name in IGNORED if name in (rows.column_names or ())])
 
 
@@ -373,8 +380,6 @@ def first_rows(source: dict) -> Dataset | IterableDataset:
         return hub_rows(source | {"take": min(source.get("take", FIRST_ROWS), FIRST_ROWS)})
     except NotImplementedError:  # some archives come only as a whole
         return Dataset.from_dict({})
-    except ConnectionError as error:
-        raise out_of_reach(source, error) from error
 
 
 def out_of_reach(source: dict, error: ConnectionError) -> SystemExit:
@@ -580,4 +585,5 @@ def count_tokens(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> list[i
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

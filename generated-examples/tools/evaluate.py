@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean
@@ -78,9 +79,10 @@ def main() -> None:
         metrics, said = measure(model, tokenizer, rows)
         samples = show(tokenizer, rows, said)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
-        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        found = json.dumps(known[when], indent=2, ensure_ascii=False)
         results.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+        file.write_text(f"{found}\n", encoding="utf-8")
+        print(f"{when}: {found}")
     compare({when: result["metrics"] for when, result in known.items() if result}, when)
 
 
@@ -93,7 +95,7 @@ def marker(when: str) -> list[Path]:
     if when == "after":
         return [FINISHED]
     merged = MERGED / "finished.json"
-    if not merged.is_file() or merged.read_text() != FINISHED.read_text():
+    if not merged.is_file() or merged.read_text(encoding="utf-8") != FINISHED.read_text(encoding="utf-8"):
         raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 
@@ -132,9 +134,12 @@ def digest(*more: Path) -> str:
 
 
 def earlier(file: Path, question: str) -> dict:
-    """What was found before; empty if nothing was, or on other rows, or of another model."""
-    result = json.loads(file.read_text()) if file.is_file() else {}
-    if result and result.get("digest") != question:
+    """What was found before; empty if nothing was, or it is cut off, or of other rows or another model."""
+    try:
+        result = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if result.get("digest") != question:
         print(f"{file} is not used: of other rows, another model or another version of this script")
         return {}
     return result
@@ -346,4 +351,5 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -11,13 +11,16 @@ Why is line N as it is?  recipec why train.py:N
 
 import argparse
 import os
+import sys
 from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
 
 import torch
+from accelerate import PartialState
 from torch.distributed.fsdp import MixedPrecisionPolicy
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
@@ -101,6 +104,19 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
     )
 
 
+def load_model(config: SFTConfig) -> PreTrainedModel:
+    """MODEL, which the first rank of a node reads; the others only make room, which FSDP fills from rank 0."""
+    options, config.model_init_kwargs = config.model_init_kwargs, None  # TRL takes them beside a name alone
+    if PartialState().is_local_main_process:
+        return AutoModelForCausalLM.from_pretrained(MODEL, **options)
+    model = AutoModelForCausalLM.from_pretrained(MODEL, device_map="meta", **options)
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):  # addresses alone: no memory is written to
+            setattr(module, name, torch.nn.Parameter(torch.empty_like(parameter, device="cpu")))
+    model.tie_weights()
+    return model
+
+
 def main() -> None:
     args = parse_args()
     check_devices()
@@ -117,7 +133,7 @@ def main() -> None:
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
     config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = SFTTrainer(
-        model=MODEL,
+        model=load_model(config),
         args=config,
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
@@ -141,4 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -99,7 +99,7 @@ def compare(args: argparse.Namespace) -> None:
         found = [nearest(meaning(model, evaluation.opening(row, tokenizer)), means) for row in rows]
         table[task] = losses | {"routed here": found.count(task) / len(found)}
     COMBINED.mkdir(parents=True, exist_ok=True)
-    (COMBINED / "compare.json").write_text(json.dumps(table, indent=2) + "\n")
+    (COMBINED / "compare.json").write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     columns = list(table[task])
     print("Loss on held-out rows, in nats per token, and the share of rows that are routed to their own task:\n")
     print(f"| task | {' | '.join(columns)} |\n{'|---' * (len(columns) + 1)}|")
@@ -239,4 +239,5 @@ def nearest(found: torch.Tensor, means: dict[str, torch.Tensor]) -> str:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -27,7 +27,7 @@ def main() -> None:
     result, marker = OUTPUT / "finished.json", MERGED / "finished.json"  # of the result, and of what was merged
     if not result.is_file():
         raise SystemExit(f"{OUTPUT} holds no finished result. Run train.py first.")
-    if marker.is_file() and marker.read_text() == result.read_text():
+    if marker.is_file() and marker.read_text(encoding="utf-8") == result.read_text(encoding="utf-8"):
         print(f"{MERGED} is up to date and not merged again.")
         return
     marker.unlink(missing_ok=True)

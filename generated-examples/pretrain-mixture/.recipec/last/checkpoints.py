@@ -32,7 +32,7 @@ def save_checkpoint(folder: Path, engine: DeepSpeedEngine, progress: Progress) -
     """Everything that the next step depends on. The caller marks the folder as whole afterwards."""
     engine.save_checkpoint(str(folder), tag=STATES, save_latest=False)
     if distributed.get_rank() == 0:
-        (folder / STATE).write_text(json.dumps(asdict(progress), indent=2) + "\n")
+        (folder / STATE).write_text(json.dumps(asdict(progress), indent=2) + "\n", encoding="utf-8")
 
 
 def load_checkpoint(folder: Path, engine: DeepSpeedEngine) -> Progress:
@@ -40,7 +40,7 @@ def load_checkpoint(folder: Path, engine: DeepSpeedEngine) -> Progress:
     loaded, _ = engine.load_checkpoint(str(folder), tag=STATES)
     if loaded is None:
         raise SystemExit(f"DeepSpeed finds no checkpoint in {folder / STATES}. Resume from another one.")
-    return Progress(**json.loads((folder / STATE).read_text()))
+    return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8")))
 
 
 def delete_old(output_dir: Path, keep: int, best: int) -> None:

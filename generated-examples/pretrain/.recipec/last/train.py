@@ -1,4 +1,4 @@
-"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,497,942 of 24,500,000
+"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,497,991 of 24,500,000
 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
@@ -12,6 +12,7 @@ Why is line N as it is?  recipec why train.py:N
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
@@ -36,7 +37,7 @@ from rows import prepared
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "66929179bb72fb0f-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6233732acda36283-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 
@@ -147,4 +148,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -83,7 +83,7 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
 def told_by(marker: Path) -> dict | None:
     """The run that a marker tells of; None where it is missing, or was cut off while it was written."""
     try:
-        found = json.loads(marker.read_text())
+        found = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
@@ -188,7 +188,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
     counted = {"trained_tokens": trained_tokens(first(rows))}  # of these first rows
     if not counted["trained_tokens"]:
         raise SystemExit("The first rows have no trained token. Check the loss mask and the data.")
-    lost = json.loads(report_file.read_text())["train"]["dropped_share"]  # before training
+    lost = json.loads(report_file.read_text(encoding="utf-8"))["train"]["dropped_share"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length.")
     counted["dropped_rows"] = lost
@@ -229,7 +229,7 @@ class RunGuard(TrainerCallback):
         state.compute_steps(args, state.max_steps)  # of a checkpoint, they are those of the run that saved it
         facts = run_facts(self.trainer)
         if args.should_save:
-            Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
+            Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             print("facts:", json.dumps(facts))
         compare_with_plan(facts)
         try_longest(self.trainer)
@@ -301,7 +301,7 @@ class RunGuard(TrainerCallback):
 def write_whole(marker: Path, run: dict, marked: list[Path]) -> None:
     """Write a marker once the disk holds what it marks: a machine that stops leaves a true one, or none."""
     unfinished = marker.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(run, indent=2) + "\n")
+    unfinished.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
     flush([*marked, unfinished])
     unfinished.replace(marker)
     flush([marker.parent])

@@ -28,7 +28,7 @@ def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], li
 
 def marked(tokenizer: PreTrainedTokenizerBase) -> str:
     """The model's own chat template with what the assistant says marked."""
-    marks = MARKED_TEMPLATE.read_text()
+    marks = MARKED_TEMPLATE.read_text(encoding="utf-8")
     return marks.replace("OWN_TEMPLATE", tokenizer.get_chat_template().removesuffix("\n"))
 
 
