@@ -12,7 +12,6 @@ Why is line N as it is?  recipec why train.py:N
 import argparse
 import os
 import resource
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -131,5 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

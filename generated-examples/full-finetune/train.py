@@ -11,7 +11,6 @@ Why is line N as it is?  recipec why train.py:N
 
 import argparse
 import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -107,10 +106,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 def load_model(config: SFTConfig) -> PreTrainedModel:
     """MODEL, which the first rank of a node reads; the others only make room, which FSDP fills from rank 0."""
     options, config.model_init_kwargs = config.model_init_kwargs, None  # TRL takes them beside a name alone
-    if PartialState().is_local_main_process:
-        return AutoModelForCausalLM.from_pretrained(MODEL, **options)
-    model = AutoModelForCausalLM.from_pretrained(MODEL, device_map="meta", **options)
-    for module in model.modules():
+    reads = PartialState().is_local_main_process
+    model = AutoModelForCausalLM.from_pretrained(MODEL, device_map=None if reads else "meta", **options)
+    for module in [] if reads else model.modules():
         for name, parameter in module.named_parameters(recurse=False):  # addresses alone: no memory is written to
             setattr(module, name, torch.nn.Parameter(torch.empty_like(parameter, device="cpu")))
     model.tie_weights()
@@ -157,5 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -12,7 +12,6 @@ Why is line N as it is?  recipec why train.py:N
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
@@ -105,10 +104,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
 def load_model(config: DPOConfig) -> PreTrainedModel:
     """MODEL, which the first rank of a node reads; the others only make room, which FSDP fills from rank 0."""
     options, config.model_init_kwargs = config.model_init_kwargs, None  # TRL takes them beside a name alone
-    if PartialState().is_local_main_process:
-        return AutoModelForCausalLM.from_pretrained(MODEL, **options)
-    model = AutoModelForCausalLM.from_pretrained(MODEL, device_map="meta", **options)
-    for module in model.modules():
+    reads = PartialState().is_local_main_process
+    model = AutoModelForCausalLM.from_pretrained(MODEL, device_map=None if reads else "meta", **options)
+    for module in [] if reads else model.modules():
         for name, parameter in module.named_parameters(recurse=False):  # addresses alone: no memory is written to
             setattr(module, name, torch.nn.Parameter(torch.empty_like(parameter, device="cpu")))
     model.tie_weights()
@@ -159,5 +157,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

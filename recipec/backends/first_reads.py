@@ -8,14 +8,14 @@ from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
 LOADS = "load_model(config)"  # what the trainer is given in place of a name
-_DECIDE = ("adaptation", "precision", "strategy", "model", "world_size")
+DECIDE = ("adaptation", "precision", "strategy", "model", "world_size")
 
 
 def first_reads_part(stage: StageJob) -> Part:
     """The function that reads the weights, or makes room for them."""
     if not stage.plan.needs.first_reads:
         return Part()
-    ids, auto = stage.ids(*_DECIDE), stage.method.auto_class
+    ids, auto = stage.ids(*DECIDE), stage.method.auto_class
     names = {"config_class": Raw(stage.method.config), "auto_class": Raw(auto)}
     return Part(
         imports=(

@@ -13,7 +13,7 @@ from recipec.backends.adaptations.packed import LOADED
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, fp8_part, order_part
 from recipec.backends.elastic import elastic_part, splits, trainer_of
-from recipec.backends.first_reads import LOADS, first_reads_part
+from recipec.backends.first_reads import DECIDE, LOADS, first_reads_part
 from recipec.backends.intervals import best_part
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
@@ -59,7 +59,6 @@ _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the mod
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
-    Import("sys"),
     Import("pathlib", "Path"),
 )
 
@@ -225,8 +224,9 @@ def _trainer_part(stage: StageJob) -> Part:
 
 
 def _sharing(stage: StageJob) -> tuple[str, ...]:
-    """What decides whether train.py loads the model itself, because ranks share a base that is packed."""
-    return ("adaptation", "quantization", "strategy") if stage.plan.layout.fsdp or stage.adapts.quantized else ()
+    """What decides whether train.py loads the model itself, because ranks share a base that is packed, or one reads."""
+    alone = ("adaptation", "quantization", "strategy") if stage.plan.layout.fsdp or stage.adapts.quantized else ()
+    return (*alone, *DECIDE)
 
 
 def _tokenizer_part(stage: StageJob) -> Part:

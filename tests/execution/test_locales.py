@@ -18,7 +18,7 @@ __all__ = ["evaluate"]
 
 pytestmark = pytest.mark.executes
 
-SCRIPTS = [("lora-single", "train.py"), ("lora-single", "evaluate.py"), ("lora-single", "prepare_data.py")]
+SCRIPTS = [("lora-single", "evaluate.py"), ("lora-single", "prepare_data.py")]
 SCRIPTS += [("own loop", "train.py"), ("adapters", "combine.py")]
 
 
@@ -33,6 +33,13 @@ def test_letters_that_the_output_cannot_show_stop_no_script(tmp_path: Path, base
         [sys.executable, "-c", told], env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
     )
     assert done.stdout == b"caf\\xe9\n"
+
+
+def test_train_py_shows_no_row_before_the_output_can_show_every_letter(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["lora-single"]))
+    shows = bundle["preflight.py"][bundle["preflight.py"].index("def check_rows") :]
+    assert shows.index('sys.stdout.reconfigure(errors="backslashreplace")') < shows.index("print(")
+    assert "print(" not in bundle["train.py"][: bundle["train.py"].index("check_rows(trainer")]
 
 
 def test_a_measurement_is_written_before_it_is_printed(evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

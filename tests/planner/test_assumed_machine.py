@@ -93,7 +93,7 @@ def test_a_network_that_decides_is_warned_of_with_what_would_change(tmp_path: Pa
     (warning,) = warnings(tmp_path, tables)
     assert warning.notes == ("with 400 Gbit/s: fsdp on 32 GPUs",)
     slower = planned(tmp_path, with_key(tables, "hardware.network_gbps", 400))
-    assert (slower.layout.strategy, slower.layout.mesh.world_size) == ("zero3", 32)
+    assert (slower.layout.strategy, slower.layout.mesh.world_size) == ("fsdp", 32)
     assert not warnings(tmp_path, with_key(tables, "hardware.network_gbps", 1600))
 
 

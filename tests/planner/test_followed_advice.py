@@ -34,7 +34,7 @@ VARLEN |= {"activation_offload": False, "global_batch_size": 32, "optimizer": "a
 SERVED = with_key(BASES["grpo"], "alignment.generation", {"engine": "vllm-server", "max_new_tokens": 512})
 SERVED = with_key(SERVED, "hardware", {"gpu": "a100-80gb", "gpus_per_node": 8})
 REFUSED = {
-    "a kernel that smaller cards lack": case("Qwen/Qwen3-8B", "rtx-5090", train=VARLEN, data__max_length=17600),
+    "a kernel that smaller cards lack": case("Qwen/Qwen3-8B", "rtx-5090", train=VARLEN, data__max_length=20000),
     "nodes": case("Qwen/Qwen3-14B", "a10g", train__adaptation="full"),
     "a strategy": case(
         "Qwen/Qwen3-8B", "t4", train={"quantization": "none", "strategy": "ddp"}, hardware__gpus_per_node=2

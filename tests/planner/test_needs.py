@@ -81,9 +81,9 @@ def test_the_memory_of_a_process_on_the_cpu_is_one_number_everywhere(tmp_path: P
 
 
 def test_what_host_memory_is_for_is_told(tmp_path: Path) -> None:
-    """Every rank under FSDP reads all weights, which is why the node of a large model needs much."""
+    """One rank of the node reads the weights for all."""
     host = stages(tmp_path, "full-fsdp")[0]["host"]
-    assert re.fullmatch(r"8 processes x \d GiB, 8 x \d+\.\d GiB of weights while they are loaded", host["because"])
+    assert re.fullmatch(r"8 processes x \d GiB, 1 x \d+\.\d GiB of weights while they are loaded", host["because"])
 
 
 def test_processes_on_the_cpu_add_up(tmp_path: Path) -> None:
@@ -127,25 +127,25 @@ def test_too_little_cpu_memory_is_warned_about(tmp_path: Path, name: str, memory
 
 
 def test_a_layout_that_the_nodes_memory_holds_is_preferred(tmp_path: Path) -> None:
-    """FSDP reads the weights as fp32 once per process, ZeRO in 16 bits, whose pages the processes share."""
-    roomy, small = (with_key(BASES["full-fsdp"], "hardware.host_memory_gib", size) for size in (300, 60))
+    """FSDP reads the weights as fp32 once per node, ZeRO in 16 bits, whose pages the processes share."""
+    roomy, small = (with_key(BASES["full-fsdp"], "hardware.host_memory_gib", size) for size in (300, 50))
     assert good(tmp_path, roomy).plan.stages[0].layout.strategy == "fsdp"
     assert good(tmp_path, small).plan.stages[0].layout.strategy == "zero1"
     assert "W0505" not in codes(compiled(tmp_path, small))
 
 
 def test_assumed_host_memory_decides_like_a_stated_one(tmp_path: Path) -> None:
-    """Eight ranks that read 122 GiB each do not fit into the 1,024 GiB that are usual with eight A100 GPUs."""
-    hardware = {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2}
-    recipe = with_key(with_key(BASES["full-fsdp"], "model.name", "Qwen/Qwen2.5-32B"), "hardware", hardware)
+    """Eight ranks that dequantize 223 GiB each do not fit into the memory that is usual with eight H100 GPUs."""
+    hardware = {"gpu": "h100", "gpus_per_node": 8}
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", "openai/gpt-oss-120b"), "hardware", hardware)
     assumed = compiled(tmp_path, recipe)
-    assert assumed.plan is not None and assumed.plan.stages[0].layout.strategy == "zero3"
+    assert assumed.plan is not None and assumed.plan.stages[0].layout.mesh.world_size == 4
     assert "W0505" not in codes(assumed)
-    (other,) = [other for other in assumed.plan.stages[0].rejected if other.family == "full fine-tuning, fsdp"]
+    (other,) = [other for other in assumed.plan.stages[0].rejected if other.family == "LoRA, fsdp"]
     needed = re.search(r"needs ([\d,]+) GiB of host memory per node, more than is assumed to be usable", other.reason)
     assert needed and int(needed[1].replace(",", "")) > 972
     stated = compiled(tmp_path, with_key(recipe, "hardware", hardware | {"host_memory_gib": 2048}))
-    assert stated.plan.stages[0].layout.strategy == "fsdp"
+    assert stated.plan.stages[0].layout.mesh.world_size == 8
 
 
 def test_ranks_that_fuse_experts_need_memory_for_all_of_their_copies(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "a limit of size": ({"model.max_params_billion": 8.5}, "Qwen/Qwen3-8B"),
     "a newer generation of half the size": ({"model.max_params_billion": 8.1}, "Qwen/Qwen3-4B-Instruct-2507"),
     "a long context": ({"data.max_length": 20_000}, "Qwen/Qwen3-8B"),
-    "a longer context": ({"data.max_length": 60_000}, "microsoft/Phi-4-mini-instruct"),
+    "a longer context": ({"data.max_length": 60_000}, "Qwen/Qwen3-4B-Instruct-2507"),
     "a context of 100k": ({"data.max_length": 100_000}, "ibm-granite/granite-4.0-1b"),
     "base models for many rows": ({"model.family": "olmo-3", "data.examples": 10_000}, "allenai/Olmo-3-1025-7B"),
     "modules to adapt": ({"train.lora.targets": ["qkv_proj"]}, "microsoft/phi-4"),

@@ -713,7 +713,7 @@ def spoken(message: dict) -> str:
 
 
 def parted(text: str) -> tuple[str, str]:
-    """What is thought between the tags that an answer begins with, and what it says; an answer may only speak of tags."""
+    """What is thought between the tags that an answer begins with, and what it says: some only speak of tags."""
     thought, end, said = text.lstrip().partition("</think>")
     return (thought.removeprefix("<think>"), said) if end and thought.startswith("<think>") else ("", text)
 

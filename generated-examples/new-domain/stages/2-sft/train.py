@@ -12,7 +12,6 @@ Why is line N as it is?  recipec why stages/2-sft/train.py:N
 import argparse
 import json
 import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -152,5 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

@@ -7,6 +7,7 @@ import math
 import os
 import secrets
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -174,6 +175,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
     """Show three rows as the model sees them; stop where they teach nothing; count for the log."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
     if trainer.is_world_process_zero():
+        sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
         for row in rows.select(range(min(3, len(rows)))):
             print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
     counted = {"trained_tokens": trained_tokens(first(rows))}  # of these first rows

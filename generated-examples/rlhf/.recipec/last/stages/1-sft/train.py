@@ -11,7 +11,6 @@ Why is line N as it is?  recipec why stages/1-sft/train.py:N
 
 import argparse
 import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -149,5 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()

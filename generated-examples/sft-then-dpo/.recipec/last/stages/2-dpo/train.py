@@ -11,7 +11,6 @@ Why is line N as it is?  recipec why stages/2-dpo/train.py:N
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the Hub otherwise
@@ -144,5 +143,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # what is printed of rows may have letters that a log cannot
     main()
