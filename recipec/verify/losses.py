@@ -24,7 +24,7 @@ Answer = tuple[int, float, float, float]  # learned tokens, their log-probabilit
 Given = Mapping[str, Any]  # argument -> the planned value
 
 
-class Step(Struct, frozen=True):
+class SeenStep(Struct, frozen=True):
     """The first step of a training."""
 
     accumulated: int = 1  # micro batches of a rank
@@ -46,7 +46,7 @@ def check_loss(stage: BundleStage, seen: Mapping[str, Any], report: VerifyReport
     batches = seen.get("losses", [])
     counted = sum(len(batch.get("answers") or batch["scores"]) for batch in batches)
     said = f"{counted} answers of the first step count in it as by {_formula(stage)}"
-    step = Step(seen.get("accumulated", 1), seen.get("ranks", 1), seen.get("tokens", 0.0))
+    step = SeenStep(seen.get("accumulated", 1), seen.get("ranks", 1), seen.get("tokens", 0.0))
     report.add(name, loss_problems(stage, batches, step), said)
 
 
@@ -60,7 +60,7 @@ def planned_values(stage: BundleStage) -> dict[str, Any]:
     return {own.argument: stage.decisions[own.name] for own in stage.method.own if own.name in stage.decisions}
 
 
-def loss_problems(stage: BundleStage, batches: Sequence[Mapping[str, Any]], step: Step) -> list[str]:
+def loss_problems(stage: BundleStage, batches: Sequence[Mapping[str, Any]], step: SeenStep) -> list[str]:
     """Answers that count more, less or in another way than the planned loss makes them count."""
     if not batches:
         return ["no loss of train.py is made from what the model says of a batch: look at the trainer in train.py"]
@@ -87,7 +87,7 @@ def _ends(answers: Sequence[Answer]) -> list[tuple[float, float]]:
     return [(least, most) for _, _, least, most in answers]
 
 
-def _tokens_of_rank(batches: Sequence[Mapping[str, Any]], step: Step) -> float:
+def _tokens_of_rank(batches: Sequence[Mapping[str, Any]], step: SeenStep) -> float:
     """What a supervised loss divides by: the tokens of the whole step, and of several ranks the mean over them.
 
     The batches are those of one rank. What the others have is the Trainer's count, and all have what this one has.

@@ -37,7 +37,8 @@ def test_the_plan_counts_answers_as_preparation_keeps_them(tmp_path: Path, monke
     counts = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
     assert counts["duplicates"] > 0 < counts["empty"]
     assert planned.value == counts["answers"] - counts["empty"] - counts["duplicates"] == 99
-    assert f"{counts['duplicates']} of {counts['answers'] - counts['empty']} answers are exact" in planned.because
+    left_out = f"{counts['duplicates']} are exact duplicates and {counts['empty']} are empty"
+    assert f"of {counts['answers']} answers, {left_out}" in planned.because
 
 
 def test_the_bill_counts_the_answers_of_general_conversations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

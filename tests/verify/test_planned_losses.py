@@ -15,7 +15,7 @@ from torch.nn.functional import logsigmoid
 from recipec.bundle.build import write_bundle
 from recipec.compiler import compile_recipe
 from recipec.verify.bundle import BundleStage, read_bundle
-from recipec.verify.losses import Step, check_loss, loss_problems
+from recipec.verify.losses import SeenStep, check_loss, loss_problems
 from recipec.verify.report import VerifyReport
 
 TOKENS = (2, 5, 3, 4)  # of two chosen and two rejected answers
@@ -108,17 +108,17 @@ PLANNED = [
 
 @pytest.mark.parametrize(("stage", "loss", "given"), PLANNED, ids=[loss.__name__ for _, loss, _ in PLANNED])
 def test_the_planned_loss_counts_as_its_formula_says(stage: BundleStage, loss: Loss, given: dict[str, Any]) -> None:
-    assert loss_problems(stage, [batch_of(loss, given)], Step()) == []
+    assert loss_problems(stage, [batch_of(loss, given)], SeenStep()) == []
     halved = batch_of(lambda *of: loss(*of) / 2, given)
-    assert loss_problems(stage, [halved] * 2, Step(2)) == [], "of two micro batches each is half of the step"
+    assert loss_problems(stage, [halved] * 2, SeenStep(2)) == [], "of two micro batches each is half of the step"
 
 
 def test_tokens_of_several_ranks_are_those_of_all() -> None:
     """A rank that has 14 of 40 tokens learns by the mean of two; 8 tokens cannot be all that it has 14 of."""
     stage, batch = stage_of("sft-lora"), batch_of(supervised, {"times": sum(TOKENS) / 20})
-    assert loss_problems(stage, [batch], Step(ranks=2, tokens=20.0)) == []
-    assert loss_problems(stage, [batch], Step(ranks=2, tokens=30.0))
-    assert loss_problems(stage, [batch_of(supervised, {"times": sum(TOKENS) / 4})], Step(ranks=2, tokens=4.0))
+    assert loss_problems(stage, [batch], SeenStep(ranks=2, tokens=20.0)) == []
+    assert loss_problems(stage, [batch], SeenStep(ranks=2, tokens=30.0))
+    assert loss_problems(stage, [batch_of(supervised, {"times": sum(TOKENS) / 4})], SeenStep(ranks=2, tokens=4.0))
 
 
 OTHERS = [
@@ -137,7 +137,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("stage", "loss", "given", "words"), OTHERS)
 def test_another_loss_is_found(stage: BundleStage, loss: Loss, given: dict[str, Any], words: str) -> None:
-    (problem,) = loss_problems(stage, [batch_of(loss, given)], Step())
+    (problem,) = loss_problems(stage, [batch_of(loss, given)], SeenStep())
     assert words in problem and problem.endswith("look at the loss, and at what is made of it, in train.py")
 
 
@@ -146,12 +146,12 @@ def test_tokens_of_one_answer_must_count_alike() -> None:
     batch = batch_of(dpo, {"beta": 0.1})
     tokens, logs, least, most = batch["answers"][1]
     batch["answers"][1] = (tokens, logs, least, most / 2)
-    (problem,) = loss_problems(stage_of("dpo"), [batch], Step())
+    (problem,) = loss_problems(stage_of("dpo"), [batch], SeenStep())
     assert "the chosen answer of row 2 counts -0.025 to -0.0125 in the loss" in problem
 
 
 def test_a_loss_that_is_not_made_of_what_the_model_says_is_found() -> None:
-    (problem,) = loss_problems(stage_of("dpo"), [], Step())
+    (problem,) = loss_problems(stage_of("dpo"), [], SeenStep())
     assert problem.startswith("no loss of train.py is made from what the model says")
 
 
@@ -160,8 +160,8 @@ def test_scores_of_a_reward_model_are_held_apart_and_around_zero() -> None:
     chosen, rejected = scores.chunk(2)
     (-logsigmoid(chosen - rejected).mean() + 0.01 * (chosen + rejected).square().mean()).backward()
     batch = {"scores": scores.tolist(), "weights": scores.grad.tolist()}
-    assert loss_problems(stage_of("reward"), [batch], Step()) == []
-    (problem,) = loss_problems(stage_of("reward", center_rewards_coefficient=0.1), [batch], Step())
+    assert loss_problems(stage_of("reward"), [batch], SeenStep()) == []
+    (problem,) = loss_problems(stage_of("reward", center_rewards_coefficient=0.1), [batch], SeenStep())
     assert problem.startswith("each score of the chosen answer of row 1 counts")
 
 
