@@ -53,27 +53,6 @@ def _answer(client: socket.socket) -> None:
         os.dup2(descriptor, own)
     # the server's was a file, and the client's may be a pipe, in which nothing can be sought
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8", line_buffering=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks: they answer their clients
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(address)
-        listening.listen()
-        while True:
-            client, _ = listening.accept()
-            if os.fork() == 0:
-                _answer(client)
-            client.close()
-
-
-def _answer(client: socket.socket) -> None:
-    """Tell the own pid, run the script of one request, tell its exit code, and end."""
-    client.sendall(os.getpid().to_bytes(4, "big"))
-    message, descriptors, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
-    request = json.loads(message)
-    for descriptor, own in zip(descriptors, (0, 1, 2), strict=True):
-        os.dup2(descriptor, own)
-    sys.stdout = open(
-        1, "w", encoding="utf-8", closefd=False
-    )  # the server's was a file, and the client's may be a pipe
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(request["environment"])
