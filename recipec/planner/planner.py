@@ -271,7 +271,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         on_one_node=on_one_node(*given),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
-        other_networks=other_networks(context, found, loaded),
+        other_networks=other_networks(context, found, loaded, bounds),
         shorter_waits=shorter_waits(context, found, loaded, bounds),
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,

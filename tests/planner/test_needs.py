@@ -285,3 +285,13 @@ def test_a_merged_70b_lies_on_two_gpus_of_80_gb(tmp_path: Path) -> None:
     assert plan is not None
     placed = plan.stages[0].needs.evaluation
     assert placed.trained.whole and placed.merged and placed.merged.where == "spread"
+
+
+@pytest.mark.parametrize("key", ["model.like", "model.trust_remote_code"])
+def test_every_rank_reads_a_model_whose_code_is_not_known(tmp_path: Path, key: str) -> None:
+    """It may have buffers, which FSDP hands out to nobody: ranks that only made room for them would compute with it."""
+    known = good(tmp_path, BASES["full-fsdp"])
+    name = BASES["full-fsdp"]["model"]["name"]
+    value, model = (name, "org/own") if key == "model.like" else (True, name)
+    own = good(tmp_path, with_key(with_key(BASES["full-fsdp"], "model.name", model), key, value))
+    assert known.plan.stages[0].needs.first_reads and not own.plan.stages[0].needs.first_reads

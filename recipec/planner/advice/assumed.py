@@ -11,7 +11,7 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import Candidate, best, host_gib, seconds_per_sequence
+from recipec.planner.search.candidates import Bounds, Candidate, best, host_gib, retimed, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.names import adaptation_name
@@ -23,13 +23,21 @@ CROWDED = 0.5  # of the assumed memory: what is assumed is low for the GPU, so f
 NETWORK_SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
 
 
-def other_networks(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ...]:
-    """What a recipe with another network between the nodes is planned as, where it does not state one."""
+def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[str, ...]:
+    """What a recipe with another network between the nodes is planned as, where it does not state one.
+
+    It is planned anew only where another of the tried layouts would be the best: that takes as long as the plan.
+    """
     network, chosen = context.facts.decisions.get("network_gbps"), found.chosen
     if network is None or network.origin == "recipe" or chosen is None:
         return ()
-    told = []
+    told, alike = [], [other for other in found.tried if other.fits and other.layout.adapts is chosen.layout.adapts]
+    wide = [other for other in alike if other.layout.can_be_built or not chosen.layout.can_be_built]
     for rate in (network.value / NETWORK_SPREAD, network.value * NETWORK_SPREAD):
+        link = replace(bounds.link, network_gb_s=rate / 8)
+        other = best(retimed(wide, context.facts, replace(bounds, link=link)))
+        if other is None or _how(other) == _how(chosen):
+            continue
         then = fit(context, _with_network(loaded, rate)).chosen
         if then is None or (chosen.layout.can_be_built and not then.layout.can_be_built):
             continue

@@ -168,7 +168,7 @@ def larger_gpu(context: Context) -> Changes:
         yield change, replace(context, facts=replace(then, decisions=priced))
 
 
-def other_engine(context: Context) -> Changes:
+def other_engines(context: Context) -> Changes:
     """Another engine that writes answers with a copy of the weights, where the recipe names one; GPUs that only write
     are on the node that trains, which is then the only one (BAD-168)."""
     wish, machines = context.wishes.get(_ENGINE), context.facts.machines

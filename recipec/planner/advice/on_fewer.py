@@ -10,17 +10,31 @@ from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
 from recipec.planner.plan import OnFewer
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.fit import Fit, acceptable_adaptations, fit
 from recipec.planner.search.names import adaptation_name
 from recipec.recipe import LoadedRecipe
 
 
 def on_used(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
-    """On no more GPUs than have work."""
+    """On no more GPUs than have work; nothing where these are known to train the same."""
     assert found.chosen is not None
     machines, used = context.facts.machines, found.chosen.layout.gpus
     nodes = -(-used // machines.gpus_per_node)
-    return _planned(context, found, loaded, Machines(nodes, used // nodes), runs)
+    fewer = Machines(nodes, used // nodes)
+    if _stays_first(context, found, fewer):
+        return OnFewer()
+    return _planned(context, found, loaded, fewer, runs)
+
+
+def _stays_first(context: Context, found: Fit, fewer: Machines) -> bool:
+    """Whether the plan has what the rules put first, without measures that the present machines ask for: it fits on
+    those that it uses alone, and is first there as well."""
+    assert found.chosen is not None
+    layout = found.chosen.layout
+    there, here = (acceptable_adaptations(each) for each in (on_machines(context, fewer), context))
+    order = [name for name, _ in here]
+    plain = layout.on_device and layout.mesh.ranks_per_layer == 1
+    return plain and order[0] == layout.adaptation and order == [name for name, _ in there]
 
 
 def on_one_node(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:

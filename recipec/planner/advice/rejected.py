@@ -254,7 +254,7 @@ def preferred_but_passed_over(found: Fit, gpu: Gpu, noun: str) -> str:
 def _slower(group: list[Candidate], chosen: Candidate) -> str:
     """How much longer an adaptation takes that fits without more measures; "" where none of it does."""
     layouts = [other for other in group if other.fits and other.layout.can_be_built]
-    if not any(other.layout.on_device and not other.layout.activation_offload for other in layouts):
+    if not any(other.layout.on_device for other in layouts):
         return ""
     fastest = min(layouts, key=seconds_per_sequence)
     return f"{fastest.adaptation} fits, but takes {times(seconds_per_sequence(fastest) / seconds_per_sequence(chosen))}"

@@ -22,7 +22,7 @@ from recipec.planner.advice.changes import (
     more_gpus,
     more_nodes,
     on_machines,
-    other_engine,
+    other_engines,
     share_longer,
     shorter,
     smaller_model,
@@ -42,7 +42,7 @@ PATIENCE = 4  # changes of a kind that are tried before the largest: where that 
 _KINDS = (
     batch_for_all,
     unpinned,
-    other_engine,
+    other_engines,
     smaller_states,
     shorter,
     more_gpus,

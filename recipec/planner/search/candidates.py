@@ -233,6 +233,12 @@ def usual_time(shape: Architecture, layout: Layout, bounds: Bounds, gpu: Gpu) ->
     return replace(time, tokens_per_second_per_gpu=rate, mfu=mfu)
 
 
+def retimed(found: Iterable[Candidate], facts: Facts, bounds: Bounds) -> list[Candidate]:
+    """Candidates that fit, as they would be timed within other bounds."""
+    shape = facts.model.architecture
+    return [_with_time(candidate, candidate.layout, shape, facts.gpu, bounds) for candidate in found]
+
+
 def _host_obstacle(needed_bytes: int, bounds: Bounds) -> str:
     """Why the host memory of a node is not enough; what is not known has to be stated."""
     if bounds.host_bytes is not None and needed_bytes <= bounds.host_bytes:

@@ -53,15 +53,16 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     if found.chosen is None:
         return found
     for batch in _larger_batches(context, found):
-        wider = _fit(replace(context, least_batch=batch), loaded)
-        found = wider if _gives_work(context, wider, found) else found
+        if found.chosen is not None and _idles(found.chosen, context):
+            wider = _fit(replace(context, least_batch=batch), loaded)
+            found = wider if _gives_work(context, wider, found) else found
     return _beside_shared(context, found, loaded)
 
 
 def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     """With enough examples in a global batch for every GPU, where fewer leave no layout that fits."""
     least = sequences_for_all(context)
-    names = _adaptations(context)
+    names = acceptable_adaptations(context)
     settled = [settle(replace(context, least_batch=least, fits_with=True), *names[0])] if names else []
     if not any(least == ledger.decisions["global_batch_size"].value for ledger in settled):
         return found
@@ -144,7 +145,7 @@ def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
     if wider.chosen is None or found.chosen is None:
         return False
     then, now = wider.chosen.layout, found.chosen.layout
-    names = [name for name, _ in _adaptations(context)]
+    names = [name for name, _ in acceptable_adaptations(context)]
     preferred = names.index(then.adaptation) <= names.index(now.adaptation)
     seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
     more = then.mesh.world_size > now.mesh.world_size and then.on_device and then.can_be_built
@@ -156,7 +157,7 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
     refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
     beside: list[Candidate] = []
-    for adaptation, because in _adaptations(context):
+    for adaptation, because in acceptable_adaptations(context):
         ledger = settle(context, adaptation, because)
         refusals.append([])
         found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
@@ -301,7 +302,7 @@ def _effort(layout: Layout) -> int:
     return (layout.mesh.ranks_per_layer > 1) + layout.activation_offload
 
 
-def _adaptations(context: Context) -> list[tuple[str, str]]:
+def acceptable_adaptations(context: Context) -> list[tuple[str, str]]:
     """The acceptable adaptations in order of preference, each with its reason."""
     given = {id: decision.value for id, decision in context.ledger().decisions.items()}
     names = ("stage", "priority", "new_domain", "first_time", "data_rows", "params", "total_vram_gb", "gpu_is_cpu")

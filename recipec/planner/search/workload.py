@@ -40,13 +40,15 @@ def _reads_published(value: Mapping[str, Any], facts: Facts) -> bool:
 
 def _loads_itself(value: Mapping[str, Any], facts: Facts) -> bool:
     """Whether train.py may load the model, and no trainer: one that learns from its rows, by weights or low-rank
-    adapters that do not start from the weights, in the Trainer's loop. FSDP hands out parameters, and no buffers."""
+    adapters that do not start from the weights, in the Trainer's loop. FSDP hands out parameters, and no buffers; a
+    model whose code recipec does not know may have some."""
     method, row = METHODS[value["stage"]], ADAPTATIONS[value["adaptation"]]
     learns = method.writes and not (method.generates or method.has_teacher or method.random_weights)
     trains = row.trains_all or (row.trains == MATRICES and not LORA_VARIANTS[value["lora_variant"]].own_code)
     plain = not {"ewc_strength", "init_from", "loop"} & value.keys() and not value.get("fp8", False)
-    type = MODEL_TYPES[facts.model.architecture.model_type]
-    return learns and trains and plain and not type.causal_class and not type.stored_buffers
+    type, own = MODEL_TYPES[facts.model.architecture.model_type], facts.loaded.recipe.model
+    known = not (own.like or own.trust_remote_code or type.causal_class or type.stored_buffers)
+    return learns and trains and plain and known
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
