@@ -25,9 +25,9 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
 
     The planner lays out every strategy that the GPUs allow, predicts its memory, and times what fits. Predicted times
     within 25% of the fastest one count as equal, because the estimates are not more accurate; within 5% where
-    `goal.priority = "speed"`. Among these layouts the simplest wins, in this order: one device, DDP, FSDP2, HSDP,
-    ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle only where those would save less than 5%: they are paid
-    for either way.
+    `goal.priority = "speed"`. Among these layouts the simplest wins, in this order: one device, DDP, FSDP2 or HSDP
+    (the faster of these two), ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle only where those would save less
+    than 5%: they are paid for either way.
 
     | rule book | what it says |
     |---|---|

@@ -42,11 +42,11 @@ def test_a_reason_names_what_the_rejected_takes(tmp_path: Path, base: str, decis
 
 def test_a_reason_and_the_table_have_one_figure_for_a_layout(tmp_path: Path) -> None:
     """Also where the layout that takes least holds activations in host memory, and so takes another amount."""
-    hardware = {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2}
+    hardware = {"gpu": "a100-80gb", "gpus_per_node": 8}
     model = {"model__name": "meta-llama/Llama-3.3-70B-Instruct", "train": {"adaptation": "lora"}}
     rows = {"data__examples": 1_500, "data__tokens_per_example": 100, "data__max_length": 512}
     found = stage(tmp_path, "lora-single", hardware=hardware, **rows, **model)
-    (needed,) = re.findall(r"ddp across nodes needs ([0-9.]+) GiB", found.decisions["strategy"].because)
+    (needed,) = re.findall(r"ddp needs ([0-9.]+) GiB", found.decisions["strategy"].because)
     (row,) = [row for row in found.rejected if row.family == "LoRA, ddp"]
     assert row.reason.startswith(f"needs {needed} GiB allocated")
 

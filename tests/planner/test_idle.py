@@ -118,9 +118,9 @@ def test_a_batch_is_advised_only_where_it_gives_gpus_work(tmp_path: Path) -> Non
 
 def test_a_strategy_is_advised_where_the_whole_run_is_shorter(tmp_path: Path) -> None:
     """Most of a short run is no training, and its evaluations may take longer."""
-    tables = with_key(with_key(LORA, "model.name", "meta-llama/Llama-3.3-70B-Instruct"), "data.examples", 1_500)
-    tables = with_key(tables, "hardware", {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2})
-    tables = with_key(tables, "train", {"adaptation": "lora", "global_batch_size": 32})
+    tables = with_key(with_key(LORA, "model.name", "Qwen/Qwen3-32B"), "data.examples", 1_500)
+    tables = with_key(tables, "hardware", {"gpu": "h100", "gpus_per_node": 4, "nodes": 2})
+    tables = with_key(tables, "train", {"adaptation": "lora", "global_batch_size": 16})
     tables = with_key(tables, "data.tokens_per_example", 100)
     assert not [line for line in advised(tmp_path, tables, "W0503") if "strategy" in line]
     long = with_key(tables, "data.examples", 100_000)

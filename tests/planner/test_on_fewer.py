@@ -29,8 +29,9 @@ def advised(folder: Path, tables: Tables, code: str) -> tuple[str, ...]:
 
 
 def test_fewer_nodes_are_advised_with_the_adaptation_of_the_plan(tmp_path: Path) -> None:
-    """On one node recipec would train LoRA."""
-    recipe = nodes("Qwen/Qwen3-32B", 4, 25)
+    """On one node recipec would train LoRA: its memory is too little for a new domain to be worth all weights."""
+    recipe = with_key(nodes("Qwen/Qwen3-0.6B", 4, 1), "goal", {"task": "instruct", "new_domain": True})
+    recipe = with_key(with_key(recipe, "hardware.gpu", "rtx-4090"), "hardware.gpus_per_node", 1)
     now = compiled(tmp_path, recipe, only_plan=True).plan
     *_, fewer = advised(tmp_path, recipe, "W0503")
     assert fewer.startswith('set `hardware.nodes = 1` and `train.adaptation = "full"`: as the recipe is')
@@ -48,7 +49,7 @@ def test_fewer_nodes_are_advised_alone_where_they_train_the_same(tmp_path: Path)
 
 @pytest.mark.parametrize("model", ["Qwen/Qwen3-8B", "Qwen/Qwen3-32B"])
 def test_one_node_is_advised_with_its_figures(tmp_path: Path, model: str) -> None:
-    recipe = nodes(model, 2, 10)
+    recipe = with_key(nodes(model, 2, 10), "train.adaptation", "full")
     one, _ = advised(tmp_path, recipe, "W0519")
     now = compiled(tmp_path, recipe, only_plan=True).plan
     told = one.removeprefix("train on one node: ")

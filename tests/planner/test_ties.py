@@ -190,3 +190,24 @@ def test_lora_that_waits_for_its_weights_gives_way_to_qlora(tmp_path: Path, prio
     assert stated.layout.adapts.name == "lora"
     near = stage(tmp_path, with_key(SLOW_NETWORK, "hardware", {"gpu": "h100", "gpus_per_node": 2}))
     assert near.layout.adapts.name == "lora", "a third faster is no reason"
+
+
+def test_full_fine_tuning_that_waits_for_the_network_gives_way_to_adapters(tmp_path: Path) -> None:
+    """With quality first it is wanted, but not for ten times the time of adapters."""
+    fast = with_key(with_key(SLOW_NETWORK, "goal.priority", "quality"), "hardware.gpu", "h100")
+    fast = with_key(with_key(fast, "hardware.gpus_per_node", 8), "hardware.network_gbps", 1_600)
+    assert stage(tmp_path, fast).layout.adapts.trains_all
+    slow = with_key(fast, "hardware.network_gbps", 50)
+    found = stage(tmp_path, slow)
+    assert found.layout.adapts.name == "lora" and found.layout.on_device
+    assert re.search(r"full fine-tuning fits, but takes [0-9.]+x the time", found.decisions["adaptation"].because)
+    assert stage(tmp_path, with_key(slow, "train.adaptation", "full")).layout.adapts.trains_all
+
+
+def test_of_sharding_over_all_ranks_and_within_nodes_the_faster_is_taken(tmp_path: Path) -> None:
+    """They are as simple, so a faster network is no reason for a slower layout."""
+    recipe = with_key(with_key(SLOW_NETWORK, "model.name", "meta-llama/Llama-3.1-70B"), "train.adaptation", "lora")
+    recipe = with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 4})
+    found = [stage(tmp_path, with_key(recipe, "hardware.network_gbps", rate)) for rate in (800, 1_600, 3_200)]
+    assert {each.layout.strategy for each in found} == {"hsdp"}
+    assert found[0].seconds >= found[1].seconds >= found[2].seconds

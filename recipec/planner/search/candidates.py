@@ -362,7 +362,10 @@ def seconds_per_sequence(candidate: Candidate) -> float:
     return (candidate.time.seconds_per_step + candidate.reference_seconds) / candidate.layout.global_batch
 
 
-_RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
+# The table of strategies begins with the simplest. What shards the same by the same engine, over other groups of ranks,
+# is as simple: the faster of FSDP and HSDP is taken, whose estimates err alike.
+_KINDS = [*dict.fromkeys((row.engine, row.shards) for row in STRATEGIES.values())]
+_RANK = {name: _KINDS.index((row.engine, row.shards)) for name, row in STRATEGIES.items()}
 
 
 def _complexity(candidate: Candidate) -> tuple[bool | int | float, ...]:

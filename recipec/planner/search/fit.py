@@ -30,7 +30,9 @@ from recipec.rules.core import Ledger, beside
 from recipec.units import GIB, counted, gib
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
-FAR_SLOWER = 2.0  # times the time of QLoRA from which LoRA gives way to it; our decision
+# Times the time of another training from which the preferred one gives way to it: to the same on another base, and all
+# weights to adapters, which compute about a third less; what is beyond that, full fine-tuning waits for. Our decision.
+FAR_SLOWER, FAR_SLOWER_IN_FULL = 2.0, 4.0
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
 
 
@@ -204,19 +206,19 @@ def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> 
 
 
 def _far_slower(after: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
-    """The fastest that is next best to the rules and stays on the GPUs, where the choice is far slower: the same
-    training on another base, or with speed first any."""
-    plain = [(ledger, _best_with(PLAIN, group)) for ledger, group in after]
-    found = [(other, ledger) for ledger, other in plain if other is not None and other.layout.on_device]
-    found = [(other, ledger) for other, ledger in found if _takes_its_place(other, ledger, chosen)]
-    return min(found, key=lambda each: seconds_per_sequence(each[0]), default=None)
+    """What is next best to the rules and stays on the GPUs, where the choice is far slower than that."""
+    for place, (ledger, group) in enumerate(after):
+        other = _best_with(PLAIN, group)
+        if other is not None and other.layout.on_device and _takes_its_place(other, ledger, chosen):
+            return _far_slower(after[place + 1 :], other) or (other, ledger)
+    return None
 
 
 def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> bool:
-    speed = ledger.decisions["priority"].value == "speed"
-    alike = speed or other.layout.adapts.family == chosen.layout.adapts.family
-    limit = 1 + TIE if speed else FAR_SLOWER
-    return alike and seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
+    alike = other.layout.adapts.family == chosen.layout.adapts.family
+    limit = FAR_SLOWER if alike else FAR_SLOWER_IN_FULL
+    limit = 1 + TIE if ledger.decisions["priority"].value == "speed" else limit
+    return seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
 
 
 def _without_dropout(
