@@ -12,14 +12,14 @@ from recipec import __version__
 from recipec.axes import BASES, METHODS, STRATEGIES
 from recipec.axes.adaptations import MATRICES, PREFIXES
 from recipec.axes.lora_variants import STANDARD
-from recipec.backends.adaptations.packed import PACKED, quantizing
+from recipec.backends.adaptations.packed import PACKED
 from recipec.backends.between import acts_with, before_next, judged_by
 from recipec.backends.combining import told_of_tasks
 from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.generators import loads_newest
 from recipec.backends.job import Job, StageJob
-from recipec.backends.launchers import launcher_of, usage
+from recipec.backends.launchers import launcher_of, own_usage, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import added_by, code, is_below_root, made_folder, starting_point, unpinned
@@ -126,7 +126,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "torch_version": Raw(stack()["torch"]),
         "reads_files": job.because(_reads_files(job), "data_format", "model"),
         "data_root": _way_to_recipe(job),
-        "usage": usage(launcher, job) if launcher else None,
+        "usage": usage(launcher, job) if launcher else own_usage(job),
         "several_stages": job.because(len(job.stages) > 1, "stage"),
         "selection": _selection(job),
         "text_part": job.because(job.facts.model.name if job.facts.model.stored else "", "model"),
@@ -137,10 +137,11 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "newest": [each.traced("model", each.job.facts.model.name) for each in job.stages if loads_newest(each)],
         "revision": job.because(job.loaded.recipe.model.revision or "", "model"),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
-        "several_nodes": job.because(job.nodes > 1, "world_size"),
+        "launch_script": Raw(launcher.script if launcher else ""),
+        "several_nodes": job.because(launcher and job.nodes > 1, "world_size"),
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
         "shards": job.because(any(stage.strategy.shards_weights for stage in job.stages), "strategy"),
-        "fewer": job.because(_fewer(job), "world_size", "strategy"),
+        "fewer": job.because(launcher and _fewer(job), "world_size", "strategy"),
         "combines": job.because(bool(job.tasks), "stage"),
         "first_task": job.stages[0].named,
         **told_of_tasks(job),
@@ -271,8 +272,6 @@ def _stage(stage: StageJob) -> Any:
     return SimpleNamespace(
         name=stage.named,
         folder=Raw(stage.folder),
-        merges=stage.because(stage.merges, "adaptation", "stage"),
-        quantize=quantizing(stage),
         summary=summary(stage),
         learns=stage.because(learned_told(stage), "loss_on", "stage"),
         data=stage.because(rows_told(stage), *_OF_DATA, *["replay_rows"] * stage.replays),

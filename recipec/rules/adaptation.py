@@ -111,10 +111,9 @@ def adaptation_preferences(
 ) -> Choice:
     """Order in which full fine-tuning, LoRA and QLoRA are tried; the first that fits is used.
 
-    Where it takes over twice the time, as weights of 16 bits cross a slow network or wait in host memory, LoRA gives
-    way to QLoRA. Where full fine-tuning takes over four times that of adapters, for which it computes at most half more
-    than they do, nearly all of its time is such waiting, and it gives way to them. With `goal.priority = "speed"` the
-    first gives way to any that is a quarter faster (recipec's choice).
+    Where weights of 16 bits cross a slow network or wait in host memory, LoRA gives way to QLoRA if it takes over twice
+    the time, and full fine-tuning to adapters over four times; with `goal.priority = "speed"` the first gives way to
+    any that is a quarter faster (recipec's choice).
 
     The first line that applies decides. Memory is that of all GPUs together.
 
@@ -134,10 +133,9 @@ def adaptation_preferences(
     | otherwise | LoRA, QLoRA, full |
 
     IA3, prompt tuning, P-tuning, prefix tuning, bottleneck adapters and 8-bit LoRA are taken only where a recipe names
-    them. 8-bit LoRA takes more memory than QLoRA and is slower, and no rule book says where to use it; the QLoRA paper
-    (table 3) measures no difference between adapters on 16, 8 and 4 bits. Bottleneck adapters do not merge. What the
-    others can learn is less. A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it;
-    one that writes `train.lora` gets LoRA or QLoRA, or an error where neither works.
+    them: the first four learn less, and bottleneck adapters do not merge. 8-bit LoRA takes more memory than QLoRA and
+    is slower; the QLoRA paper (table 3) measures no difference between adapters on 16, 8 and 4 bits. A recipe that sets
+    `train.adaptation` or `train.quantization` keeps what agrees with it; one with `train.lora` gets LoRA or QLoRA.
 
     Rule book 001 decides a first training by memory alone: QLoRA under 16 GB, LoRA up to 48 GB, full fine-tuning above.
     A threshold in GB says nothing without the size of the model, so recipec uses the thresholds only to order the

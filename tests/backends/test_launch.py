@@ -337,8 +337,32 @@ def test_the_readme_names_the_nodes_of_the_largest_stage(tmp_path: Path) -> None
 def test_a_team_with_its_own_launcher_gets_no_script(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, with_key(BASES["lora-ddp"], "launch.with", "none")))
     assert not [path for path in bundle if path.startswith("launch/")]
-    assert "accelerate launch train.py        # with your own launcher and configuration" in bundle["README.md"]
+    assert "# with your own launcher and configuration:\naccelerate launch train.py\n" in bundle["README.md"]
     assert "accelerate launch train.py" in bundle["train.py"] and "launch/" not in bundle["train.py"]
+
+
+def test_without_a_script_the_readme_runs_what_the_script_would(tmp_path: Path) -> None:
+    """The same programs in the same order, and nothing that only a launch script does is promised."""
+    shared = with_key(BASES["sft-dpo"], "train", {"adaptation": "qlora", "strategy": "fsdp"})
+    shared = with_key(shared, "hardware", {"gpu": "h100", "gpus_per_node": 4})
+    recipes = (shared, BASES["served"], with_key(GROUPS, "model.name", "google/gemma-3-4b-it"), BASES["adapters"])
+    for recipe in recipes:
+        recipe = with_key(recipe, "model.new_tokens", ["<|a|>"]) if recipe is recipes[2] else recipe
+        scripted, own = (texts(good(tmp_path, with_key(recipe, "launch.with", way))) for way in ("local", "none"))
+        assert _programs(own["README.md"].split("```bash")[1].split("```")[0]) == _programs(_script(scripted))
+        text = "\n".join(own.values())
+        assert not re.search(r"launch/|failed-node|NPROC_PER_NODE", text)
+
+
+def _script(bundle: dict[str, str]) -> str:
+    return bundle.get("launch/local.sh") or bundle["launch/nodes.sh"]
+
+
+def _programs(shell: str) -> list[tuple[str, ...]]:
+    """The scripts of the bundle in the order of their start, each with the one word that says when it evaluates."""
+    lines = [line for line in shell.replace("$BUNDLE/", "").splitlines() if not line.lstrip().startswith(("#", "echo"))]
+    found = re.findall(r"((?:[\w-]+/)*\w+\.py)\b\"?(?: (before|after|merged))?", "\n".join(lines))
+    return [tuple(filter(None, each)) for each in found]
 
 
 def test_the_command_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:

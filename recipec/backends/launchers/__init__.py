@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from recipec.backends.job import Job
 from recipec.backends.launchers import local, nodes
-from recipec.backends.launchers.launcher import Launcher, first_look, script_artifact, usage
+from recipec.backends.launchers.launcher import Launcher, first_look, own_usage, script_artifact, usage
 from recipec.recipe.schema import LOCAL, NO_SCRIPT
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, fragment
@@ -75,6 +75,7 @@ __all__ = [
     "launch_artifacts",
     "launcher_of",
     "launchers_for",
+    "own_usage",
     "start_of",
     "start_text",
     "usage",

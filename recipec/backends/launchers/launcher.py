@@ -47,6 +47,15 @@ def usage(launcher: Launcher, job: Job) -> Raw:
     return snippet(launcher.usage, names, job.ids("world_size", "total_steps"))
 
 
+def own_usage(job: Job) -> Raw:
+    """The commands of a bundle without a launch script, for README.md: the same scripts, in the bundle's folder."""
+    stages = [_stage(stage, own_device=False) for stage in job.stages]
+    for stage, each in zip(job.stages, stages, strict=True):
+        each.before, each.after, each.merged = (_own_evaluation(stage, when) for when in ("before", "after", "merged"))
+    names = {**_added(job), "stages": stages, "several_nodes": job.because(job.nodes > 1, "world_size")}
+    return snippet("launch/own.md.j2", names, job.ids("world_size", "stage"))
+
+
 LOOK_STEPS = 20  # of a first look, at most: our decision
 
 
@@ -81,11 +90,18 @@ def _names(job: Job) -> dict[str, Any]:
         "one_device": job.because(all_alone, "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
-        "text_part": first.because(job.facts.model.stored is not None, "model"),
-        "new_tokens": first.traced("new_tokens") if job.facts.new_tokens else 0,
+        **_added(job),
         "writes_gib": fragment(written_gib(job), job.ids("prediction", "keep_checkpoints")),
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all_alone) for stage, one in zip(job.stages, alone, strict=True)],
+    }
+
+
+def _added(job: Job) -> dict[str, Any]:
+    """What is made of the model before the first stage."""
+    return {
+        "text_part": job.stages[0].because(job.facts.model.stored is not None, "model"),
+        "new_tokens": job.stages[0].traced("new_tokens") if job.facts.new_tokens else 0,
     }
 
 
@@ -121,16 +137,29 @@ def evaluates_merged(stage: StageJob) -> bool:
 
 
 def _evaluation(stage: StageJob, when: str) -> Raw:
+    """How a launch script starts evaluate.py, on as many processes of a node as train there."""
+    count = f"${stage.variable}_PROCESSES"
+    count = f"$(({count[1:]} / {stage.variable}_NODES))" if stage.job.nodes > 1 else count
+    words = [*_evaluating(stage, when, f'"{count}"', '"$BUNDLE/{}"'), '${QUICK:+"$QUICK"}']
+    return fragment(" ".join(words), stage.ids("strategy", "prediction"))
+
+
+def _own_evaluation(stage: StageJob, when: str) -> Raw:
+    """The same in words that a person types in the bundle's folder; "" where there is no merged model to evaluate."""
+    if when == "merged" and not evaluates_merged(stage):
+        return Raw("")
+    words = _evaluating(stage, when, str(stage.value("world_size") // stage.nodes), "{}")
+    return fragment(" ".join(words), stage.ids("strategy", "prediction", "world_size"))
+
+
+def _evaluating(stage: StageJob, when: str, processes: str, path: str) -> list[str]:
     """How evaluate.py is started: one process for each GPU where each holds the whole model, else one process."""
     needs = stage.plan.needs.evaluation
     held = needs.merged if when == "merged" and needs.merged else needs.trained
     words = ["python"]
     if shares_rows(stage) and held.whole:
-        count = f"${stage.variable}_PROCESSES"
-        count = f"$(({count[1:]} / {stage.variable}_NODES))" if stage.job.nodes > 1 else count
-        words = ["torchrun", "--standalone", "--nproc-per-node", f'"{count}"']
-    words += [f'"$BUNDLE/{stage.folder}evaluate.py"', when, *["--offload"] * held.offloaded]
-    return fragment(" ".join([*words, '${QUICK:+"$QUICK"}']), stage.ids("strategy", "prediction"))
+        words = ["torchrun", "--standalone", "--nproc-per-node", processes]
+    return [*words, path.format(f"{stage.folder}evaluate.py"), when, *["--offload"] * held.offloaded]
 
 
 def _expandable(job: Job) -> bool:
