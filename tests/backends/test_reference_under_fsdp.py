@@ -24,7 +24,7 @@ def bundle(folder: Path, method: str, strategy: str, adaptation: str = "full") -
     return texts(good(folder, recipe))["train.py"]
 
 
-@pytest.mark.parametrize("method", ["dpo", "kto", "grpo", "rloo"])
+@pytest.mark.parametrize("method", ["dpo-full", "kto", "grpo", "rloo"])
 def test_trl_is_told_to_spread_no_reference_over_the_gpus(tmp_path: Path, method: str) -> None:
     assert '"device_map": None' in bundle(tmp_path, method, "fsdp")
     assert "device_map" not in bundle(tmp_path, method, "zero3")  # TRL clears it there
