@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from recipec.dataset.commands import rows_command
+from recipec.dataset.commands import file_of, rows_command
 from recipec.dataset.contents import NOTHING, Row
 
 # How people write dates, without a time of the day and with one.
@@ -50,6 +50,16 @@ def _first(said: Sequence[Any], format: str) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return times[0] if times else None
+
+
+def ways_of_units(places: Sequence[str], column: str) -> Iterator[str]:
+    """Yield the command, for each file, that makes seconds since 1970 of milliseconds, micro- and nanoseconds."""
+    name = json.dumps(column, ensure_ascii=False)
+    digits = f"len(str(int(float(row[{name}]))))"  # 9 or 10 of seconds, three more for each smaller unit
+    made = f"row | {{{name}: float(row[{name}]) / 1000 ** max(0, ({digits} - 8) // 3)}}"
+    for place in {file_of(place): place for place in reversed(places)}.values():
+        if command := rows_command(made, "for row in rows", place):
+            yield f"rewrite them in seconds: {command}"
 
 
 def ways_of_gaps(place: str, column: str) -> Iterator[str]:

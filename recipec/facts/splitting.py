@@ -14,7 +14,7 @@ from recipec.dataset import RowFault, jq
 from recipec.dataset.commands import documents, path_of
 from recipec.dataset.files import TEXT_ENDINGS
 from recipec.dataset.formats import MOST_NAMES
-from recipec.dataset.values import ways_of_gaps, ways_of_times
+from recipec.dataset.values import ways_of_gaps, ways_of_times, ways_of_units
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, all_read, places_of, rows_of, states_counts
@@ -29,6 +29,7 @@ _OF_FILES = {
     "stratify": ('"document"', 'the class "document"'),
 }
 _NO_TIME = "neither a number nor a date as in 2026-01-31"
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _DATE = re.compile(r"(\d{4})-(\d\d?)(?:-(\d\d?))?([T ].*)?")  # whose parts may lack zeros, or the day
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")  # a whole number as a table with gaps writes it
 
@@ -103,7 +104,7 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
 
 
 def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield E0304 for numbers beside dates, or dates beside numbers: nothing says which of them is the newer."""
+    """Yield E0304 for numbers beside dates, dates beside numbers, or several units: none says what is newer."""
     times = [(source, *placed) for source in sources for placed in zip(source.places, source.rows, strict=True)]
     times = [(source, place, row[column]) for source, place, row in times if _is_time(row.get(column))]
     first = next(((place, value) for _, place, value in times), ("", None))
@@ -113,6 +114,29 @@ def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) ->
         way = ("write all of them as dates as in 2026-01-31, or all as numbers",)
         faults = [RowFault(place, f"`{column}` holds {value}, {beside}", help=way) for _, place, value in others]
         yield unusable(section, others[0][0].place, faults, len(rows_of(sources)))
+    elif first[0] and not _is_date(first[1]):
+        yield from _mixed_units(section, column, times, len(rows_of(sources)))
+
+
+def _mixed_units(
+    section: str, column: str, times: Sequence[tuple[SampledSource, str, Any]], rows: int
+) -> Iterator[Diagnostic]:
+    """Yield E0304 for numbers of two units since 1970: each of the larger numbers would be newer than all others."""
+    counted = [(source, place, value, unit) for source, place, value in times if (unit := unit_of(float(value)))]
+    others = [one for one in counted if one[3] != counted[0][3]]
+    if others:
+        _, beside, number, unit = counted[0]
+        way = tuple(ways_of_units([place for _, place, _, unit in counted if unit != "seconds"], column))
+        faults = [
+            RowFault(place, f"`{column}` holds {value}, {other} since 1970, and {number} in {beside}, {unit}", help=way)
+            for _, place, value, other in others
+        ]
+        yield unusable(section, others[0][0].place, faults, rows)
+
+
+def unit_of(time: float) -> str:
+    """What a number counts since 1970, if it is a time between 1973 and 2128 in that unit; "" for other numbers."""
+    return next((unit for unit, size in _UNITS.items() if 1e8 <= time / size < 5e9), "")
 
 
 def _is_date(value: Any) -> bool:
