@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from recipec.dataset import RowFault, jq
-from recipec.dataset.commands import documents, path_of
+from recipec.dataset.commands import documents, file_of, path_of
 from recipec.dataset.files import TEXT_ENDINGS
 from recipec.dataset.formats import MOST_NAMES
 from recipec.dataset.values import ways_of_gaps, ways_of_times, ways_of_units
@@ -28,6 +28,8 @@ _OF_FILES = {
     "time": ("os.path.getmtime(name)", "the time at which its file was last changed"),
     "stratify": ('"document"', 'the class "document"'),
 }
+_TEXT = "text"  # by which the text of a file is read
+_AS_ROWS = {"group": "file", "time": "changed", "stratify": "kind"}  # columns to split by, beside that
 _NO_TIME = "neither a number nor a date as in 2026-01-31"
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _DATE = re.compile(r"(\d{4})-(\d\d?)(?:-(\d\d?))?([T ].*)?")  # whose parts may lack zeros, or the day
@@ -43,10 +45,14 @@ def named_columns(loaded: LoadedRecipe) -> list[str]:
 def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield a column that a source lacks and values that are no classes (E0401), and rows without a value (E0304)."""
     for key, column in (loaded.value("data", "split") or {}).items():
-        sampled = [source for source in sources if source.rows]
+        files = [source for source in sources if _of_texts(source)]
+        for source in files:
+            yield _no_columns(loaded, section, key, column, source)
+        sampled = [source for source in sources if source.rows and source not in files]
         lacking = [source for source in sampled if not any(column in row for row in source.rows)]
         for source in lacking:
             yield _no_column(loaded, section, key, column, source)
+        lacking += files
         for source in (source for source in sampled if source not in lacking):
             if faults := _faults(key, column, source):
                 yield unusable(section, source.place, faults, len(source.rows))
@@ -66,10 +72,28 @@ def _no_column(loaded: LoadedRecipe, section: str, key: str, column: str, source
     )
     title = f"`data.split.{key}` names the column `{column}`, which {source.name} of data.{section} does not have"
     help = ("use a column of the rows, or add the column to them", *_out_of_objects(column, key, source))
-    if (pattern := source.given.path or "").endswith(TEXT_ENDINGS):
-        value, what = _OF_FILES[key]
-        made = documents(pattern, column, value)
-        help = (f"a text file has no columns; write the files as rows, each with {what} as `{column}`: {made}",)
+    return Diagnostic("E0401", title, labels, help)
+
+
+def _of_texts(source: SampledSource) -> bool:
+    """Whether the files of a source hold plain text, as their name or all files that a glob found say."""
+    pattern, files = source.given.path or "", {file_of(place) for place in source.places}
+    return pattern.endswith(TEXT_ENDINGS) or (bool(files) and all(file.endswith(TEXT_ENDINGS) for file in files))
+
+
+def _no_columns(loaded: LoadedRecipe, section: str, key: str, column: str, source: SampledSource) -> Diagnostic:
+    """Text files, of which each is one row: also `text` is no column to split them by, for each has its own."""
+    labels = (
+        Label(loaded.place("data", "split", key), "names a column"),
+        Label(source.place, "each file is one row, which holds its text alone"),
+    )
+    value, what = _OF_FILES[key]
+    own = _AS_ROWS[key] if column == _TEXT else column
+    renamed = f', and write `{key} = "{own}"`' * (own != column)
+    made = documents(source.given.path or "", own, value)
+    help = (f"write the files as rows, each with {what} as `{own}`{renamed}: {made}",)
+    help += (f"or remove `{key}`: rows are then drawn at random",)
+    title = f"`data.split.{key}` splits text files of data.{section}, which have no columns"
     return Diagnostic("E0401", title, labels, help)
 
 
