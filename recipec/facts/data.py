@@ -32,6 +32,7 @@ from recipec.facts.repeated import many_repeated, without_left_out
 from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
 from recipec.facts.shapes import shape_of_all, shaped
+from recipec.facts.short_values import shortest_values
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.spellings import spelled_in_several_ways
@@ -79,6 +80,7 @@ class DataFacts(Struct, frozen=True):
     answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
     pair_answers: PairAnswers = PairAnswers()  # what is kept of the answers of pairs
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
+    shortest: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column of rewards -> a value, and its row
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -148,7 +150,8 @@ def data_facts(
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
     judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
-    return DataFacts(*found, lengths=lengths, thinking=thinking, pair_answers=pair_answers(sources), **judged)
+    kept = {"pair_answers": pair_answers(sources), "shortest": shortest_values(sources, shape.handed)}
+    return DataFacts(*found, lengths=lengths, thinking=thinking, **judged, **kept)
 
 
 def _findings(
