@@ -26,11 +26,12 @@ from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
+from recipec.facts.left_out import left_out
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
-from recipec.facts.repeated import many_repeated, without_left_out
+from recipec.facts.rehearsal import RehearsedRows, rehearsed
 from recipec.facts.repeated_answers import without_repeated_answers
-from recipec.facts.same_answers import opposite_answers, same_answers
+from recipec.facts.row_counts import without_left_out
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
@@ -122,11 +123,12 @@ def data_facts(
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
-    facts = without_repeated_answers(without_left_out(measured, sources), sources, loaded.recipe.data)
+    rehearsal = rehearsed(sources)
+    facts = without_repeated_answers(without_left_out(measured, rehearsal), sources, loaded.recipe.data)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
-    facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
+    facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, rehearsal, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
-    for finding in _findings(loaded, section, sources, template):
+    for finding in _findings(loaded, section, rehearsal, template):
         report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))
@@ -152,19 +154,18 @@ def data_facts(
 
 
 def _findings(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+    loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, template: Template | None
 ) -> Iterator[Diagnostic]:
     """What is wrong with rows that can be read, and what a user may not know of them."""
+    sources = rehearsal.sources
     yield from against_split(loaded, section, sources)
     yield from against_order(loaded, section, sources)
     yield from against_turns(loaded, section, sources, template)
     yield from spoken_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
-    yield from unanswered(loaded, section, sources)
+    yield from unanswered(loaded, section, rehearsal)
     yield from against_stated(loaded, section, sources)
-    yield from same_answers(loaded, section, sources)
-    yield from opposite_answers(loaded, section, sources)
-    yield from many_repeated(loaded, section, sources)
+    yield from left_out(loaded, section, rehearsal)
     yield from as_raw_text(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
     yield from spelled_in_several_ways(loaded, section, sources)

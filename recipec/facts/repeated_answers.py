@@ -9,61 +9,56 @@ import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from msgspec import Struct
-
 from recipec.axes import ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, says
 from recipec.dataset.messages import Message
 from recipec.facts.fact import known
-from recipec.facts.repeated import FEWEST_COUNTED, about
-from recipec.facts.sizes import LAST_ANSWER, learned_ends, rounded
-from recipec.facts.sources import SampledSource, all_read, some_state_counts
-from recipec.facts.unanswered import says_something
+from recipec.facts.rehearsal import DUPLICATE, EMPTY, RehearsedRow, RehearsedRows, leave_out, repeated, says_something
+from recipec.facts.row_counts import counted
+from recipec.facts.sizes import LAST_ANSWER, learned_ends
+from recipec.facts.sources import SampledSource
 from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
 
+_LOST = {DUPLICATE: "are exact duplicates", EMPTY: "are empty or to no question"}
 
-class _Answer(Struct, frozen=True):
-    itself: bytes  # all that prepare_data.py tells it from others by; b"" where it leaves it out as empty
-    tokens: float  # of the conversation up to its end
-    weight: float  # of its source
+
+class _Answer(RehearsedRow):
+    tokens: float = 0.0  # of the conversation up to its end
 
 
 def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[SampledSource], data: Data) -> list[Decision]:
     """The sizes with the answers that preparation keeps, where all rows were read; their lengths are those of these."""
     share = next((size for size in sizes if size.id == "answer_share"), None)
-    if share is None or share.origin != "data" or not all_read(sources) or some_state_counts(sources):
+    if share is None or share.origin != "data":
         return [*sizes]
-    by_weight = sorted(sources, key=lambda source: -source.weight)  # of several, the one that weighs most stays
-    answers = [answer for source in by_weight for answer in _answers(source, data)]
-    teaching = [answer for answer in answers if answer.itself]
-    kept = [*{answer.itself: answer for answer in reversed(teaching)}.values()]
-    if len(answers) - len(kept) < FEWEST_COUNTED:
+    answers = RehearsedRows(sources, [answer for source in sources for answer in _answers(source, data)])
+    leave_out(answers.rows, {DUPLICATE: repeated})
+    counts = counted(answers)
+    if counts is None:
         return [*sizes]
-    lost = {"exact duplicates": len(teaching) - len(kept), "empty or to no question": len(answers) - len(teaching)}
-    listed = " and ".join(f"{about(count, len(answers))} are {what}" for what, count in lost.items() if count)
-    told = f"of {about(len(answers), len(answers))} answers, {listed}: prepare_data.py leaves them out"
-    counts = {"kept_answers": sum(answer.weight for answer in kept), "kept_source_answers": len(kept)}
-    facts = [known(id, rounded(count), told) for id, count in counts.items()]
-    return [*(size for size in sizes if size is not share), _longer(share, answers, kept), *facts]
+    told, rows = counts.told("answers", _LOST), counts.sizes
+    kept = {"kept_answers": rows["examples"], "kept_source_answers": rows["source_rows"]}
+    facts = [known(id, count, told) for id, count in kept.items()]
+    return [*(size for size in sizes if size is not share), _longer(share, answers), *facts]
 
 
-def _longer(share: Decision, answers: Sequence[_Answer], kept: Sequence[_Answer]) -> Decision:
+def _longer(share: Decision, answers: RehearsedRows) -> Decision:
     """What ends with an answer, where the answers that stay are not those that were measured: beginnings are short."""
     before, after = (
-        sum(answer.weight * answer.tokens for answer in some) / sum(answer.weight for answer in some)
-        for some in (answers, kept)
+        sum(row.source.weight * row.tokens for row in some) / sum(row.source.weight for row in some)
+        for some in (answers.rows, answers.kept)
     )
     return known(share.id, round(share.value * after / before, 3), f"{share.because}, each once", origin="data")
 
 
 def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:
     """The answers of a source that are to be learned, those that preparation leaves out among them."""
-    for made in source.made:
+    for place, made in zip(source.places, source.made, strict=True):
         found = [*_of_answers(made, bool(ROW_FORMATS[source.shape.format].answers))]
         lengths, _ = learned_ends(made, source.shape, data)
         for itself, tokens in zip(found[-1:] if data.loss_on == LAST_ANSWER else found, lengths, strict=True):
-            yield _Answer(itself, tokens, source.weight)
+            yield _Answer(place, source, itself, reasons=[EMPTY] * (not itself), tokens=tokens)
 
 
 def _of_answers(made: Converted, ends: bool) -> Iterator[bytes]:

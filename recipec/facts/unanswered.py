@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from recipec.axes import KINDS, ROW_FORMATS
-from recipec.dataset import ASSISTANT, Converted, DataShape, Message, asks, says
 from recipec.dataset.commands import file_of
-from recipec.dataset.contents import parted
 from recipec.dataset.refusals import refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.rehearsal import SILENT, UNASKED, RehearsedRow, RehearsedRows, answers_of
 from recipec.facts.sources import SampledSource, all_read, states_counts
 from recipec.recipe import LoadedRecipe
 from recipec.rules.data import dropped_rows_limit
 
 
-def unanswered(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+def unanswered(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
     """Yield W0542 where sampled rows have an empty answer, or none, or a question that is empty, or none."""
-    mute = {place for source in sources for place in (*source.unanswered, *_empty(source))}
-    unasked = {place for source in sources for place in _unasked(source)} - mute
-    lacks = ", or ".join([*["have an empty answer"] * bool(mute), *["ask nothing"] * bool(unasked)])
-    read = (place for source in sources for place in source.read or source.places)
-    found = [place for place in read if place in mute | unasked]
-    sampled = sum(len(source.rows) + len(source.unanswered) for source in sources)
+    found, sources, sampled = rehearsal.lost(*SILENT), rehearsal.sources, len(rehearsal.rows)
     if not found:
         return
+    reasons = {row.reasons[0] for row in found}
+    mute = reasons != {UNASKED}
+    lacks = ", or ".join([*["have an empty answer"] * mute, *["ask nothing"] * (UNASKED in reasons)])
     title = f"{len(found)} of {sampled} sampled rows of data.{section} {lacks}"
     help: tuple[str, ...] = (*_refusals(sources), "remove these rows, or correct them")
-    if mute and all(file_of(place).endswith(".csv") for place in found):
+    if mute and all(file_of(row.place).endswith(".csv") for row in found):
         help += ('to leave rows with empty fields out, counted: `incomplete = "skip"` under [data]',)
     limit = f"more than {dropped_rows_limit().value:.0%}"
     note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are {limit}"
-    if not states_counts(loaded, sources) and _stops(sources, mute | unasked):
+    if not states_counts(loaded, sources) and _stops(rehearsal, found):
         title = f"prepare_data.py will stop: {len(found)} of {sampled} rows of data.{section} {lacks}"
         help += ("to train without them, raise MAX_DROPPED in prepare_data.py of the bundle",)
         note = f"prepare_data.py leaves out rows that {lacks}, and stops because they are {limit} of all rows"
     elif not _too_many(len(found), sampled):
         help = (*_refusals(sources), 'if they may be left out, write allow = ["W0542"] under [recipe]')
-    label = Label(loaded.place("data", section), f"the first is {found[0]}")
+    label = Label(loaded.place("data", section), f"the first is {found[0].place}")
     yield Diagnostic("W0542", title, (label,), help, (note,))
 
 
@@ -51,46 +47,10 @@ def _too_many(lost: int, rows: int) -> bool:
     return lost > dropped_rows_limit().value * rows
 
 
-def _stops(sources: Sequence[SampledSource], lost: Collection[str]) -> bool:
+def _stops(rehearsal: RehearsedRows, silent: Sequence[RehearsedRow]) -> bool:
     """Whether preparation stops for certain: all rows were read, and too many are left out however they are learned.
 
     Where every answer becomes a row, a conversation may lose one of several, and one without an answer is no such row.
     """
-    if not all_read(sources):
-        return False
-    answers = [
-        (place, len(_answers(made, source.shape)))
-        for source in sources
-        for place, made in zip(source.places, source.made, strict=True)
-    ]
-    rows = sum(len(source.unanswered) for source in sources) + sum(max(1, count) for _, count in answers)
-    return _too_many(sum(place in lost for place, _ in answers), rows)
-
-
-def teaching_nothing(source: SampledSource) -> set[str]:
-    """The places of converted rows without an answer or a question."""
-    return {*_empty(source), *_unasked(source)}
-
-
-def _empty(source: SampledSource) -> Iterator[str]:
-    """The places of rows with an answer that says nothing."""
-    if ROW_FORMATS[source.shape.format].turns:
-        made = zip(source.places, source.made, strict=True)
-        yield from (place for place, row in made if not all(map(says_something, _answers(row, source.shape))))
-
-
-def _unasked(source: SampledSource) -> Iterator[str]:
-    """The places of rows in which nothing is asked, or one of several questions is empty."""
-    if ROW_FORMATS[source.shape.format].turns:
-        yield from (place for place, row in zip(source.places, source.made, strict=True) if not asks(row))
-
-
-def _answers(made: Converted, shape: DataShape) -> list[Message]:
-    taught = KINDS[ROW_FORMATS[shape.format].kind].taught
-    columns = [made[name] for name in taught if name in made] or [made.get("messages", [])]
-    return [turn for turns in columns for turn in turns if turn["role"] == ASSISTANT[0]]
-
-
-def says_something(message: Message) -> bool:
-    """Whether an answer has a text behind its thought, or calls a tool."""
-    return says(parted(message["content"])[1]) or bool(message.get("tool_calls"))
+    most = sum(max(1, len(answers_of(row))) for row in rehearsal.rows)
+    return all_read(rehearsal.sources) and _too_many(sum(bool(row.made) for row in silent), most)
