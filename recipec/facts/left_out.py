@@ -1,35 +1,96 @@
-"""What is said of sampled rows that preparation leaves out because of other rows, or of their own two answers.
-
-What is said of rows that teach nothing stands in unanswered.py.
-"""
+"""What a plan and its warnings say of sampled rows that preparation leaves out and counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
+from recipec.dataset.commands import file_of
+from recipec.dataset.refusals import refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.rehearsal import CONTRADICTORY, DUPLICATE, EQUAL, RehearsedRows, judged
-from recipec.facts.row_counts import FEWEST_COUNTED
-from recipec.facts.sources import all_read, states_counts
+from recipec.facts.conversations import answers_in
+from recipec.facts.rehearsal import (
+    CONTRADICTORY,
+    DUPLICATE,
+    EMPTY,
+    EQUAL,
+    FEWEST_COUNTED,
+    SILENT,
+    UNASKED,
+    RehearsedRows,
+    judged,
+)
+from recipec.facts.sources import SampledSource, all_read, states_counts
 from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
+from recipec.rules.data import dropped_rows_limit
 
 # Recipec's choice: a few duplicates occur in most data, and rows for a first try are often one row several times.
 MOST_UNTOLD = 0.1  # of the sampled rows
+_WORDS = {
+    **dict.fromkeys(SILENT, "have no answer or ask nothing"),
+    DUPLICATE: "are exact duplicates",
+    **dict.fromkeys((EQUAL, CONTRADICTORY), "prefer nothing or contradict others"),
+}
 
 
-def left_out(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
-    """Yield what is wrong with rows that prefer nothing or repeat others.
+def without_left_out(sizes: Sequence[Decision], rehearsal: RehearsedRows) -> list[Decision]:
+    """The sizes of the data without rows that preparation will leave out, where these are counted."""
+    if (counts := rehearsal.counts) is None:
+        return [*sizes]
+    rows, told = counts.sizes, counts.told("rows", _WORDS)
+    counted = (size for size in sizes if size.id in rows and size.origin == "data")
+    fewer = {size.id: replace(size, value=rows[size.id], because=f"{size.because}; {told}") for size in counted}
+    return [fewer.get(size.id, size) for size in sizes]
 
-    Pairs whose two answers are the same (W0550), rows that prefer, or label, the opposite of what others do (W0552),
-    and exact duplicates that are more than a tenth of the sampled rows (W0553).
+
+def unanswered(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
+    """Yield W0542 where sampled rows have an empty answer, or none, or a question that is empty, or none."""
+    found, sources, sampled = rehearsal.lost(*SILENT), rehearsal.sources, len(rehearsal.rows)
+    if not found:
+        return
+    reasons = {row.reasons[0] for row in found}
+    mute = reasons != {UNASKED}
+    lacks = ", or ".join([*["have an empty answer"] * mute, *["ask nothing"] * (UNASKED in reasons)])
+    title = f"{len(found)} of {sampled} sampled rows of data.{section} {lacks}"
+    help: tuple[str, ...] = (*_refusals(sources), "remove these rows, or correct them")
+    if mute and all(file_of(row.place).endswith(".csv") for row in found):
+        help += ('to leave rows with empty fields out, counted: `incomplete = "skip"` under [data]',)
+    limit = f"more than {dropped_rows_limit().value:.0%}"
+    note = f"prepare_data.py leaves out rows that {lacks}, and stops where they are {limit}"
+    if not states_counts(loaded, sources) and _stops(rehearsal):
+        title = f"prepare_data.py will stop: {len(found)} of {sampled} rows of data.{section} {lacks}"
+        help += ("to train without them, raise MAX_DROPPED in prepare_data.py of the bundle",)
+        note = f"prepare_data.py leaves out rows that {lacks}, and stops because they are {limit} of all rows"
+    elif not _too_many(len(found), sampled):
+        help = (*_refusals(sources), 'if they may be left out, write allow = ["W0542"] under [recipe]')
+    label = Label(loaded.place("data", section), f"the first is {found[0].place}")
+    yield Diagnostic("W0542", title, (label,), help, (note,))
+
+
+def _refusals(sources: Sequence[SampledSource]) -> Iterator[str]:
+    """What makes answers of refusals that stand in a field of their own."""
+    for source in (source for source in sources if source.rows and source.sample):
+        yield from refusals_learned(source.rows, source.places[0], [*source.shape.columns.values()])
+
+
+def _too_many(lost: int, rows: int) -> bool:
+    return lost > dropped_rows_limit().value * rows
+
+
+def _stops(rehearsal: RehearsedRows) -> bool:
+    """Whether preparation stops for certain: all rows were read, and too many are left out however they are learned.
+
+    Where every answer becomes a row, a conversation may lose one of several, and one without an answer is no such row.
     """
-    known = all_read(rehearsal.sources) or states_counts(loaded, rehearsal.sources)
-    yield from _equal(loaded, section, rehearsal)
-    yield from _contradictory(loaded, section, rehearsal, known=known)
-    yield from _repeated(loaded, section, rehearsal, known=known)
+    answers = (len([*answers_in(row.made, row.source.shape)]) for row in rehearsal.converted)
+    most = len(rehearsal.rows) + sum(count - 1 for count in answers if count)
+    return all_read(rehearsal.sources) and _too_many(len(rehearsal.lost(EMPTY, UNASKED)), most)
 
 
-def _equal(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
+def equal_answers(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
+    """Yield W0550 where sampled pairs prefer an answer to itself."""
     if found := rehearsal.lost(EQUAL):
         pairs = f"{len(found)} of {len(rehearsal.converted)} sampled pairs"
         title = f"{pairs} of data.{section} have the same answer on both sides"
@@ -42,9 +103,8 @@ def _equal(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iter
         yield Diagnostic("W0550", title, (label,), help, (note,))
 
 
-def _contradictory(
-    loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, *, known: bool
-) -> Iterator[Diagnostic]:
+def opposite_answers(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
+    """Yield W0552 where sampled rows prefer, or label, the opposite of what others do."""
     if found := rehearsal.lost(CONTRADICTORY):
         common, preferred = judged(found[0])
         other = next(row for row in found if judged(row)[0] == common and judged(row)[1] != preferred)
@@ -55,11 +115,12 @@ def _contradictory(
             'if they may be left out, write allow = ["W0552"] under [recipe]',
         )
         notes = ["prepare_data.py leaves out all of them, and counts them as `contradictory`"]
-        notes += ["the plan counts them as rows, as not all rows were read"] * (not known)
+        notes += ["the plan counts them as rows, as not all rows were read"] * _counts_all(loaded, rehearsal)
         yield Diagnostic("W0552", title, (Label(loaded.place("data", section), judging),), help, (*notes,))
 
 
-def _repeated(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, *, known: bool) -> Iterator[Diagnostic]:
+def many_repeated(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows) -> Iterator[Diagnostic]:
+    """Yield W0553 where more than a tenth of the sampled rows are exact duplicates of others."""
     found, sampled = rehearsal.lost(DUPLICATE), len(rehearsal.converted)
     if len(found) >= FEWEST_COUNTED and len(found) > MOST_UNTOLD * sampled:
         title = f"{len(found)} of {sampled} sampled rows of data.{section} are exact duplicates of others"
@@ -68,6 +129,11 @@ def _repeated(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, *, k
             "remove them; a source that is to count more takes `weight`",
             'if they may be left out, write allow = ["W0553"] under [recipe]',
         )
-        counts = "" if known else "; the plan counts them, as not all rows were read"
+        counts = "; the plan counts them, as not all rows were read" * _counts_all(loaded, rehearsal)
         note = f"prepare_data.py keeps one row of each, and counts the others as `duplicates`{counts}"
         yield Diagnostic("W0553", title, (label,), help, (note,))
+
+
+def _counts_all(loaded: LoadedRecipe, rehearsal: RehearsedRows) -> bool:
+    """Whether the plan counts rows that are left out, since nothing says how many they are."""
+    return not all_read(rehearsal.sources) and not states_counts(loaded, rehearsal.sources)

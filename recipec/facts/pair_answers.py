@@ -16,8 +16,7 @@ from recipec.axes.kinds import Kind
 from recipec.dataset import Converted
 from recipec.facts.fact import known
 from recipec.facts.labels import labeled_rows, share_true
-from recipec.facts.rehearsal import rehearsed
-from recipec.facts.row_counts import RowCounts, about, counted
+from recipec.facts.rehearsal import RowCounts, about, rehearsed
 from recipec.facts.sources import SampledSource
 from recipec.rules.core import Decision
 
@@ -40,7 +39,7 @@ def pair_answers(sources: Sequence[SampledSource]) -> PairAnswers:
     share, count = share_true(rows), len(rows)
     because = f"the labels of {about(count, count)} answers of the sampled pairs that preparation keeps"
     true_share = known("true_share", round(share, 3) if 0 < share < 1 else None, because, origin="data")
-    return PairAnswers(counted(apart), true_share)
+    return PairAnswers(apart.counts, true_share)
 
 
 def answers_of_pairs(decisions: Mapping[str, Decision], found: PairAnswers) -> dict[str, Decision]:
@@ -58,7 +57,8 @@ def _size(size: Decision, row: RowFormat, counts: RowCounts | None) -> Decision:
     many = f"{row.answers} answers in each of {size.value:,} {row.name} rows; {size.because}"
     if counts is None or size.origin != "data":
         return replace(size, value=row.answers * size.value, because=many)
-    repeated = f"{counts.about(counts.read - counts.kept)} of {counts.about(counts.read)} answers repeat others"
+    read, lost = counts.read, counts.read - counts.kept
+    repeated = f"{about(lost, read)} of {about(read, read)} answers repeat others"
     told = f"{repeated} or are labeled both true and false, which prepare_data.py leaves out"
     return replace(size, value=counts.sizes[size.id], because=f"{many}; {told}")
 

@@ -1,30 +1,36 @@
 """What becomes of each sampled row in preparation: it is kept, or left out for a reason.
 
 Sizes, labels and warnings read it here. templates/data/rows.py.j2 and templates/data/convert.py.j2 do the same with all
-rows, in the same order.
+rows, in the same order. One more reason is a constant, what finds its rows, and what left_out.py says of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import fsum
 from typing import Any
 
 from msgspec import Struct, field
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.kinds import Kind
-from recipec.dataset import ASSISTANT, Converted, Message, asks, says
+from recipec.dataset import SAMPLE_ROWS, Converted, Message, asks, says
 from recipec.dataset.contents import parted
-from recipec.facts.sources import SampledSource
+from recipec.facts.conversations import answers_in
+from recipec.facts.sizes import rounded
+from recipec.facts.sources import SampledSource, all_read, some_state_counts
 
 UNANSWERED = "unanswered"  # a conversation without an answer, of which nothing is converted
 EMPTY = "empty"  # an answer says nothing
 UNASKED = "unasked"  # nothing is asked, or one of several questions is empty
-DUPLICATE = "duplicate"  # it repeats another row exactly
+DUPLICATE = "duplicates"  # it repeats another row exactly
 EQUAL = "equal"  # its two answers are the same
 CONTRADICTORY = "contradictory"  # another row judges the same answers the other way round
 SILENT = (UNANSWERED, EMPTY, UNASKED)  # the row teaches nothing
+
+FEWEST_COUNTED = 10  # rows that are left out
 
 
 class RehearsedRow(Struct):
@@ -59,55 +65,70 @@ class RehearsedRows(Struct, frozen=True):
         """The rows that one of these reasons holds for, whether or not another one comes before it."""
         return [row for row in self.rows if not set(reasons).isdisjoint(row.reasons)]
 
+    @property
+    def counts(self) -> RowCounts | None:
+        """Those that a plan counts; None where few are left out, not all were read, or a source states its number."""
+        lost = Counter(row.reasons[0] for row in self.rows if row.reasons)
+        if lost.total() < FEWEST_COUNTED or not all_read(self.sources) or some_state_counts(self.sources):
+            return None
+        return RowCounts(len(self.rows), len(self.kept), fsum(row.source.weight for row in self.kept), lost)
 
-Look = Callable[[Sequence[RehearsedRow]], Iterable[RehearsedRow]]  # rows -> those that a reason holds for
+
+class RowCounts(Struct, frozen=True):
+    """Rows by what becomes of them in preparation; answers, where each becomes a row."""
+
+    read: int  # rows of all sources
+    kept: int  # rows of these
+    weighed: float  # rows: each that is kept as often as its source is drawn
+    lost: Mapping[str, int]  # reason -> rows that report.json counts by it
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of the data, rounded."""
+        rows = rounded(self.weighed)
+        return {"examples": rows, "data_rows": rows, "source_rows": rounded(self.kept)}
+
+    def told(self, noun: str, words: Mapping[str, str]) -> str:
+        """How many are left out, as a clause; `words` says of each reason what such rows are or do."""
+        lost = dict.fromkeys(words.values(), 0)
+        for reason, count in self.lost.items():
+            lost[words[reason]] += count
+        named = " and ".join(f"{about(count, self.read)} {what}" for what, count in lost.items() if count)
+        return f"of {about(self.read, self.read)} {noun}, {named}: prepare_data.py leaves them out"
+
+
+def about(count: int, rows: int) -> str:
+    """A count; of many rows rounded, so that a row more changes no text."""
+    return f"{count:,}" if rows <= SAMPLE_ROWS else f"about {rounded(count):,}"
 
 
 def rehearsed(sources: Sequence[SampledSource]) -> RehearsedRows:
     """What preparation does with the sampled rows of these sources."""
     found = RehearsedRows(sources, [row for source in sources for row in _read(source)])
-    leave_out(
-        found.converted,
-        {EMPTY: _empty, UNASKED: _unasked, DUPLICATE: repeated, EQUAL: _equal, CONTRADICTORY: _contradictory},
-    )
+    for reason, look in ((DUPLICATE, repeated), (EQUAL, _equal), (CONTRADICTORY, _contradictory)):
+        leave_out(look(found.converted), reason)
     return found
 
 
-def leave_out(rows: Sequence[RehearsedRow], looks: Mapping[str, Look]) -> None:
-    """Note each reason at the rows that it holds for, in the order of preparation."""
-    for reason, look in looks.items():
-        for row in [*look(rows)]:
-            row.reasons.append(reason)
+def leave_out(rows: Iterable[RehearsedRow], reason: str) -> None:
+    """Note the reason at these rows, behind those that hold for them before it."""
+    for row in [*rows]:
+        row.reasons.append(reason)
 
 
 def _read(source: SampledSource) -> Iterator[RehearsedRow]:
-    unanswered = {*source.unanswered}
+    """The rows of a source, with the reasons that each of them has by itself."""
     converted = dict(zip(source.places, zip(source.rows, source.made, strict=True), strict=True))
-    for place in source.read or source.places:
+    unanswered = {*source.unanswered}
+    for place in source.looked_at:
         if place in unanswered:
             yield RehearsedRow(place, source, reasons=[UNANSWERED])
         elif place in converted:
             row, made = converted[place]
             judged_by = [row.get(name) for name in source.shape.handed]
-            yield RehearsedRow(place, source, _text([made, judged_by]), made)
-
-
-def _empty(rows: Sequence[RehearsedRow]) -> Iterator[RehearsedRow]:
-    return (row for row in _of_turns(rows) if not all(map(says_something, answers_of(row))))
-
-
-def _unasked(rows: Sequence[RehearsedRow]) -> Iterator[RehearsedRow]:
-    return (row for row in _of_turns(rows) if not asks(row.made))
-
-
-def _of_turns(rows: Sequence[RehearsedRow]) -> Iterator[RehearsedRow]:
-    return (row for row in rows if ROW_FORMATS[row.source.shape.format].turns)
-
-
-def answers_of(row: RehearsedRow) -> list[Message]:
-    """What the assistant says in a row of messages, but for its prompt."""
-    columns = [row.made[name] for name in row.kind.taught if name in row.made] or [row.made.get("messages", [])]
-    return [turn for turns in columns for turn in turns if turn["role"] == ASSISTANT[0]]
+            silent = {EMPTY: not all(map(says_something, answers_in(made, source.shape))), UNASKED: not asks(made)}
+            reasons = [reason for reason, holds in silent.items() if holds]
+            yield RehearsedRow(place, source, _text([made, judged_by]), made, reasons)
 
 
 def says_something(message: Message) -> bool:
@@ -127,15 +148,10 @@ def repeated(rows: Sequence[RehearsedRow]) -> Iterator[RehearsedRow]:
 
 def _equal(rows: Sequence[RehearsedRow]) -> Iterator[RehearsedRow]:
     """The rows whose answers are the same, but for the space around them."""
-    for row in rows:
-        if len(row.kind.taught) > 1:
-            first, *others = (_bare(row.made[name]) for name in row.kind.taught)
-            if all(other == first for other in others):
-                yield row
-
-
-def _bare(messages: Sequence[Message]) -> list[Message]:
-    return [{**message, "content": message["content"].strip()} for message in messages]
+    for row in (row for row in rows if len(row.kind.taught) > 1):
+        answers = [[turn | {"content": turn["content"].strip()} for turn in row.made[name]] for name in row.kind.taught]
+        if all(answer == answers[0] for answer in answers):
+            yield row
 
 
 def _contradictory(rows: Sequence[RehearsedRow]) -> Iterator[RehearsedRow]:

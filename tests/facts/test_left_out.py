@@ -195,7 +195,7 @@ def test_answers_that_stay_are_as_long_as_they_are(tmp_path: Path) -> None:
 
 
 def test_answers_are_counted_by_rows_where_only_some_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recipec.facts.row_counts.all_read", lambda sources: False)
+    monkeypatch.setattr("recipec.facts.rehearsal.all_read", lambda sources: False)
     found = made(tmp_path, APART, [*(talk(n % 20, n) for n in range(100)), THOUGHT]).plan.stages[0].decisions
     assert found["examples"].value == 200
 

@@ -1,21 +1,23 @@
-"""Answers of sampled conversations that repeat another one exactly, with all that was said before it.
+"""The answers of sampled conversations, each a row behind what was said before it: what single answers are learned of.
 
-Many conversations begin alike. Where every answer becomes a row, templates/data/convert.py.j2 keeps one row of each.
+Many conversations begin alike. Of answers that repeat another one exactly, with all that was said before them,
+templates/data/convert.py.j2 keeps one row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, says
 from recipec.dataset.messages import Message
 from recipec.facts.fact import known
 from recipec.facts.rehearsal import DUPLICATE, EMPTY, RehearsedRow, RehearsedRows, leave_out, repeated, says_something
-from recipec.facts.row_counts import counted
-from recipec.facts.sizes import LAST_ANSWER, learned_ends
+from recipec.facts.sizes import GENERAL_TOKENS, LAST_ANSWER, learned_ends, rounded
 from recipec.facts.sources import SampledSource
 from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
@@ -33,9 +35,8 @@ def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[Sample
     if share is None or share.origin != "data":
         return [*sizes]
     answers = RehearsedRows(sources, [answer for source in sources for answer in _answers(source, data)])
-    leave_out(answers.rows, {DUPLICATE: repeated})
-    counts = counted(answers)
-    if counts is None:
+    leave_out(repeated(answers.rows), DUPLICATE)
+    if (counts := answers.counts) is None:
         return [*sizes]
     told, rows = counts.told("answers", _LOST), counts.sizes
     kept = {"kept_answers": rows["examples"], "kept_source_answers": rows["source_rows"]}
@@ -50,6 +51,29 @@ def _longer(share: Decision, answers: RehearsedRows) -> Decision:
         for some in (answers.rows, answers.kept)
     )
     return known(share.id, round(share.value * after / before, 3), f"{share.because}, each once", origin="data")
+
+
+def answers_of_conversations(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
+    """The sizes where every answer is a row, with the conversation before it: more rows, and shorter ones."""
+    rows, mean, own = decisions["examples"], decisions["tokens_per_example"], decisions["source_rows"]
+    each, share = decisions["answers_per_row"], decisions["answer_share"].value
+    answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
+    many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
+    shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
+    beside = {id: decisions[id] for id in (GENERAL_TOKENS,) if id in decisions}
+    return {
+        "examples": _size(rows, each.value, many, decisions.get("kept_answers")),
+        "source_rows": _size(own, each.value, many, decisions.get("kept_source_answers")),
+        "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
+        **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
+    }
+
+
+def _size(rows: Decision, each: float, many: str, kept: Decision | None) -> Decision:
+    """As many rows as there are answers; those that were counted one by one, where the rows were."""
+    if kept is None or rows.origin != "data":
+        return replace(rows, value=rounded(each * rows.value), because=many)
+    return replace(rows, value=kept.value, because=f"{many}; {kept.because}")
 
 
 def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:
