@@ -36,7 +36,7 @@ def without_repeated_answers(sizes: Sequence[Decision], sources: Sequence[Sample
         return [*sizes]
     answers = RehearsedRows(sources, [answer for source in sources for answer in _answers(source, data)])
     leave_out(repeated(answers.rows), DUPLICATE)
-    if (counts := answers.counts) is None:
+    if (counts := answers.counts) is None or not counts.kept:
         return [*sizes]
     told, rows = counts.told("answers", _LOST), counts.sizes
     kept = {"kept_answers": rows["examples"], "kept_source_answers": rows["source_rows"]}
