@@ -263,6 +263,7 @@ def test_a_batch_of_two_sequences_for_each_gpu_is_tried_where_one_does_not_pay(t
 def test_a_batch_that_ranks_cannot_share_is_computed_in_as_few_micro_steps_as_fit(tmp_path: Path) -> None:
     """64 sequences on 40 ranks become 80, two for each: at once, and not one after the other."""
     tables = with_key(with_key(LORA, "hardware.nodes", 5), "model.name", "Qwen/Qwen3-32B")
+    tables = with_key(tables, "hardware.network_gbps", 3200)
     stage = planned(tmp_path, with_key(tables, "goal.priority", "quality"))
     assert stage.layout.mesh.world_size == 40 and stage.layout.global_batch == 80
     assert (stage.layout.micro_batch, stage.layout.accumulation) == (2, 1)

@@ -194,14 +194,39 @@ def test_lora_that_waits_for_its_weights_gives_way_to_qlora(tmp_path: Path, prio
 
 def test_full_fine_tuning_that_waits_for_the_network_gives_way_to_adapters(tmp_path: Path) -> None:
     """With quality first it is wanted, but not for ten times the time of adapters."""
-    fast = with_key(with_key(SLOW_NETWORK, "goal.priority", "quality"), "hardware.gpu", "h100")
-    fast = with_key(with_key(fast, "hardware.gpus_per_node", 8), "hardware.network_gbps", 1_600)
+    tables = with_key(with_key(SLOW_NETWORK, "goal.priority", "quality"), "model.name", "meta-llama/Llama-3.1-70B")
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 4, "network_gbps": 1_600}
+    fast = with_key(tables, "hardware", hardware)
     assert stage(tmp_path, fast).layout.adapts.trains_all
     slow = with_key(fast, "hardware.network_gbps", 50)
     found = stage(tmp_path, slow)
     assert found.layout.adapts.name == "lora" and found.layout.on_device
     assert re.search(r"full fine-tuning fits, but takes [0-9.]+x the time", found.decisions["adaptation"].because)
     assert stage(tmp_path, with_key(slow, "train.adaptation", "full")).layout.adapts.trains_all
+
+
+def test_states_in_8_bits_come_before_waiting_for_the_network_and_before_states_in_host_memory(tmp_path: Path) -> None:
+    """On one node they fit; with long rows, while activations wait in host memory."""
+    full = with_key(with_key(SLOW_NETWORK, "train.adaptation", "full"), "hardware.gpu", "h100")
+    full = with_key(full, "hardware.gpus_per_node", 8)
+    waits = stage(tmp_path, full)
+    assert (waits.layout.optimizer, waits.layout.mesh.world_size) == ("adamw-8bit", 8)
+    assert "of a step waits for other GPUs" in waits.decisions["optimizer"].because
+    long = with_key(with_key(full, "hardware.nodes", 1), "data.max_length", 32_768)
+    found = stage(tmp_path, with_key(long, "hardware.network_gbps", None))
+    assert found.layout.optimizer == "adamw-8bit" and found.layout.activation_offload and not found.layout.offloads
+
+
+def test_a_larger_batch_comes_before_waiting_for_the_network(tmp_path: Path) -> None:
+    """Weights are gathered once in a step: with more rows in it, they cross the network less often."""
+    tables = with_key(with_key(SLOW_NETWORK, "train.adaptation", "full"), "data.examples", 200_000)
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 4, "network_gbps": 400}
+    tables = with_key(with_key(tables, "hardware", hardware), "model.name", "meta-llama/Llama-3.1-70B")
+    found = stage(tmp_path, tables)
+    batch = found.decisions["global_batch_size"]
+    assert batch.value > 64 and "GPUs would mostly wait for each other" in batch.because
+    usual = stage(tmp_path, with_key(tables, "train.global_batch_size", 64))
+    assert usual.layout.global_batch == 64 and usual.seconds > 1.25 * found.seconds
 
 
 def test_of_sharding_over_all_ranks_and_within_nodes_the_faster_is_taken(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
 from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
+from recipec.planner.search.all_gpus import sequences_for_all
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
-from recipec.planner.search.fit import sequences_for_all
 from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy

@@ -14,6 +14,7 @@ from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on_more
 from recipec.planner.advice.ways_out import as_written
 from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds
+from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
 from recipec.planner.search.candidates import (
     IDLE_TIE,
     OFFLOAD_AT_WORST,
@@ -24,7 +25,7 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit, next_batch, shared_by_all, uneven_answers
+from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combination import BadCombination

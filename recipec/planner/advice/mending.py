@@ -13,8 +13,9 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
 from recipec.planner.advice.ways_out import as_written, buildable, fits_in, fitting, same
+from recipec.planner.search.all_gpus import sequences_for_all
 from recipec.planner.search.context import Context, settle
-from recipec.planner.search.fit import Fit, fit, sequences_for_all
+from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe

@@ -15,6 +15,7 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import asking_for, setting
 from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
+from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
@@ -29,7 +30,7 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context
-from recipec.planner.search.fit import Fit, fit, sequences_for_all, uneven_answers
+from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.planner.search.names import adaptation_name
 from recipec.planner.search.sequences import settled_method

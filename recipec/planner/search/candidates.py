@@ -40,7 +40,7 @@ SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is take
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
-MOSTLY = 0.5  # of a step, that is spent waiting; our decision
+PARTLY, MOSTLY = 0.25, 0.5  # of a step, that is spent waiting; our decision
 AS_FAST = 0.02  # of a step's time: what a larger micro batch, or recomputing layers, must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import lcm
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -11,8 +10,10 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.layout import Layout
+from recipec.planner.search.all_gpus import next_batch, sequences_for_all, uneven_answers
 from recipec.planner.search.candidates import (
     MOSTLY,
+    PARTLY,
     TIE,
     Candidate,
     best,
@@ -26,7 +27,7 @@ from recipec.planner.search.context import Context, settle
 from recipec.planner.search.global_batch import NOTHING_FITS, WAITS
 from recipec.planner.search.known_bad import Refusal, judged
 from recipec.planner.search.layouts import layouts
-from recipec.planner.search.sequences import settled_method, training_sequences
+from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
@@ -88,15 +89,6 @@ def _can_be_built(found: Fit) -> bool:
     return found.chosen is not None and found.chosen.layout.can_be_built
 
 
-def sequences_for_all(context: Context, served_by: int = 0) -> int:
-    """The smallest global batch with which each GPU has a micro batch, but those of a server, which do not train; GPUs
-    that share layers have one together."""
-    wish = {key: each.value for key, each in context.wishes.items()}
-    shared = wish.get("train.tensor_parallel", 1) * wish.get("train.context_parallel", 1)
-    each = wish.get("train.micro_batch_size", METHODS[context.stage.name].least_micro_batch)
-    return max(1, (context.facts.machines.gpus - served_by) // shared) * each
-
-
 def own_batch(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> None:
     """Say of a global batch outside the accepted range what recipec plans without it: GPUs have a say in that, too."""
     batch = ledger.decisions["global_batch_size"]
@@ -145,31 +137,6 @@ def _most(value: Mapping[str, Any]) -> float:
     return training_sequences(value) * value["passes"] / ENOUGH_STEPS
 
 
-def next_batch(context: Context, ledger: Ledger) -> int:
-    """An example for every GPU, or twice the global batch. Ranks share answers equally and in whole groups, so where
-    not all GPUs can share a batch of answers, the next that they can."""
-    method, batch = settled_method(ledger.decisions), ledger.decisions["global_batch_size"].value
-    if uneven_answers(context, ledger):
-        unit = shared_by_all(context, ledger)
-        return int(batch + unit - batch % unit)
-    least = context.facts.machines.gpus * method.least_micro_batch
-    return least if batch < least else 2 * batch
-
-
-def shared_by_all(context: Context, ledger: Ledger) -> int:
-    """The smallest batch of answers that all GPUs which train share equally, and that has all answers of a prompt."""
-    value = {id: decision.value for id, decision in ledger.decisions.items()}
-    return lcm(sequences_for_all(context, value.get("server_gpus", 0)), value.get("per_prompt", 1))
-
-
-def uneven_answers(context: Context, ledger: Ledger) -> str:
-    """Why a global batch of answers leaves GPUs idle; "" where all can share it, or none is written."""
-    method, batch = settled_method(ledger.decisions), ledger.decisions["global_batch_size"].value
-    if not method.generates or batch % (unit := shared_by_all(context, ledger)) == 0:
-        return ""
-    return f"the global batch has {counted(batch, method.example)}, and all GPUs can share only multiples of {unit}"
-
-
 def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
     """Whether more GPUs train clearly faster, the same or what the rules would rather have."""
     if not _pays(context, wider, found):
@@ -195,13 +162,14 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
     refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
     beside: list[Candidate] = []
+    small: tuple[Ledger, list[Candidate]] | None = None
     for adaptation, because in acceptable_adaptations(context):
         ledger = settle(context, adaptation, because)
         refusals.append([])
         found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
     for effort in EFFORTS:
         if effort == ONE_MEASURE:  # nothing plain fits: 8-bit states and then activations on the host are worth a look
-            small = _with_small_states(context, loaded, found)
+            small = _with_small_states(context, loaded, found, _too_large(found))
             chosen = _best_with(PLAIN, small[1]) if small else None
             if small and chosen is not None:
                 hosted = _with_activations_on_host(context, loaded, small)
@@ -216,13 +184,22 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
         if effort == TWO_MEASURES and (undropped := _without_dropout(context, loaded, found)):
             ledger, tried, chosen = undropped
             return Fit(chosen, ledger, [*_all(found), *tried], refusals[0])
+        if effort == STATES_ON_HOST and small:  # with activations there, 8-bit states may stay on the GPUs
+            hosted = _candidates(context, small[0], loaded, [], on_host=True)
+            if (chosen := _best_with(ONE_MEASURE, hosted)) is not None:
+                return Fit(chosen, small[0], [*_all(found), *beside, *hosted], refusals[0])
         for place, (ledger, group) in enumerate(found):
             chosen = _best_with(effort, group)
             if chosen is None:
                 continue
-            if effort == PLAIN and _idles(chosen, context):  # layouts on all GPUs may still be faster
+            if effort == PLAIN and (_idles(chosen, context) or waiting_share(chosen) > PARTLY):  # others may be faster
                 group += _candidates(context, ledger, loaded, [], on_host=True)
-                chosen = _best_with(effort, group) or chosen
+                plain, chosen = chosen, _best_with(effort, group) or chosen
+                if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
+                    small = _with_small_states(context, loaded, found, _too_slow(plain))
+                quick = _best_with(PLAIN, small[1]) if small else None
+                if small and quick is not None and clearly_faster(quick, chosen):
+                    return Fit(quick, small[0], [*_all(found), *small[1]], refusals[0])
             preferred = _faster(found[:place], chosen)
             quicker = None if preferred else _far_slower(found[place + 1 :], chosen)
             taken = preferred or quicker or (chosen, ledger)
@@ -276,18 +253,32 @@ def _without_dropout(
     return None
 
 
-def _with_small_states(
-    context: Context, loaded: LoadedRecipe, found: list[tuple[Ledger, list[Candidate]]]
-) -> tuple[Ledger, list[Candidate]] | None:
-    """The adaptation that trains all weights with 8-bit optimizer states, where the rules accept it."""
+def _in_full(found: list[tuple[Ledger, list[Candidate]]]) -> Iterator[tuple[Ledger, list[Candidate]]]:
+    """The layouts on the GPUs that train all weights, with their ledger."""
     for ledger, group in found:
         on_device = [candidate for candidate in group if candidate.layout.on_device]
-        if not on_device or not on_device[0].layout.adapts.trains_all:
-            continue
-        needed = min(candidate.memory.peak_allocated_bytes for candidate in on_device)
-        why = f"the fp32 states of AdamW do not fit on the GPUs: {needed / GIB:,.1f} GiB allocated; 8-bit ones take 2 "
-        why += "bytes of 8"
-        given = ledger.decisions["adaptation"]
+        if on_device and on_device[0].layout.adapts.trains_all:
+            yield ledger, on_device
+
+
+def _too_large(found: list[tuple[Ledger, list[Candidate]]]) -> str:
+    """Why the states of AdamW are not kept in fp32, where no layout has room for them."""
+    needed = min((each.memory.peak_allocated_bytes for _, group in _in_full(found) for each in group), default=0)
+    return f"the fp32 states of AdamW do not fit on the GPUs: {needed / GIB:,.1f} GiB allocated"
+
+
+def _too_slow(plain: Candidate) -> str:
+    """The same where the layouts that have room mostly wait."""
+    on = f"on {counted(plain.layout.mesh.world_size, 'GPU')}"
+    return f"with the fp32 states of AdamW {on}, {waiting_share(plain):.0%} of a step waits for other GPUs"
+
+
+def _with_small_states(
+    context: Context, loaded: LoadedRecipe, found: list[tuple[Ledger, list[Candidate]]], why: str
+) -> tuple[Ledger, list[Candidate]] | None:
+    """The adaptation that trains all weights with 8-bit optimizer states, where the rules accept it."""
+    for ledger, group in _in_full(found):
+        given, why = ledger.decisions["adaptation"], f"{why}; 8-bit ones take 2 bytes of 8"
         small = settle(replace(context, small_states=why), group[0].layout.adaptation, given.because)
         if small.decisions["optimizer"].value == ledger.decisions["optimizer"].value:
             return None
