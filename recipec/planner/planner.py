@@ -43,7 +43,8 @@ from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
 from recipec.planner.plan import Needs, OnFewer, Plan, Rejected, Selection, Stage, StagePlan
-from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
+from recipec.planner.search.bounds import Bounds, bounds_of
+from recipec.planner.search.candidates import Candidate, usable_bytes
 from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit, own_batch

@@ -40,7 +40,8 @@ Priority = one_of(
     {
         "quality": "full fine-tuning where data and memory allow it; with `auto`, the largest model that fits",
         "speed": "short training: adapters before all weights, and of equal adaptations the fastest layout",
-        "memory": "little GPU memory: a 4-bit base first, and recomputed layers",
+        "memory": "little GPU memory: a 4-bit base first, recomputed layers, and of layouts about as fast the one that "
+        "takes least",
     }
 )
 LOCAL, NO_SCRIPT = "local", "none"

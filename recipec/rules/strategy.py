@@ -27,7 +27,8 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     within 25% of the fastest one count as equal, because the estimates are not more accurate; within 5% where
     `goal.priority = "speed"`. Among these layouts the simplest wins, in this order: one device, DDP, FSDP2 or HSDP
     (the faster of these two), ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle only where those would save less
-    than 5%: they are paid for either way.
+    than 5%: they are paid for either way. With `goal.priority = "memory"` the one wins that takes least memory of each
+    GPU, and keeps nothing in host memory for it.
 
     | rule book | what it says |
     |---|---|

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recipec.planner import StagePlan
-from recipec.planner.search.candidates import AS_FAST, TIE
+from recipec.planner.search.bounds import AS_FAST, TIE
 
 EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = st.sampled_from(

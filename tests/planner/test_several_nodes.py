@@ -12,7 +12,7 @@ from compiling import BASES, Tables, compiled, good, with_key
 from recipec.layout import Machines
 from recipec.planner import StagePlan
 from recipec.planner.document import plan_document
-from recipec.planner.search.candidates import TIE
+from recipec.planner.search.bounds import TIE
 from recipec.planner.search.layouts import meshes
 
 

@@ -236,3 +236,15 @@ def test_of_sharding_over_all_ranks_and_within_nodes_the_faster_is_taken(tmp_pat
     found = [stage(tmp_path, with_key(recipe, "hardware.network_gbps", rate)) for rate in (800, 1_600, 3_200)]
     assert {each.layout.strategy for each in found} == {"hsdp"}
     assert found[0].seconds >= found[1].seconds >= found[2].seconds
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B"])
+def test_where_memory_comes_first_no_row_of_the_table_is_as_fast_in_less(tmp_path: Path, model: str) -> None:
+    """Experts have no 4-bit base that ranks share, so that LoRA takes less than QLoRA."""
+    tables = with_key(with_key(SLOW_NETWORK, "hardware", {"gpu": "h100", "gpus_per_node": 8}), "model.name", model)
+    found = stage(tmp_path, with_key(tables, "goal.priority", "memory"))
+    fit = [row for row in found.rejected if row.seconds and row.layout.on_device and row.layout.can_be_built]
+    less = [row for row in fit if (row.peak_allocated_bytes or 0) < found.memory.peak_allocated_bytes]
+    assert fit and not [row.family for row in less if row.seconds and row.seconds <= found.seconds * 1.25]
+    assert found.memory.peak_allocated_bytes < stage(tmp_path, tables).memory.peak_allocated_bytes
+    assert "the recipe puts memory first" in " ".join(row.reason for row in fit)

@@ -11,7 +11,8 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import Bounds, Candidate, best, host_gib, retimed, seconds_per_sequence
+from recipec.planner.search.bounds import Bounds, host_gib
+from recipec.planner.search.candidates import Candidate, best, retimed, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.names import adaptation_name

@@ -14,7 +14,8 @@ from recipec.facts import Facts
 from recipec.planner.advice.evaluations import looks
 from recipec.planner.advice.needs import fetches_model
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import Bounds, Candidate
+from recipec.planner.search.bounds import Bounds
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, rows_apart, training_tokens

@@ -11,9 +11,8 @@ from recipec.axes import STRATEGIES
 from recipec.estimate.memory import step_memory
 from recipec.facts import Facts
 from recipec.layout import Layout
+from recipec.planner.search.bounds import TIE, Bounds
 from recipec.planner.search.candidates import (
-    TIE,
-    Bounds,
     Candidate,
     best,
     candidates,
@@ -26,7 +25,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
-from recipec.units import times, unlike_gib
+from recipec.units import gib, times, unlike_gib
 
 
 class Compared(Struct, frozen=True):
@@ -103,12 +102,18 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
         over = other.over_bytes > 0
         return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
     ratio = _ratio(other, chosen)
+    if chosen.by_memory and ratio <= 1 + chosen.tie and _peak(other) > _peak(chosen):
+        return f"takes {times(ratio)}, which counts as equal (within {chosen.tie_told}), and {gib(_peak(other))}"
     if 1 / (1 + chosen.tie) <= ratio <= 1 + chosen.tie and _place(other) > _place(chosen):
         equal = f"counts as equal (within {chosen.tie_told})"
         return f"takes {times(ratio)}, which {equal}, and {chosen.layout.strategy} is simpler"
     if chosen.tie < ratio - 1 <= TIE and _place(other) < _place(chosen):
         return f"takes {times(ratio)}, and no more than {chosen.tie_told}, would count as equal"
     return f"takes {times(ratio)}"
+
+
+def _peak(candidate: Candidate) -> int:
+    return candidate.memory.peak_allocated_bytes
 
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:

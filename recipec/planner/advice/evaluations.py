@@ -19,7 +19,8 @@ from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.layout import Layout
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import Bounds, Candidate
+from recipec.planner.search.bounds import Bounds
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.evaluating import batch_seconds
 from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of

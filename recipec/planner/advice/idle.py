@@ -15,13 +15,13 @@ from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on
 from recipec.planner.advice.ways_out import as_written
 from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds
 from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
+from recipec.planner.search.bounds import host_gib
 from recipec.planner.search.candidates import (
     IDLE_TIE,
     OFFLOAD_AT_WORST,
     OFFLOAD_TIE,
     Candidate,
     best,
-    host_gib,
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context

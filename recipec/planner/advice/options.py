@@ -19,7 +19,8 @@ from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import Candidate, bounds_of
+from recipec.planner.search.bounds import bounds_of
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe

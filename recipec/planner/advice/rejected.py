@@ -16,16 +16,15 @@ from recipec.planner.advice.change import asking_for, setting
 from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
+from recipec.planner.search.bounds import Bounds, host_gib
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
     OFFLOAD_TIE,
-    Bounds,
     Candidate,
     by_preference,
     candidates,
     gpu_gib,
-    host_gib,
     nearest_of,
     seconds_per_sequence,
 )
@@ -221,6 +220,8 @@ def _price(candidate: Candidate) -> str:
 def _simpler(pair: _Pair) -> str:
     """What the chosen one of two that are equally fast has for it."""
     other, chosen = pair.other.layout, pair.chosen.layout
+    if pair.chosen.by_memory and pair.other.memory.peak_allocated_bytes > pair.chosen.memory.peak_allocated_bytes:
+        return "the recipe puts memory first"
     if other.strategy != chosen.strategy:
         return f"{chosen.strategy} is simpler"
     if other.offloads and not chosen.offloads:
@@ -257,7 +258,9 @@ def _slower(group: list[Candidate], chosen: Candidate) -> str:
     layouts = [other for other in group if other.fits and other.layout.can_be_built]
     if not any(other.layout.on_device for other in layouts):
         return ""
-    fastest = min(layouts, key=seconds_per_sequence)
+    fastest, least = min(layouts, key=seconds_per_sequence), min(each.memory.peak_allocated_bytes for each in layouts)
+    if chosen.by_memory and least > chosen.memory.peak_allocated_bytes:
+        return f"{fastest.adaptation} takes {gib(least)} at least"
     return f"{fastest.adaptation} fits, but takes {times(seconds_per_sequence(fastest) / seconds_per_sequence(chosen))}"
 
 

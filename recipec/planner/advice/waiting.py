@@ -9,15 +9,8 @@ from msgspec.structs import replace
 from recipec.facts import Facts
 from recipec.layout import Machines
 from recipec.planner.advice.changes import on_machines
-from recipec.planner.search.candidates import (
-    MOSTLY,
-    Bounds,
-    Candidate,
-    best,
-    seconds_per_sequence,
-    usual_time,
-    waiting_share,
-)
+from recipec.planner.search.bounds import Bounds
+from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe

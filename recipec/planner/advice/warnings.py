@@ -20,7 +20,7 @@ from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.advice.whole_runs import instead
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.search.candidates import usable_host_bytes
+from recipec.planner.search.bounds import usable_host_bytes
 from recipec.planner.search.known_bad import advised_against
 from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe

@@ -3,112 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, inf
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.axes.attention import MASK
-from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, least_bytes, on_device, step_memory
 from recipec.estimate.overhead import overhead_of
-from recipec.estimate.padding import padded_tokens
 from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
-from recipec.facts.node import Node, node_of
 from recipec.layout import Layout
-from recipec.planner.search.context import EIGHT_BIT, Context
+from recipec.planner.search.bounds import AS_FAST, STATED_HOST_SHARE, TIE, Bounds
+from recipec.planner.search.context import EIGHT_BIT
 from recipec.planner.search.names import adaptation_name, family_of
-from recipec.planner.search.usual_rows import beside_rows, spread, typical
-from recipec.planner.search.workload import work_of
-from recipec.recipe import LoadedRecipe
-from recipec.rules.core import Ledger
 from recipec.units import GIB
 
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
-# Of host memory: the system and the file cache take the rest; what is assumed may be less. Our decision.
-STATED_HOST_SHARE, ASSUMED_HOST_SHARE = 0.95, 0.9
-TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
-SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is taken though the estimates may err
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
 PARTLY, MOSTLY = 0.25, 0.5  # of a step, that is spent waiting; our decision
-AS_FAST = 0.02  # of a step's time: what a larger micro batch, or recomputing layers, must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little
 # of a step that 4.8 times as much would stay within the usual limit, that limit is enough: those of a few adapters.
 OFFLOAD_TIE, OFFLOAD_AT_WORST = 1.0, 4.8
-
-
-class Bounds(Struct, frozen=True):
-    """What a candidate must respect, and what it is measured by."""
-
-    host_bytes: int | None  # host memory of a node that a plan may take; None: neither stated nor known
-    host_assumed: bool  # whether neither the recipe nor a measurement says it
-    global_batch: int
-    micro_batch: int | None  # fixed by the recipe
-    link: Link  # between the devices
-    passes: float  # of the training over its rows
-    typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
-    beside_tokens: int  # of a sequence of that length, those that its row does not have: as many in every one
-    tokens_p99: int | None  # of rows drawn at random; None where lengths decide the order, or are not known
-    tie: float  # predicted times closer than this count as equal
-
-    @property
-    def least_micro_batch(self) -> int:
-        """The smallest micro batch that the method can learn from."""
-        return self.typical.method.least_micro_batch
-
-    def padded_tokens(self, rows: int) -> int:
-        """Of a sequence of usual length where so many meet: its row is padded to the longest row of them."""
-        own = self.typical.seq_len_tokens - self.beside_tokens
-        return round(padded_tokens(own, self.tokens_p99, rows)) + self.beside_tokens
-
-
-def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
-    """The bounds of a stage under one adaptation."""
-    facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
-    node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
-    assumed = "host_memory_gib" in node.assumed
-    return Bounds(
-        host_bytes=None if node.host_memory_gib is None else usable_host_bytes(node.host_memory_gib, assumed),
-        host_assumed=assumed,
-        global_batch=value["global_batch_size"].value,
-        micro_batch=None if micro_batch is None else micro_batch.value,
-        link=_link(facts, node, hardware.gpu_link or AUTO),
-        passes=value["passes"].value,
-        typical=typical(work_of(ledger, facts), value),
-        beside_tokens=beside_rows(work_of(ledger, facts), value),
-        tokens_p99=spread(value),
-        tie=SPEED_TIE if value["priority"].value == "speed" else TIE,
-    )
-
-
-_MICRO_BATCH = "train.micro_batch_size"
-
-
-def usable_host_bytes(memory_gib: float, assumed: bool) -> int:
-    """What a plan may take of the host memory of a node."""
-    return int(memory_gib * (ASSUMED_HOST_SHARE if assumed else STATED_HOST_SHARE) * GIB)
-
-
-def host_gib(needed_bytes: int) -> float:
-    """Host memory that a recipe must state for a plan that takes so much of it, in GiB."""
-    return needed_bytes / STATED_HOST_SHARE / GIB
-
-
-def _link(facts: Facts, node: Node, kind: str) -> Link:
-    rate = inf if facts.machines.nodes == 1 or node.network_gbps is None else node.network_gbps
-    link = link_of(facts.gpu, kind, facts.machines.gpus_per_node, rate)
-    return replace(link, host_cores=node.host_cores)
 
 
 class Candidate(Struct, frozen=True):
@@ -126,6 +51,7 @@ class Candidate(Struct, frozen=True):
     host_assumed: bool = False  # whether that is assumed
     nodes: int = 1  # that it runs on
     tie: float = TIE  # of its time and another one
+    by_memory: bool = False  # whether the recipe puts memory first
 
     @property
     def tie_told(self) -> str:
@@ -186,7 +112,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     crowds, ranks = bounds.host_bytes is not None and needed > bounds.host_bytes, layout.mesh.world_size
     obstacle = _host_obstacle(needed, bounds) if must_hold and not on_cpu else ""
     beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
-    found = Candidate(work.objective, layout, memory, None, over, needed, *beside)
+    found = Candidate(work.objective, layout, memory, None, over, needed, *beside, bounds.by_memory)
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
     return replace(found, memory=on_device(found.memory, found.layout.mesh.world_size, overhead_of(gpu)))
 
@@ -198,12 +124,12 @@ def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, 
     timed = [largest]
     for layout in (with_batch(largest.layout, size, bounds.global_batch) for size in reversed(sizes)):
         timed.append(_with_time(candidate, layout, shape, gpu, bounds))
-        if seconds_per_sequence(timed[-1]) > (1 + AS_FAST) * min(map(seconds_per_sequence, timed)):
+        if seconds_per_sequence(timed[-1]) > bounds.as_fast * min(map(seconds_per_sequence, timed)):
             break
     if sizes and timed[-1].layout.micro_batch > sizes[0]:  # a single row needs no mask between rows
         alone = with_batch(largest.layout, sizes[0], bounds.global_batch)
         timed.append(_with_time(candidate, alone, shape, gpu, bounds))
-    limit = (1 + AS_FAST) * min(map(seconds_per_sequence, timed))
+    limit = bounds.as_fast * min(map(seconds_per_sequence, timed))
     near = (found for found in reversed(timed) if found is not largest and seconds_per_sequence(found) <= limit)
     return next(filter(None, (_in_less(found, largest, shape, work) for found in near)), largest)
 
@@ -300,12 +226,15 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest, or
+    the one that takes least memory of the GPUs, and none of the host's for it."""
     feasible = _in_question(found)
     if not feasible:
         return None
     fastest = min(map(seconds_per_sequence, feasible))
     equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + candidate.tie)]
+    if equal[0].by_memory:
+        return min(equal, key=_least_memory)
     simplest = min(equal, key=_complexity)
     busier = [candidate for candidate in equal if _fills_node(candidate, simplest)]
     return min(busier, key=_complexity, default=simplest)
@@ -382,6 +311,10 @@ def _complexity(candidate: Candidate) -> tuple[bool | int | float, ...]:
     layout = candidate.layout
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
     return (*_measures(layout), *kinds, seconds_per_sequence(candidate) * (1 + AS_FAST * layout.checkpointing))
+
+
+def _least_memory(candidate: Candidate) -> tuple[bool | int | float, ...]:
+    return (*_measures(candidate.layout), candidate.memory.peak_allocated_bytes, *_complexity(candidate))
 
 
 def _measures(layout: Layout) -> tuple[bool, bool, bool, bool]:

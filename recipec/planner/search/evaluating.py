@@ -10,7 +10,8 @@ from recipec.axes.models import TEACHER
 from recipec.estimate.evaluation import TOKENS_AT_ONCE
 from recipec.estimate.memory import step_memory
 from recipec.facts import Facts
-from recipec.planner.search.candidates import Bounds, Candidate, usable_bytes, usual_time
+from recipec.planner.search.bounds import Bounds
+from recipec.planner.search.candidates import Candidate, usable_bytes, usual_time
 from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger

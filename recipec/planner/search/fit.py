@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.layout import Layout
 from recipec.planner.search.all_gpus import next_batch, sequences_for_all, uneven_answers
+from recipec.planner.search.bounds import TIE, bounds_of
 from recipec.planner.search.candidates import (
     MOSTLY,
     PARTLY,
-    TIE,
     Candidate,
     best,
-    bounds_of,
     candidates,
     clearly_faster,
     seconds_per_sequence,
@@ -220,7 +219,8 @@ def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> 
 
 
 def _far_slower(after: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
-    """What is next best to the rules and stays on the GPUs, where the choice is far slower than that."""
+    """What is next best to the rules and stays on the GPUs, where the choice is far slower than that, or takes more of
+    the memory that comes first."""
     for place, (ledger, group) in enumerate(after):
         other = _best_with(PLAIN, group)
         if other is not None and other.layout.on_device and _takes_its_place(other, ledger, chosen):
@@ -232,6 +232,8 @@ def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> boo
     alike = other.layout.adapts.family == chosen.layout.adapts.family
     limit = FAR_SLOWER if alike else FAR_SLOWER_IN_FULL
     limit = 1 + TIE if ledger.decisions["priority"].value == "speed" else limit
+    if chosen.by_memory and other.memory.peak_allocated_bytes < chosen.memory.peak_allocated_bytes:
+        limit = 1 / (1 + TIE)
     return seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
 
 
