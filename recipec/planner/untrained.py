@@ -35,7 +35,7 @@ _PREDICTED = (
     *("alternatives", "checkpoint_seconds", "eval_batch_size", "evaluation_seconds", "generator_share", "passes"),
     *("prediction", "total_steps", "training_seconds", "training_tokens"),
 )
-_OF_LAYOUTS = (  # which are counted as a whole
+OF_LAYOUTS = (  # which are counted as a whole
     *("activation_offload", "context_parallel", "expert_parallel", "recompute_every", "tensor_parallel"),
 )
 _OF_MODELS = (  # which are counted by name and revision
@@ -49,4 +49,4 @@ _WISHES = (  # from which rules decide
 )
 _TOLD = ("track_project", "track_run")
 
-UNTRAINED = frozenset((*_ROWS, *_MACHINES, *_PREDICTED, *_OF_LAYOUTS, *_OF_MODELS, *_WISHES, *_TOLD))
+UNTRAINED = frozenset((*_ROWS, *_MACHINES, *_PREDICTED, *OF_LAYOUTS, *_OF_MODELS, *_WISHES, *_TOLD))
