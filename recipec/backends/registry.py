@@ -113,7 +113,7 @@ def _method(stage: StageJob) -> str:
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
     """The decisions by their ids; then the arguments that the recipe passes on to the trainer."""
-    told = {how_long: ("max_steps", "epochs") for how_long in ("max_steps", "epochs")}  # which of the two is there
+    told = dict.fromkeys(("max_steps", "epochs"), ("max_steps", "epochs"))  # which of the two is there
     ids = hyperparameters(stage)
     passed_on = {"arguments": Leaf(dict(stage.plan.verbatim), stage.ids("stage"))} if stage.plan.verbatim else {}
     return {id: Leaf(stage.value(id), stage.ids(*told.get(id, (id,)))) for id in ids} | passed_on
