@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from compiling import BASES, Compilation, compiled, with_key, write_data
+from compiling import BASES, compiled, good, texts, with_key, write_data
 
 from recipec.compiler import Compilation
 from recipec.facts import acting, rewards
@@ -81,12 +81,10 @@ def test_what_cannot_judge_is_refused(tmp_path: Path, text: str, told: str) -> N
 def test_columns_for_a_table_that_the_trainer_does_not_write_are_refused(
     tmp_path: Path, method: str, asked: str, *, refused: bool
 ) -> None:
-    (tmp_path / "recipe").mkdir()
-    write_data(tmp_path / "recipe")
-    (tmp_path / "recipe" / "judge.py").write_text(
-        f"def is_right(completions, {asked}):\n    return [1.0 for _ in completions]\n"
-    )
-    codes = [finding.code for finding in compiled(tmp_path / "recipe", BASES[method]).diagnostics]
+    write_data(tmp_path)
+    judge = f"def is_right(completions, {asked}):\n    return [1.0 for _ in completions]\n"
+    (tmp_path / "judge.py").write_text(judge)
+    codes = [finding.code for finding in compiled(tmp_path, BASES[method]).diagnostics]
     assert ("E0310" in codes) is refused
 
 
