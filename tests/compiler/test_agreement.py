@@ -513,7 +513,25 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "strategy",
         "zero1",
         {"engine": "none"},
-        "strategy `zero1` shards the optimizer, and engine `none` is one process",
+        "strategy `zero1` shards optimizer, and engine `none` shards nothing",
+    ),
+    "shards of copies": (
+        "strategy",
+        "ddp",
+        {"shards": frozenset({"optimizer", "gradients", "weights"})},
+        "strategy `ddp` shards optimizer, gradients, weights, and engine `ddp` shards nothing",
+    ),
+    "shards of no stage": (
+        "strategy",
+        "zero1",
+        {"shards": frozenset()},
+        "engine `deepspeed` shards optimizer or optimizer, gradients or optimizer, gradients, weights",
+    ),
+    "part of FSDP": (
+        "strategy",
+        "fsdp",
+        {"shards": frozenset({"optimizer"})},
+        "strategy `fsdp` shards optimizer, and engine `fsdp` shards optimizer, gradients, weights",
     ),
     "weights alone": (
         "strategy",
