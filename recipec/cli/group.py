@@ -101,8 +101,13 @@ def _write_what_cannot_be_encoded_as_escapes() -> None:
 
 
 def _failed(error: Exception) -> int:
-    """Say what happened; an OSError that names no file comes from our own output streams."""
-    if isinstance(error, OSError) and error.filename is None and not os.environ.get("RECIPEC_TRACEBACK"):
+    """Say what happened; an OSError of the system (jinja2's have no number) without a file is of our output streams."""
+    if (
+        isinstance(error, OSError)
+        and error.errno is not None
+        and error.filename is None
+        and not os.environ.get("RECIPEC_TRACEBACK")
+    ):
         click.echo(f"error: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
         return _without_output(UNUSABLE)
     if _rows_contradict():
