@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from recipec.axes.strategies import DEEPSPEED, TORCH_DDP
-from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 
-def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str | None:
+def obstacle(layout: Layout, work: Workload) -> str | None:
     """Why this run cannot be simulated; None when it can."""
     if layout.spreads.engine == DEEPSPEED:
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
