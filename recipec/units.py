@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import ceil
 from typing import Any
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -62,6 +63,11 @@ def gib(size_bytes: int) -> str:
     if size_bytes == 0 or size_bytes >= 0.05 * GIB:
         return f"{size_bytes / GIB:,.1f} GiB"
     return f"{size_bytes / MIB:,.0f} MiB" if size_bytes >= MIB else f"{size_bytes / KIB:,.0f} KiB"
+
+
+def enough_gib(needed_gib: float) -> str:
+    """A size that is needed, rounded up, so that what is told is enough: "34.5 GiB"."""
+    return f"{ceil(10 * needed_gib) / 10:,.1f} GiB"
 
 
 def unlike_gib(one_bytes: int, other_bytes: int) -> tuple[str, str]:

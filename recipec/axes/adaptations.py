@@ -20,6 +20,8 @@ BOTTLENECKS, FUSIONS = "bottlenecks", "fusions"
 TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS, PREFIXES, BOTTLENECKS, FUSIONS
 VIRTUAL = PROMPTS, PREFIXES  # tokens that no row has
 BEHIND = BOTTLENECKS, FUSIONS  # what stands behind a module
+# The table of a recipe that combines adapters of several tasks -> what these may train.
+COMBINED = {"adapters": (MATRICES, BOTTLENECKS), "fusion": (BOTTLENECKS,)}
 STAYING = *VIRTUAL, *BEHIND  # no weight of the base can take them in
 WITHOUT_PROMPTS = "soft prompts were run with supervised fine-tuning alone"  # why methods leave them out
 KEYS_VALUES, KEYS_VALUES_MLP = "keys-values", "keys-values-mlp"  # what such vectors scale

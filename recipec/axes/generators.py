@@ -14,7 +14,6 @@ class Generator(Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...]  # that it needs beside those of every bundle
     own_copy: bool  # it writes with a copy of the weights, which it gets anew for each generation
     beside: bool  # on GPUs of its own, which do not train; False: on those that train
-    waits_for_longest: bool  # a batch ends with its longest answer; False: a finished answer makes room for another
     replays: bool  # a step is one launch of a recorded graph; False: each kernel is launched by itself
     # Times that keys and values move in a step: read once where they stay in place. Copied, old ones are read, new ones
     # written and both read by attention (counted on meta tensors: two caches for the copies alone).
@@ -32,7 +31,6 @@ TRANSFORMERS = Generator(
     packages=(),
     own_copy=False,
     beside=False,
-    waits_for_longest=True,
     replays=False,
     cache_moves=3.5,
     source="transformers 5.23 cache_utils.py (DynamicCache)",
@@ -44,7 +42,6 @@ VLLM = Generator(
     packages=("vllm",),
     own_copy=True,
     beside=False,
-    waits_for_longest=False,
     replays=True,
     cache_moves=1.0,
     source="TRL 1.16 generation/vllm_generation.py; PagedAttention (arXiv 2309.06180, 2023)",
@@ -56,7 +53,6 @@ VLLM_SERVER = Generator(
     packages=("vllm",),
     own_copy=True,
     beside=True,
-    waits_for_longest=False,
     replays=True,
     cache_moves=1.0,
     source="TRL 1.16 generation/vllm_client.py; vLLM 0.30 (its weight transfer over NCCL)",

@@ -27,15 +27,16 @@ class Engine(Struct, frozen=True, kw_only=True):
     distributed_type: str  # accelerate's word for it, in a configuration and in what a run reports
     one_process: bool
     keeps_master: bool  # casts what trains to the compute dtype, and keeps fp32 masters of it
+    shards: tuple[int, ...]  # how many of SHARDED, from the first one on, its strategies may shard
 
 
 ENGINES = {
     row.name: row
     for row in (
-        Engine(name=ONE_PROCESS, distributed_type="NO", one_process=True, keeps_master=False),
-        Engine(name=TORCH_DDP, distributed_type="MULTI_GPU", one_process=False, keeps_master=False),
-        Engine(name=TORCH_FSDP, distributed_type="FSDP", one_process=False, keeps_master=False),
-        Engine(name=DEEPSPEED, distributed_type="DEEPSPEED", one_process=False, keeps_master=True),
+        Engine(name=ONE_PROCESS, distributed_type="NO", one_process=True, keeps_master=False, shards=(0,)),
+        Engine(name=TORCH_DDP, distributed_type="MULTI_GPU", one_process=False, keeps_master=False, shards=(0,)),
+        Engine(name=TORCH_FSDP, distributed_type="FSDP", one_process=False, keeps_master=False, shards=(3,)),
+        Engine(name=DEEPSPEED, distributed_type="DEEPSPEED", one_process=False, keeps_master=True, shards=(1, 2, 3)),
     )
 }
 

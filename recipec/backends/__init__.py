@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS
+from recipec.axes import ADAPTATIONS, KINDS, LORA_VARIANTS, METHODS, ROW_FORMATS
 from recipec.axes.loops import LOOPS
 from recipec.axes.strategies import ENGINES
 from recipec.backends import adaptations, engines, loops, methods
@@ -28,6 +28,7 @@ from recipec.backends.training import summary, trainer_artifacts
 from recipec.backends.vocabulary import vocabulary_artifacts
 from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
+from recipec.render.environment import templates_folder
 
 
 def missing() -> Iterator[str]:
@@ -53,6 +54,18 @@ def missing() -> Iterator[str]:
         if not launchers_for(asked, several):
             nodes = "several nodes" if several else "one node"
             yield f"launch.with = `{asked}` has no launcher for {nodes} in recipec/backends/launchers"
+    for row, template in _templates():
+        if not (templates_folder() / template).is_file():
+            yield f"{row} has no file behind it: templates/{template}"
+
+
+def _templates() -> Iterator[tuple[str, str]]:
+    """The rows behind which a template is, and the template."""
+    yield from ((f"kind `{name}`", f"rows/{kind.template}.py.j2") for name, kind in KINDS.items())
+    for name, row in ROW_FORMATS.items():
+        yield f"format `{name}`", f"data/formats/{name.replace('-', '_')}.py.j2"
+        if row.unrolled:
+            yield f"format `{name}`", f"data/unrolled/{row.kind}.py.j2"
 
 
 def training_artifacts(stage: StageJob) -> list[Artifact]:

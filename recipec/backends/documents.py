@@ -18,6 +18,7 @@ from recipec.backends.combining import told_of_tasks
 from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.generators import loads_newest
+from recipec.backends.hyperparameters import hyperparameters
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, own_usage, usage
 from recipec.backends.machine import merged_gib, needs
@@ -318,8 +319,9 @@ def _shown_decisions(stage: StageJob) -> list[str]:
     fixed = stage.value("max_steps") > 0  # how long it trains, in place of the epochs
     usual = {"eos_token": not stage.eos_token, "lora_variant": stage.variant is STANDARD}
     usual |= {"keep_checkpoints": "decay_share" not in stage.plan.decisions}
-    usual |= {"max_steps": not fixed, "epochs": fixed}
-    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and not usual.get(id)]
+    usual |= {"max_steps": not fixed, "epochs": fixed, "quantization": True}  # which the adaptation's value names
+    ids = dict.fromkeys((*SHOWN, *own, *SHOWN_LATER, *hyperparameters(stage)))
+    return [id for id in ids if id in stage.plan.decisions and not usual.get(id)]
 
 
 # What a row of the table rests on beside its decision: which of the two there is says how long a run is.

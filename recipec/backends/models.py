@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes.attention import SDPA
+from recipec.axes.models import TEACHER
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
@@ -124,11 +125,11 @@ def other_models(stage: StageJob) -> list[Raw]:
     return [Raw(f"{role.upper()} = {_where(stage, role, stage.value(role))}") for role in roles]
 
 
-def other_from_hub(stage: StageJob, role: str, loader: str) -> Call:
-    """How `loader` reads a model that runs beside the trained one; `other_models` has its constant."""
-    args = [Arg("", Raw(role.upper()), stage.ids(role))]
-    if revision := stage.value(f"{role}_revision"):
-        args.append(Arg("revision", revision, stage.ids(f"{role}_revision")))
+def teacher_from_hub(stage: StageJob, loader: str) -> Call:
+    """How `loader` reads the teacher; `other_models` has its constant."""
+    args = [Arg("", Raw(TEACHER.upper()), stage.ids(TEACHER))]
+    if revision := stage.value(f"{TEACHER}_revision"):
+        args.append(Arg("revision", revision, stage.ids(f"{TEACHER}_revision")))
     return Call(f"{loader}.from_pretrained", args)
 
 

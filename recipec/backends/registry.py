@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recipec.backends.hyperparameters import hyperparameters
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import added_by, starting_point
@@ -16,14 +17,6 @@ from recipec.catalog.stack import stack
 from recipec.recipe.schema_registry import STATUSES
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import Leaf
-
-# What makes a run another run, where the plan has it.
-HYPERPARAMETERS = (
-    *("learning_rate", "schedule", "decay_share", "warmup", "global_batch_size", "max_length"),
-    *("attention", "packing", "sampling"),
-    *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
-    *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
-)
 
 
 def registry_artifacts(job: Job) -> list[Artifact]:
@@ -119,11 +112,11 @@ def _method(stage: StageJob) -> str:
 
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
-    own = (own.name for own in stage.method.keys)
-    how_long = "max_steps" if stage.value("max_steps") > 0 else "epochs"
-    names = [name for name in (*HYPERPARAMETERS, how_long, *own, "seed") if name in stage.plan.decisions]
-    told = {how_long: ("max_steps", "epochs")}  # which of the two is there
-    return {name: Leaf(stage.value(name), stage.ids(*told.get(name, (name,)))) for name in names}
+    """The decisions by their ids; then the arguments that the recipe passes on to the trainer."""
+    told = dict.fromkeys(("max_steps", "epochs"), ("max_steps", "epochs"))  # which of the two is there
+    ids = hyperparameters(stage)
+    passed_on = {"arguments": Leaf(dict(stage.plan.verbatim), stage.ids("stage"))} if stage.plan.verbatim else {}
+    return {id: Leaf(stage.value(id), stage.ids(*told.get(id, (id,)))) for id in ids} | passed_on
 
 
 def entry_schema() -> dict[str, Any]:
@@ -131,6 +124,7 @@ def entry_schema() -> dict[str, Any]:
     text, nullable, number = {"type": "string"}, {"type": ["string", "null"]}, {"type": ["number", "null"]}
     count = {"type": "integer", "minimum": 1}
     setting = {"type": ["number", "string", "boolean", "array", "null"]}
+    passed_on = {"properties": {"arguments": {"type": "object"}}}
     properties: dict[str, Any] = {
         "model_id": text,
         "description": nullable,
@@ -138,7 +132,7 @@ def entry_schema() -> dict[str, Any]:
         "base_model_revision": nullable,
         "license": nullable,
         "method": {"type": "array", "items": text, "minItems": 1},
-        "hyperparameters": _each_stage({"type": "object", "additionalProperties": setting}),
+        "hyperparameters": _each_stage({"type": "object", **passed_on, "additionalProperties": setting}),
         "dataset": _object({"name": _each_stage(text), "size": _each_stage(count), "hash": _each_stage(nullable)}),
         "metrics": _each_stage({"type": "object", "additionalProperties": number}),
         "artifacts": {"type": "object", "additionalProperties": nullable},

@@ -101,9 +101,10 @@ def _write_what_cannot_be_encoded_as_escapes() -> None:
 
 
 def _failed(error: Exception) -> int:
-    """Say what happened; an OSError that names no file comes from our own output streams."""
-    if isinstance(error, OSError) and error.filename is None and not os.environ.get("RECIPEC_TRACEBACK"):
-        click.echo(f"error: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
+    """Say what happened; an OSError that has a number (jinja2's have none) and no file is of our output streams."""
+    of_streams = isinstance(error, OSError) and error.errno is not None and error.filename is None
+    if of_streams and not os.environ.get("RECIPEC_TRACEBACK"):
+        click.echo(f"error: cannot write the output: {error.strerror.lower()}", err=True)
         return _without_output(UNUSABLE)
     if _rows_contradict():
         return FOUND

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from recipec.rules import reservations
 from recipec.rules.evaluation import own_rows
 from recipec.rules.words import device, evaluation, waiting
 from recipec.simulate.view import exact_text
-from recipec.units import GIB, counted, duration, gib, usd, value_text
+from recipec.units import GIB, counted, duration, enough_gib, gib, usd, value_text
 
 if TYPE_CHECKING:
     from recipec.compiler import Compilation
@@ -317,7 +316,7 @@ def _next(stage: Document) -> list[str]:
     better = stage["next_better"]
     if better is None:
         return []
-    ways = [f"{ceil(10 * better['needs_gib']) / 10:.1f} GiB per GPU"]  # what is told is enough
+    ways = [f"{enough_gib(better['needs_gib'])} per GPU"]
     if better["change"] is not None:
         ways.append(better["change"])
     asked = f" ({better['asks']})" if better["asks"] else ""

@@ -32,7 +32,12 @@ def command(output: Path, minutes: float, cpu: bool, force: bool) -> None:
     """
     if not sys.platform.startswith("linux"):
         raise Failure("probe needs Linux", "run it on the training machine", exit_code=UNUSABLE)
-    if output.exists() and not force:
+    try:
+        exists = output.exists()
+    except OSError as error:  # a name that no file can have
+        reason = f"cannot write `{output}`: {str(error.strerror).lower()}"
+        raise Failure(reason, "choose another name", exit_code=UNUSABLE) from error
+    if exists and not force:
         raise Failure(f"`{output}` exists", "choose another file, or pass --force to overwrite it", exit_code=UNUSABLE)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:

@@ -13,7 +13,7 @@ from recipec.cli.inputs import AnyPath, RecipePath, is_bundle, open_bundle
 from recipec.cli.output import Failure, dim, formats, print_json, strong
 from recipec.cli.provenance import Emitted, explain_key, explain_line
 from recipec.diagnostics.printable import printable
-from recipec.units import counted, value_text
+from recipec.units import counted, duration, gib, usd, value_text
 
 Document = dict[str, Any]
 
@@ -175,7 +175,18 @@ def _tree(inputs: list[Document], margin: str) -> list[str]:
 
 
 def _assignment(decision: Document) -> str:
-    return f"{decision['id']} = {value_text(decision['value'])}"
+    value = decision["value"]
+    shown = "; ".join(map(_measure, value, value.values())) if isinstance(value, dict) else value_text(value)
+    return f"{decision['id']} = {shown}"
+
+
+def _measure(name: str, amount: float) -> str:
+    """A part of a prediction: seconds and dollars say in their names that they are, and all others are bytes."""
+    if name == "usd":
+        return f"cost {usd(amount)}"
+    if name.startswith("seconds"):
+        return f"{name.removeprefix('seconds of ').replace('seconds', 'whole run')} {duration(amount)}"
+    return f"{name.removesuffix('_bytes').replace('_', ' ')} {gib(amount)}"
 
 
 def _reach(decision: Document) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,7 @@ _MOST_BYTES = 64 * 2**20  # of the file: 250,000 tokens and their merges take 33
 
 def tokens_in(texts: Sequence[str], file: Path) -> int | None:
     """How many tokens the texts have together, without those around a text; None where the file cannot be used."""
-    if not find_spec("tokenizers") or not file.is_file() or file.stat().st_size > _MOST_BYTES:
+    if not find_spec("tokenizers") or not os.path.isfile(file) or file.stat().st_size > _MOST_BYTES:
         return None
     from tokenizers import Tokenizer
 

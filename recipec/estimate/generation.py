@@ -1,8 +1,9 @@
 """Answers that a model writes itself: what they take of memory and of time.
 
-All answers of a rank are written at once, as many as it learns from until the next generation, and every one waits for
-the longest. With transformers, keys and values of the prompt and of what is written grow by copying them
-(transformers 5.23 DynamicCache); a generator with weights of its own is in `estimate/engine.py`.
+All answers of a rank are written at once, as many as it learns from until the next generation, and the step waits for
+the longest: also with vLLM, which goes on with the others where one ends. With transformers, keys and values of the
+prompt and of what is written grow by copying them (transformers 5.23 DynamicCache); a generator with weights of its own
+is in `estimate/engine.py`.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def _read(loaded: LoadedRecipe, report: Report) -> Document | None:
         return None
     place, path = loaded.place("hardware", "measured"), loaded.folder / name
     if not os.path.isfile(path):  # where pathlib raises for names that no file can have
-        if odd := why_no_file(path):
+        if odd := "is a folder" if os.path.isdir(path) else why_no_file(path):
             report.add(Diagnostic("E0002", f"the file of measurements `{name}` {odd}", (Label(place, "named here"),)))
             return None
-        label = Label(place, "a folder" if os.path.isdir(path) else "named here")
+        label = Label(place, "named here")
         help = ("`recipec probe -o my-node.toml` writes one; the path starts at the folder of the recipe that sets it",)
         help = path_from_recipe(name, loaded.folder) or help
         report.add(Diagnostic("E0001", f"no file of measurements `{name}`", (label,), help))

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.axes.method import GIVEN_TO_REWARDS as GIVEN
 from recipec.axes.method import REWARDS
 from recipec.catalog.models import Model
@@ -133,12 +134,21 @@ def look_up_rewards(loaded: LoadedRecipe, report: Report) -> Rewards:
         reward = _reward(loaded, source.function, source.weight, place, texts, report)
         if reward and any((one.file, one.function) == (reward.file, reward.function) for one in found):
             report.add(_unusable(f"`{source.function}` judges twice", place, "listed again", "list it once"))
+        elif reward and _logs_in_vain(loaded, reward.reads):
+            label, help = "its trainer writes no table of answers", "log a number with `log_metric`, or remove it"
+            report.add(_unusable(f"`{source.function}` asks for `log_extra`", place, label, help))
         elif reward:
             found.append(reward)
     modules = modules_of([reward.file for reward in found], _TAKEN, "rewards")
     named = _named([replace(reward, module=modules[reward.file]) for reward in found])
     whole = len(found) + len(judges) == len(sources)
     return Rewards(tuple(named), {modules[file]: texts[file] for file in modules}, tuple(judges), whole)
+
+
+def _logs_in_vain(loaded: LoadedRecipe, reads: Reads) -> bool:
+    """Whether a function adds columns to TRL's table of answers, under a trainer that writes none."""
+    rows = (row for row in METHODS.values() if row.alignment == loaded.recipe.alignment.method)
+    return "log_extra" in reads.given and not reads.all_columns and any(row.module != "trl" for row in rows)
 
 
 def _judge(

@@ -48,7 +48,7 @@ def stage_digest(loaded: LoadedRecipe, facts: Facts, stage: StagePlan) -> str:
     return _digest(
         {
             "choice": _choice(stage),
-            "decisions": {id: d.value for id, d in stage.decisions.items() if _trains(d)},
+            "decisions": {id: d.value for id, d in stage.decisions.items() if trains(d)},
             "model": (recipe.model.revision, recipe.model.trust_remote_code, stage.stage.starts_from),
             "arguments": (recipe.train.arguments, getattr(recipe.train, attribute(stage.stage.name)).arguments),
             "template": facts.template_text,
@@ -61,7 +61,7 @@ def _digest(parts: Any) -> str:
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _trains(decision: Decision) -> bool:
+def trains(decision: Decision) -> bool:
     """Whether training depends on a decision: all do but those of rules whose `trains` is false, and of UNTRAINED.
 
     How the model was chosen does not either: a recipe that names the chosen one trains the same.

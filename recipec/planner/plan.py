@@ -26,6 +26,7 @@ class Stage(Struct, frozen=True):
     judge: str = ""  # the stage whose result judges its answers; "" where nobody trains what does
     task: str = ""  # the adapter of [[adapters]] that it trains, or the mix of them; "" where there are none
     mixes: tuple[str, ...] = ()  # the adapters, results of earlier stages, that it learns to mix
+    combined: str = ""  # the table that combines its adapter with those of other tasks: a key of COMBINED
 
     @property
     def label(self) -> str:

@@ -113,7 +113,8 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     given = facts.decisions["has_reward"], facts.decisions["data_sections"]
     names = ledger.decide(goal.stages, task, held, preferred, method, *given).value
     mixes = loaded.mixes if loaded.mix else ()
-    return ledger, [replace(stage, task=loaded.task, mixes=mixes) for stage in _in_order(names)]
+    of_task = {"task": loaded.task, "mixes": mixes, "combined": loaded.combined}
+    return ledger, [replace(stage, **of_task) for stage in _in_order(names)]
 
 
 def _in_order(names: Sequence[str]) -> Iterator[Stage]:

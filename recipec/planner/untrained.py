@@ -35,18 +35,18 @@ _PREDICTED = (
     *("alternatives", "checkpoint_seconds", "eval_batch_size", "evaluation_seconds", "generator_share", "passes"),
     *("prediction", "total_steps", "training_seconds", "training_tokens"),
 )
-_OF_LAYOUTS = (  # which are counted as a whole
+OF_LAYOUTS = (  # which are counted as a whole
     *("activation_offload", "context_parallel", "expert_parallel", "recompute_every", "tensor_parallel"),
 )
 _OF_MODELS = (  # which are counted by name and revision
     *("asked_model", "has_sdpa", "has_template", "has_turn_end", "like", "max_position", "moe", "params"),
     *("active_params", "experts_per_token", "reward_likes", "shared_mlp", "template_has_mask", "template_marks"),
     *(f"{role}_{what}" for role in NAMED_MODELS for what in ("license", "like", "params")),
-    "trainable_params",
+    *("trainable_params", "combined"),
 )
 _WISHES = (  # from which rules decide
     *("first_time", "has_reward", "kl_control", "new_domain", "priority", "task"),
 )
 _TOLD = ("track_project", "track_run")
 
-UNTRAINED = frozenset((*_ROWS, *_MACHINES, *_PREDICTED, *_OF_LAYOUTS, *_OF_MODELS, *_WISHES, *_TOLD))
+UNTRAINED = frozenset((*_ROWS, *_MACHINES, *_PREDICTED, *OF_LAYOUTS, *_OF_MODELS, *_WISHES, *_TOLD))

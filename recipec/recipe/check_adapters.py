@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes import ADAPTATIONS, BASES, COMMON_SECTION, LORA_VARIANTS, METHODS, Adaptation, Method, methods_of
+from recipec.axes import ADAPTATIONS, BASES, COMMON_SECTION, LORA_VARIANTS, METHODS, Method, methods_of
+from recipec.axes.adaptations import COMBINED
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
@@ -113,7 +114,7 @@ def other_adaptations(written: Written) -> Iterator[Diagnostic]:
     mixed = written.has(*_MIX)
     list_at = _MIX if mixed else _LIST
     for table in _TABLES if written.has(*_LIST) else ():
-        for path, value, row in _refused(written, table, (MIXED,) if mixed else (ADDED_UP, MIXED)):
+        for path, value, row in _refused(written, table, COMBINED[dotted(list_at)]):
             asked = f"`[{dotted(_MIX)}]`" if mixed else "`[[adapters]]`"
             title = f"`{dotted(path)}{f' = {value}' if value else ''}` and {asked} contradict each other"
             why = "is not mixed by AdapterFusion" if mixed else "cannot be merged by adding updates"
@@ -123,9 +124,9 @@ def other_adaptations(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0414", title, labels, (f"remove it, and {then}; or {other}",))
 
 
-def _refused(written: Written, table: KeyPath, allowed: tuple[Adaptation, ...]) -> Iterator[tuple[KeyPath, str, str]]:
-    """What asks for other adapters than those that are allowed: its path, its value and what it is called."""
-    at, trained = (*table, ADDED_UP.table, "variant"), [row.trains for row in allowed]
+def _refused(written: Written, table: KeyPath, trained: tuple[str, ...]) -> Iterator[tuple[KeyPath, str, str]]:
+    """What asks for adapters that do not train what may be trained: its path, its value and what it is called."""
+    at = (*table, ADDED_UP.table, "variant")
     asked, variant = written.get(*table, "adaptation"), written.get(*at)
     row = ADAPTATIONS.get(asked) if isinstance(asked, str) else None
     if row is not None and row.trains not in trained:

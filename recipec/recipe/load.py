@@ -101,11 +101,16 @@ class LoadedRecipe(Struct, frozen=True):
         """Tell whether it is the recipe of [fusion]."""
         return bool(self.mixes) and self.task == FUSION
 
+    @property
+    def combined(self) -> str:
+        """Return the table that combines the adapters of several tasks; "" where there are none."""
+        return (FUSION if self.mixes else LIST) if self.task else ""
+
     def _adaptation(self, found: Mapping[str, Wish]) -> dict[str, Wish]:
         """Return what an adapter is where the recipe does not name it, and what the mix of them is in any case."""
         if self.mix:
             return {"train.adaptation": Wish(MIX.family, self.where(FUSION), FUSION)}
-        row, asked_by = (MIXED, FUSION) if self.mixes else (ADDED_UP, LIST)
+        row, asked_by = MIXED if self.mixes else ADDED_UP, self.combined
         stated = found.get("train.adaptation")
         if stated and not (stated.implied_by and stated.value == row.family):
             return {}

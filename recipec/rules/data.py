@@ -183,9 +183,10 @@ def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool
     |---|---|
     | chat | the assistant's turns |
     | instruction, prompt-completion | the completion with its end-of-text token |
-    | preference | both answers |
+    | preference, unpaired-preference | the answers: both of a pair, the one of a label |
+    | prompts | the answers that the model writes |
     | text | every token |
-    | tokens | those whose label is not -100, or every token |
+    | token-ids | those whose label is not -100, or every token |
 
     A model that scores learns from one number for each answer, and from no single token.
 

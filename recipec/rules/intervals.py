@@ -1,4 +1,5 @@
-"""How often a run evaluates and saves, in whole steps: as the Trainer, or the bundle, rounds shares of the run.
+"""Steps and the answers that they learn from, and how often a run evaluates and saves: as the Trainer, or the bundle,
+rounds shares of the run.
 
 `taught` are the steps that learn from one generation of answers, which no interval cuts; 1 where rows have the answers.
 """
@@ -13,6 +14,17 @@ from typing import Any
 def steps_taught(value: Mapping[str, Any]) -> int:
     """The steps that learn from one generation of answers, of the decisions of a stage."""
     return value.get("updates", 1) * value.get("answer_passes", 1)
+
+
+def generated(value: Mapping[str, Any]) -> int:
+    """The answers of one generation."""
+    return value["global_batch_size"] * value.get("updates", 1)
+
+
+def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
+    """The answers of whole generations, as often as they are learned from: prompts that fill none are left out."""
+    each = generated(value)
+    return max(1, prompts * value.get("per_prompt", 1) // each) * each * value.get("answer_passes", 1)
 
 
 def times_in(share: float, total_steps: int, taught: int) -> int:

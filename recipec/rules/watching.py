@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method
-from recipec.axes.adaptations import BOTTLENECKS, MATRICES
+from recipec.axes.adaptations import BOTTLENECKS, COMBINED, MATRICES
 from recipec.rules.intervals import saves_in, steps_taught
 from recipec.rules.watching_rewards import OF_ANSWERS, OF_REWARDS, ONE_EPOCH_OF_REWARDS
 
@@ -70,7 +70,7 @@ def _adaptation(value: str, given: Given) -> str:
         return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate`"
     if row.asked_in:
         return f"eval_loss: falls; if it rises, set `epochs` under [{row.asked_in}] lower"
-    larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
+    larger = f", then set {_asking_for(row.above)}, where that fits" if _may_be(row.above, given) else ""
     if not row.table:
         return f"eval_loss: falls; if it stays flat, set {_asking_for(row.above)}"
     enlarged = {
@@ -79,6 +79,11 @@ def _adaptation(value: str, given: Given) -> str:
     }
     first = enlarged.get(row.trains, f"raise `train.{row.table}.virtual_tokens`")
     return f"eval_loss: falls; if it stays flat, {first}{larger}"
+
+
+def _may_be(name: str, given: Given) -> bool:
+    """Whether a recipe may ask for an adaptation: adapters of several tasks are of the kinds that can be combined."""
+    return bool(name) and ("combined" not in given or ADAPTATIONS[name].trains in COMBINED[given["combined"].value])
 
 
 def _asking_for(name: str) -> str:
@@ -92,6 +97,10 @@ def _quantization(value: str, given: Given) -> str:
     if value == "none":
         return _adaptation(given["adaptation"].value, given)
     return "loss: starts close to that of the model before quantization"
+
+
+def _reduction_factor(value: int, given: Given) -> str:
+    return _adaptation(given["adaptation"].value, given)
 
 
 def _double_quantization(value: bool, given: Given) -> str:
@@ -199,6 +208,7 @@ CASES: dict[str, Callable[[Any, Given], str]] = {
     for function in (
         _adaptation,
         _quantization,
+        _reduction_factor,
         _double_quantization,
         _precision,
         _strategy,

@@ -15,16 +15,16 @@ SIMULATED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 Document = dict[str, Any]
 
 
-def plan_exact(plan: Plan, architecture: Architecture, *, full_depth: bool = False) -> Document:
+def plan_exact(plan: Plan, architecture: Architecture) -> Document:
     """Simulate the chosen layout of each stage of a plan; about five seconds a stage, plus the imports."""
     return {
         "schema_version": SCHEMA_VERSION,
         "versions": {name: version(name) for name in SIMULATED_PACKAGES},
-        "stages": [_stage(stage, architecture, full_depth) for stage in plan.stages],
+        "stages": [_stage(stage, architecture) for stage in plan.stages],
     }
 
 
-def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Document:
+def _stage(plan: StagePlan, architecture: Architecture) -> Document:
     formula = {
         "peak_allocated_bytes": plan.memory.peak_allocated_bytes,
         "peak_stage": plan.memory.peak_moment,
@@ -36,7 +36,7 @@ def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Doc
         return {**common, "simulated": None, "obstacle": against}
     from recipec.simulate.simulate import simulate  # torch and transformers: only where there is something to do
 
-    found = simulate(architecture, plan.layout, plan.work, full_depth=full_depth)
+    found = simulate(architecture, plan.layout, plan.work)
     simulated = {
         "peak_allocated_bytes": found.peak_allocated_bytes,
         "peak_stage": found.peak_moment,

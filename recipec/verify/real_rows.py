@@ -14,6 +14,7 @@ from typing import Any
 
 from recipec.dataset import files_of
 from recipec.rules.evaluation import training_rows
+from recipec.rules.intervals import answers_in
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.data import read_rows
 from recipec.verify.report import VerifyReport
@@ -140,9 +141,8 @@ def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool, replayed
         return None
     rows = train["rows"] if exact else train["counted"] + replayed
     if stage.method.generates:  # steps of whole generations
-        each = stage.choice["global_batch_size"] * facts.get("updates", 1)
-        generations = max(1, rows * facts.get("per_prompt", 1) // each)
-        return ceil(facts["epochs"] * generations * facts.get("updates", 1) * facts.get("answer_passes", 1))
+        batch = {"global_batch_size": stage.choice["global_batch_size"]}
+        return ceil(facts["epochs"] * answers_in(rows, facts | batch) / batch["global_batch_size"])
     sequences = train["tokens"] / facts["max_length"] if stage.choice["packing"] else rows
     return ceil(facts["epochs"] * max(1, ceil(sequences / stage.choice["global_batch_size"])))
 

@@ -8,27 +8,46 @@ from pathlib import Path
 import pytest
 from compiling import BASES, good, texts, with_key, write_data
 
-from recipec.recipe.schema_shapes import Lora
-from recipec.recipe.schema_training import Learning
-from recipec.rules import RULES
 
-# Keys of [train] that say how often a run is looked at or saved, and what is passed on: nothing that the result has.
-OF_THE_RUN = {"micro_batch_size", "eval_every", "save_every", "early_stopping_patience", "logging_steps", "arguments"}
-
-
-@pytest.mark.parametrize("name", ["lora-single", "qlora", "full-fsdp", "dpo-full", "pretrain"])
-def test_every_key_that_shapes_the_result_is_in_it(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", BASES)
+def test_hyperparameters_have_the_values_of_the_plan(tmp_path: Path, name: str) -> None:
     found = good(tmp_path, BASES[name])
     entry = json.loads(texts(found)["registry/entry.json"])
-    keys = {f"train.{key}" for key in Learning.model_fields if key not in OF_THE_RUN}
-    keys |= {f"train.lora.{key}" for key in Lora.model_fields}
-    decided = {rule.decides for rule in RULES.values() if rule.key in keys}
-
+    assert "license" in entry and "licence" not in entry
     for stage in found.plan.stages:
         held = entry["hyperparameters"][stage.stage.label]
-        wanted = {id: stage.decisions[id].value for id in decided if id in stage.decisions}
-        assert {id: held.get(id, "not there") for id in wanted} == json.loads(json.dumps(wanted))
-    assert "license" in entry and "licence" not in entry
+        assert held == json.loads(json.dumps({id: stage.decisions[id].value for id in held}))
+
+
+SETS = {  # what makes another run -> base -> what the recipe sets -> the entry's hyperparameters of its last stage
+    "a narrower adapter": ("fusion", {"train.bottleneck": {"reduction_factor": 8}}, {"reduction_factor": 8}),
+    "a teacher": ("distill", {}, {"teacher": "Qwen/Qwen2.5-7B-Instruct", "kd_beta": 0.0}),
+    "held weights": (
+        "dpo-full",
+        {
+            "goal.task": "instruct",
+            "data": {"train": "chat.jsonl", "general": "general.jsonl", "replay": 0.15},
+            "train.ewc": {"strength": 2.0, "rows": 4},
+        },
+        {"ewc_strength": 2.0, "ewc_rows": 4, "replay": 0.15},
+    ),
+    "what is passed on": (
+        "lora-single",
+        {"train.arguments": {"neftune_noise_alpha": 5.0}},
+        {"arguments": {"neftune_noise_alpha": 5.0}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SETS)
+def test_what_makes_another_run_is_in_it(tmp_path: Path, what: str) -> None:
+    """That no key is missing is held in tests/compiler/test_every_key_counts.py."""
+    recipe, sets, wanted = BASES[SETS[what][0]], *SETS[what][1:]
+    for key, value in sets.items():
+        recipe = with_key(recipe, key, value)
+    found = good(tmp_path, recipe)
+    held = json.loads(texts(found)["registry/entry.json"])["hyperparameters"][found.plan.stages[-1].stage.label]
+    assert held.items() >= wanted.items()
 
 
 HUB = {"hub": "org/chats", "subset": "en", "split": "train_sft", "revision": "0123abc", "weight": 0.5}

@@ -37,6 +37,12 @@ def test_a_file_that_is_there_is_replaced_only_when_asked(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("measures_nothing")
+def test_a_name_that_no_file_can_have_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(probe.command, ["-o", str(tmp_path / ("a" * 300))])
+    assert refused.exit_code == 2 and "file name too long" in refused.output and "bug" not in refused.output
+
+
+@pytest.mark.usefixtures("measures_nothing")
 def test_another_system_than_linux_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     refused = run(tmp_path)

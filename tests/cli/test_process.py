@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from jinja2 import TemplateNotFound
 
 from recipec.cli import group
 
@@ -88,6 +89,7 @@ def failing(error: BaseException) -> click.Command:
         (RecursionError(), 2, "error: this is a bug in recipec: RecursionError"),
         (PermissionError(13, "Permission denied", "file"), 2, "error: this is a bug in recipec: PermissionError"),
         (OSError(28, "No space left on device"), 2, "error: cannot write the output: no space left on device"),
+        (TemplateNotFound("rows/x.py.j2"), 2, "error: this is a bug in recipec: TemplateNotFound: rows/x.py.j2"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 141, ""),
     ],

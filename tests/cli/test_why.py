@@ -288,6 +288,14 @@ def test_decisions_that_rest_on_each_other_without_an_end_in_sight_are_refused(r
     assert run("why", "out", "link_2950").exit_code == 0
 
 
+PREDICTED = r"sft\.prediction = whole run [\d. a-z]+; .*; cost \$[\d.]+; host memory [\d.]+ GiB; .*weights [\d.]+ GiB"
+
+
+def test_a_prediction_is_told_in_units_of_people(run, out):
+    said = run("why", "out", "sft.prediction").stdout
+    assert re.search(PREDICTED, said) and "{" not in said
+
+
 def test_a_line_is_told_in_short(run, out):
     for number in range(1, len((out / "launch" / "local.sh").read_text().splitlines()) + 1):
         text = run("why", f"out/launch/local.sh:{number}").stdout

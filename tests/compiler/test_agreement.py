@@ -21,7 +21,6 @@ from recipec.axes.method import HEADS
 from recipec.axes.strategies import ENGINES
 from recipec.catalog.stack import stack
 from recipec.estimate.head import CODES
-from recipec.render.environment import templates_folder
 from recipec.rules import preference
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -513,7 +512,25 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "strategy",
         "zero1",
         {"engine": "none"},
-        "strategy `zero1` shards the optimizer, and engine `none` is one process",
+        "strategy `zero1` shards optimizer, and engine `none` shards nothing",
+    ),
+    "shards of copies": (
+        "strategy",
+        "ddp",
+        {"shards": frozenset({"optimizer", "gradients", "weights"})},
+        "strategy `ddp` shards optimizer, gradients, weights, and engine `ddp` shards nothing",
+    ),
+    "shards of no stage": (
+        "strategy",
+        "zero1",
+        {"shards": frozenset()},
+        "engine `deepspeed` shards optimizer or optimizer, gradients or optimizer, gradients, weights",
+    ),
+    "part of FSDP": (
+        "strategy",
+        "fsdp",
+        {"shards": frozenset({"optimizer"})},
+        "strategy `fsdp` shards optimizer, and engine `fsdp` shards optimizer, gradients, weights",
     ),
     "weights alone": (
         "strategy",
@@ -701,13 +718,6 @@ def test_what_an_adaptation_needs_is_pinned() -> None:
     assert {name for row in ADAPTATIONS.values() for name in row.packages} <= stack().keys()
 
 
-def test_every_kind_and_every_format_has_its_templates() -> None:
-    named = [f"rows/{kind.template}.py.j2" for kind in KINDS.values()]
-    named += [f"data/formats/{name.replace('-', '_')}.py.j2" for name in ROW_FORMATS]
-    named += [f"data/unrolled/{row.kind}.py.j2" for row in ROW_FORMATS.values() if row.unrolled]
-    assert [name for name in named if not (templates_folder() / name).is_file()] == []
-
-
 def test_every_formula_reads_what_its_row_says() -> None:
     given = {"true_share"}  # by the data
     reads = {name: set(signature(code).parameters) - given for name, code in preference.FORMULAS.items()}
@@ -772,6 +782,14 @@ BROKEN = {
         'ENGINES["megatron"] = replace(ENGINES["fsdp"], name="megatron")',
         "engine `megatron` has no file behind it: recipec/backends/engines/megatron.py",
     ),
+    "format without a template": (
+        'ROW_FORMATS["dialog"] = replace(ROW_FORMATS["chat"], name="dialog", elsewhere=())',
+        "format `dialog` has no file behind it: templates/data/formats/dialog.py.j2",
+    ),
+    "kind without a template": (
+        'KINDS["pairs"] = replace(KINDS["pairs"], template="couples")',
+        "has no file behind it: templates/rows/couples.py.j2",
+    ),
     "what is made from the rows cannot be": (
         'ADAPTATIONS["qlora"] = replace(ADAPTATIONS["qlora"], base="none")',
         "adaptation `lora`: family `lora` and base `none` mean all of lora, qlora",
@@ -786,7 +804,7 @@ def test_a_row_that_breaks_what_is_imported_is_told(case: str, tmp_path: Path) -
     write_data(tmp_path)
     (tmp_path / "recipe.toml").write_text(toml(BASES["lora-single"]), encoding="utf-8")
     code = (
-        "import sys\nfrom msgspec.structs import replace\nfrom recipec.axes import ADAPTATIONS, METHODS\n"
+        "import sys\nfrom msgspec.structs import replace\nfrom recipec.axes import *\n"
         f"from recipec.axes.strategies import ENGINES\n{change}\nfrom recipec.cli import main\n"
         "sys.argv = ['recipec', 'check', 'recipe.toml']\nmain()"
     )

@@ -341,6 +341,22 @@ def test_a_key_changes_something(folder: Path, key: str) -> None:
     assert _outputs(folder, base) != _made(folder, with_key(_base(base), key, value))
 
 
+@pytest.mark.parametrize("key", CASES)
+def test_the_registry_entry_tells_apart_what_trains_otherwise(folder: Path, key: str) -> None:
+    """What changes the digest of a plan, and with it the result, changes another field of registry/entry.json."""
+    name, value = CASES[key]
+    (digest, entry), (other_digest, other) = (
+        _registered(folder, recipe) for recipe in (_base(name), with_key(_base(name), key, value))
+    )
+    assert digest == other_digest or entry != other or key == "model.trust_remote_code"  # code that the revision names
+
+
+def _registered(folder: Path, recipe: Tables) -> tuple[str, Any]:
+    """The digest of the plan, and all else that the entry says."""
+    entry = json.loads(_built(folder, json.dumps(recipe))[0]["registry/entry.json"])
+    return entry["training_metadata"].pop("plan_digest"), entry
+
+
 # A base that has the part, its file and the format of its rows; and values that only its rows can have.
 OF_PARTS = {
     "data.domain_text": ("text-sft", "graded.jsonl", "chat"),
@@ -426,9 +442,16 @@ def _outputs(folder: Path, name: str) -> tuple[dict[str, str], Any]:
 
 def _made(folder: Path, recipe: Tables) -> tuple[dict[str, str], Any]:
     """The files and what was planned, without what only tells where a value is set."""
-    compilation = good(folder, recipe)
-    files = {path: _without_digest(text) for path, text in texts(compilation).items() if path not in TELLING}
-    return files, _planned(json.loads(compilation.plan_json))
+    written, plan = _built(folder, json.dumps(recipe))
+    files = {path: _without_digest(text) for path, text in written.items() if path not in TELLING}
+    return files, _planned(json.loads(plan))
+
+
+@cache
+def _built(folder: Path, recipe: str) -> tuple[dict[str, str], bytes]:
+    """The files and the plan of a recipe in JSON."""
+    compilation = good(folder, json.loads(recipe))
+    return texts(compilation), compilation.plan_json
 
 
 def _without_digest(text: str) -> str:

@@ -210,6 +210,15 @@ def test_checkpoints_are_judged_by_what_training_raises(trainer):
     assert metrics["eval_loss"] == -metrics["eval_objective"]
 
 
+def test_what_reward_functions_log_is_logged_apart_for_training_and_evaluation(trainer):
+    found = trainer(max_steps=4, logging_steps=4, eval_strategy="steps", eval_steps=4, report_to="none")
+    found.reward_funcs = [lambda completions, log_metric, **_: log_metric("said", len(completions)) or [1.0] * 64]
+    found.args.per_device_eval_batch_size, found.eval_dataset = 64, found.train_dataset.select([0] * 64)
+    found.train()
+    logged = [logs for logs in found.state.log_history if "said" in logs or "eval_said" in logs]
+    assert [(logs.get("said"), logs.get("eval_said")) for logs in logged] == [(64, None), (None, 64)]
+
+
 def test_a_rank_without_a_prompt_to_evaluate_adds_nothing(trainer, monkeypatch):
     found = trainer()
     found.eval_dataset = found.train_dataset.select([0])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, DATA, Tables, codes, compiled, with_key, write_data
+from compiling import BASES, DATA, Tables, codes, compiled, with_key, without, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -299,6 +299,11 @@ def test_a_folder_that_another_run_makes_is_told(tmp_path: Path) -> None:
     (tmp_path / "m" / "config.json").write_text("{}")
     (found,) = compiled(tmp_path, with_key(LORA, "model.init_from", "./m")).diagnostics
     assert found.help == ('for a whole model, set `model.name = "./m"` and remove `init_from`',)
+
+
+def test_a_folder_whose_name_is_too_long_is_refused_where_its_tokenizer_would_be_read(tmp_path: Path) -> None:
+    recipe = without(with_key(LORA, "model.name", f"./{'a' * 300}"), "data.tokens_per_example")
+    assert {found.code for found in compiled(tmp_path, recipe).diagnostics} == {"E0306"}
 
 
 def test_like_says_nothing_of_a_folder(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from compiling import BASES, compiled, good, texts, with_key
+from compiling import BASES, compiled, good, texts, with_key, write_data
 
 from recipec.compiler import Compilation
 from recipec.facts import acting, rewards
@@ -72,6 +72,20 @@ def test_a_function_is_given_what_its_parameters_name(tmp_path: Path, definition
 )
 def test_what_cannot_judge_is_refused(tmp_path: Path, text: str, told: str) -> None:
     assert told in [finding.title for finding in found(tmp_path, text).diagnostics if finding.code == "E0310"]
+
+
+@pytest.mark.parametrize(
+    ("method", "asked", "refused"),
+    [("ppo", "log_extra", True), ("ppo", "log_metric", False), ("grpo", "log_extra", False)],
+)
+def test_columns_for_a_table_that_the_trainer_does_not_write_are_refused(
+    tmp_path: Path, method: str, asked: str, *, refused: bool
+) -> None:
+    write_data(tmp_path)
+    judge = f"def is_right(completions, {asked}):\n    return [1.0 for _ in completions]\n"
+    (tmp_path / "judge.py").write_text(judge)
+    codes = [finding.code for finding in compiled(tmp_path, BASES[method]).diagnostics]
+    assert ("E0310" in codes) is refused
 
 
 def test_what_a_file_reads_as_a_script_does_not_count(tmp_path: Path) -> None:

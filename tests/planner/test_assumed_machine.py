@@ -176,3 +176,15 @@ def test_another_network_is_told_as_the_recipe_with_it_is_planned(tmp_path: Path
         raised = batch * (then.layout.global_batch != now.layout.global_batch)
         assert told.get(rate, "") == ("" if same else f"with {rate} Gbit/s: {how}{raised}")
     assert told
+
+
+@pytest.mark.parametrize(
+    ("base", "told"), [("zero3-offload", False), ("unknown slot", True), ("without offload", False)]
+)
+def test_a_slot_that_is_not_known_is_told_where_tensors_cross_it(tmp_path: Path, base: str, *, told: bool) -> None:
+    recipe = BASES["lora-single" if base == "without offload" else "zero3-offload"]
+    if base != "zero3-offload":
+        recipe = with_key(with_key(recipe, "hardware.gpu", None), "hardware.vram_gib", 80)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert found.plan
+    assert ("depends on a slot that is not known" in str(found.diagnostics)) is told

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from compiling import BASES, Tables, compiled, with_key
 
+from recipec.cli.plan import plan_text
+from recipec.planner.document import plan_document
 from recipec.planner.plan import NextBetter, StagePlan
+from recipec.units import enough_gib
 
 UP = {"lora": "full", "qlora": "lora"}
 
@@ -113,3 +116,12 @@ def test_the_present_gpus_come_before_more_of_them(tmp_path: Path) -> None:
     taken = stage(tmp_path, with_key(tables, "train", {"adaptation": "full", "optimizer": "adamw-8bit"}))
     assert taken.layout.on_device and taken.layout.optimizer == "adamw-8bit"
     assert better(tmp_path, recipe("Qwen/Qwen3-8B", 48, 2)).change
+
+
+def test_a_need_has_one_figure_wherever_it_is_told(tmp_path: Path) -> None:
+    """Rounded up: memory of 34.4 GiB would not hold 34.43."""
+    found = compiled(tmp_path, BASES["qlora"], only_plan=True).plan
+    assert found
+    told = f"LoRA needs {enough_gib(found.stages[0].next_better.needs_gib)} per GPU"
+    assert told in found.stages[0].decisions["adaptation"].because
+    assert told in plan_text(plan_document(found))

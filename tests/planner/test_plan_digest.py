@@ -9,7 +9,7 @@ import pytest
 from compiling import BASES, compiled, good, texts, with_key
 from msgspec.structs import replace
 
-from recipec.planner.document import _trains
+from recipec.planner.document import trains
 from recipec.rules.core import Decision
 
 OTHER = {  # what changes train.py's training, by recipe
@@ -114,5 +114,5 @@ def test_where_the_code_of_a_training_changes_the_digest_does(tmp_path: Path, ba
 
 def test_a_decision_that_nobody_thought_of_counts() -> None:
     fresh = Decision("fresh", 1, "as a new fact is", origin="recipe")
-    assert _trains(fresh) and not _trains(replace(fresh, id="examples"))
-    assert not _trains(replace(fresh, rule="TRACK-001"))
+    assert trains(fresh) and not trains(replace(fresh, id="examples"))
+    assert not trains(replace(fresh, rule="TRACK-001"))

@@ -105,8 +105,10 @@ def of_strategy(strategy: Strategy) -> Iterator[str]:
     if strategy.groups and not strategy.shards:
         yield f"{row}: its ranks fall into groups that hold all shards, and shards is empty"
     engine = ENGINES.get(strategy.engine)
-    if engine and engine.one_process and strategy.shards:
-        yield f"{row} shards the {', '.join(sorted(strategy.shards))}, and engine `{engine.name}` is one process"
+    if engine and len(strategy.shards) not in engine.shards:
+        sharded = ", ".join(name for name in SHARDED if name in strategy.shards) or "nothing"
+        able = " or ".join(", ".join(SHARDED[:number]) or "nothing" for number in engine.shards)
+        yield f"{row} shards {sharded}, and engine `{engine.name}` shards {able}"
 
 
 def _of_all_strategies() -> Iterator[str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.axes.models import TEACHER
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
-from recipec.backends.models import from_hub, other_from_hub, padded_attention, placed
+from recipec.backends.models import from_hub, padded_attention, placed, teacher_from_hub
 from recipec.backends.parts import Import, Part
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
@@ -22,7 +22,7 @@ def teacher_part(stage: StageJob) -> Part:
     """The teacher, and the check that it knows the student's tokens."""
     own, named = stage.own_args(of_trainer=True), stage.ids(TEACHER)
     student = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
-    check = Call(CHECK, [Arg("", student), Arg("", other_from_hub(stage, TEACHER, "AutoTokenizer"))])
+    check = Call(CHECK, [Arg("", student), Arg("", teacher_from_hub(stage, "AutoTokenizer"))])
     return Part(
         imports=(Import("transformers", "AutoTokenizer", named),),
         own_imports=(Import("rows", CHECK, named),),
@@ -49,7 +49,7 @@ def sides(stage: StageJob) -> Mapping[str, Any]:
 
 def measured(stage: StageJob) -> Mapping[str, Any]:
     """What evaluate.py's measure reads."""
-    load = other_from_hub(stage, TEACHER, "AutoModelForCausalLM")
+    load = teacher_from_hub(stage, "AutoModelForCausalLM")
     dtype = Raw(f"torch.{torch_dtype(stage.value('precision'))}")
     options = [
         Arg("dtype", dtype, stage.ids("precision")),
@@ -58,7 +58,7 @@ def measured(stage: StageJob) -> Mapping[str, Any]:
     ]
     return {
         "load_teacher": replace(load, args=[*load.args, *options]),
-        "teacher_tokenizer": other_from_hub(stage, TEACHER, "AutoTokenizer"),
+        "teacher_tokenizer": teacher_from_hub(stage, "AutoTokenizer"),
         "beta": stage.traced(stage.own("beta")),
         "temperature": stage.traced(stage.own("temperature")),
     }

@@ -8,6 +8,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
+from recipec.catalog.machines import UNKNOWN_PCIE, machine
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
@@ -68,6 +69,7 @@ def assumed_machine(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnost
     """Yield W0523 for what nobody stated of the machine, where the plan depends on it."""
     yield from _network(loaded, stage)
     yield from _host(loaded, stage)
+    yield from _slot(loaded, stage)
 
 
 def _network(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
@@ -108,3 +110,15 @@ def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     help = (f"set {keys} to what a node has",)
     title = f"stage {stage.stage.label} depends on host memory that the recipe does not state"
     yield Diagnostic("W0523", title, (label,), help, (stage.more_host_memory,) if stage.more_host_memory else ())
+
+
+def _slot(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
+    """Tensors that rest in host memory cross the slot of a GPU; of one without a row in machines.toml it is unknown."""
+    card, hardware = stage.decisions["gpu"].value, loaded.recipe.hardware
+    known = machine(card, hardware.gpus_per_node or 1).checked or hardware.measured
+    if known or stage.layout.on_device:
+        return
+    key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
+    label = Label(loaded.place("hardware", key), f"PCIe {UNKNOWN_PCIE} is assumed between host memory and the GPU")
+    help = ("measure the machine with `recipec probe`, and name its file as `hardware.measured`",)
+    yield Diagnostic("W0523", f"stage {stage.stage.label} depends on a slot that is not known", (label,), help)

@@ -20,7 +20,7 @@ from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, looked_at_general, prepared_rows, read_rows, rows_apart, training_tokens
 from recipec.rules.failures import expected_failures
-from recipec.rules.intervals import saves_in, steps_taught, times_in
+from recipec.rules.intervals import generated, saves_in, steps_taught, times_in
 from recipec.rules.loader import node_cores, tokenizing_processes
 from recipec.units import counted
 
@@ -64,7 +64,7 @@ def bill(
         yield whole_run.fisher(rows_measured, chosen.time.seconds_per_step / value["global_batch_size"])
     written = chosen.time.terms.get("generation", 0.0)
     if written:
-        answers = value["global_batch_size"] * value.get("updates", 1)
+        answers = generated(value)
         unknown = ["reward functions"] * bool(facts.rewards.functions or facts.acting.judges)
         unknown += ["tools"] * ("tools" in value)
         longest, writer = value["max_new_tokens"], _writer(chosen, value)

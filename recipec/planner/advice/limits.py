@@ -21,6 +21,7 @@ from recipec.recipe.fields import OWN_TEMPLATES
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
+from recipec.rules.intervals import generated
 from recipec.units import counted, duration, hourly
 
 Fewer = Callable[[], Plan | None]
@@ -321,7 +322,7 @@ def _answers(loaded: LoadedRecipe, stage: str, decisions: Decisions, report: Rep
     """A generation that the prompts do not fill: TRL would end after 0 steps, without an error."""
     value = {id: decision.value for id, decision in decisions.items()}
     each, updates = value.get("per_prompt", 1), value.get("updates", 1)
-    prompts, needed = training_rows(value), value["global_batch_size"] * updates // each
+    prompts, needed = training_rows(value), generated(value) // each
     label = Label(loaded.place("data", _section(loaded, stage)), f"{prompts:,} prompts are left to train on")
     most = prompts * each // updates
     lower = of_stage("`train.global_batch_size`", stage) if len(value["stages"]) > 1 else "`train.global_batch_size`"
@@ -335,7 +336,7 @@ def _unfilled(stage: str, decisions: Decisions) -> bool:
     value = {id: decision.value for id, decision in decisions.items()}
     if not METHODS[stage].generates:
         return False
-    return training_rows(value) * value.get("per_prompt", 1) < value["global_batch_size"] * value.get("updates", 1)
+    return training_rows(value) * value.get("per_prompt", 1) < generated(value)
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

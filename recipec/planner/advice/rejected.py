@@ -37,7 +37,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.core import Ledger, Wish
-from recipec.units import counted, gib, times
+from recipec.units import counted, enough_gib, gib, times
 
 CLOSEST = 3  # layouts that an error names
 
@@ -271,7 +271,7 @@ def _obstacle(candidate: Candidate, gpu: Gpu, noun: str) -> str:
     if candidate.over_bytes <= 0:
         return f"{candidate.adaptation} {candidate.obstacle}"
     needed = gpu_gib(gpu, candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
-    return f"{candidate.adaptation} needs {needed:,.1f} GiB per {noun}, which has {gpu.memory_gib:.1f} GiB"
+    return f"{candidate.adaptation} needs {enough_gib(needed)} per {noun}, which has {gpu.memory_gib:.1f} GiB"
 
 
 def activations_kept(

@@ -15,6 +15,7 @@ from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Wish
+from recipec.rules.intervals import steps_taught
 from recipec.units import times
 
 SAVES = 0.9  # of the time that each doubling takes at most; our decision
@@ -85,7 +86,7 @@ def _times(found: Fit, id: str) -> float:
     """How many steps the run has as it is, or generations."""
     value = _values(found)
     steps = training_sequences(value) * value["passes"] / value["global_batch_size"]
-    return steps / (value["updates"] * value.get("answer_passes", 1) if id == "updates" else 1)
+    return steps / (steps_taught(value) if id == "updates" else 1)
 
 
 def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: WholeRuns, price: str) -> str:

@@ -93,6 +93,12 @@ def compile_for_fp8(ledger: Ledger, compiled: Decision) -> None:
         ledger.decisions["compile"] = replace(compiled, value=True, because=because, inputs=inputs)
 
 
+def combine_adapters(ledger: Ledger, table: str) -> None:
+    """What combines the adapter of a stage with those of other tasks, where there are any."""
+    if table:
+        ledger.record(Decision("combined", table, "the recipe has several tasks", inputs=("stage",), origin="planner"))
+
+
 def mix_adapters(ledger: Ledger, tasks: tuple[str, ...]) -> None:
     """Which adapters a stage learns to mix, where it mixes any."""
     if tasks:

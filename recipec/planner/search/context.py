@@ -17,6 +17,7 @@ from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
 from recipec.planner.search.asked import (
+    combine_adapters,
     compile_for_fp8,
     dispatch_tokens,
     hold_weights,
@@ -94,6 +95,7 @@ class Context(Struct, frozen=True):
         place = f"behind the adapters of {', '.join(self.stage.mixes)}, which it mixes" if self.stage.mixes else place
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
+        combine_adapters(ledger, self.stage.combined)
         if self.stage.judge:
             because = "the recipe names no reward, so that the result of this stage judges the answers"
             ledger.record(Decision("judge", self.stage.judge, because, inputs=("stages",), origin="planner"))

@@ -24,6 +24,7 @@ from recipec.planner.search.sequences import settled_method
 from recipec.rules.combination import PLAIN, BadCombination, Combination
 from recipec.rules.combinations import first_refused, known_bad
 from recipec.rules.core import Decision
+from recipec.rules.intervals import generated
 from recipec.units import GIB
 
 
@@ -207,7 +208,7 @@ def _before(value: Mapping[str, Any]) -> int:
 def _cuts_groups(layout: Layout, value: Mapping[str, Any]) -> bool:
     """Whether the answers of a generation are not whole groups, or not shared equally."""
     answers, ranks = value["global_batch_size"], layout.mesh.data_parallel
-    return answers % ranks != 0 or answers * value.get("updates", 1) % value.get("per_prompt", 1) != 0
+    return answers % ranks != 0 or generated(value) % value.get("per_prompt", 1) != 0
 
 
 def _divides(shape: Architecture, ranks: int) -> bool:

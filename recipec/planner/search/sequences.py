@@ -9,6 +9,7 @@ from typing import Any
 from recipec.axes import METHODS, Method
 from recipec.rules import evaluation
 from recipec.rules.core import Decision
+from recipec.rules.intervals import answers_in
 
 STEP_INPUTS = (
     *("examples", "source_rows", "epochs", "max_steps", "eval_fraction", "test_fraction"),
@@ -42,12 +43,6 @@ def _pieces(value: Mapping[str, Any]) -> float:
     if longest is not None and longest <= most:
         return 1.0
     return 1 / -expm1(-most / evaluation.training_tokens(value))
-
-
-def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
-    """The answers of whole generations, as often as they are learned from: prompts that fill none are left out."""
-    each = value["global_batch_size"] * value.get("updates", 1)
-    return max(1, prompts * value.get("per_prompt", 1) // each) * each * value.get("answer_passes", 1)
 
 
 def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
