@@ -123,7 +123,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "description": recipe.recipe.description,
         "recipe_file": job.loaded.path.name,
         "version": __version__,
-        "torch_index": job.because(torch_index(job.facts.gpu.vendor), "gpu"),
+        "torch_index": job.because(torch_index(job.facts.gpu), "gpu"),
         "torch_version": Raw(stack()["torch"]),
         "reads_files": job.because(_reads_files(job), "data_format", "model"),
         "data_root": _way_to_recipe(job),

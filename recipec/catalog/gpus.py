@@ -54,6 +54,12 @@ class Gpu(Struct, frozen=True):
         return tuple({self.link: 0, PCIE: 0} | ({NVLINK: 0} if self.bridge_gb_s else {}))
 
     @property
+    def pypi_kernels(self) -> bool:
+        """Whether the CUDA packages on PyPI have kernels for it, as far as is known: NVIDIA GPUs from 7.5 on (torch
+        2.13 cuda/__init__.py, PYTORCH_RELEASES_CODE_CC: of its builds only that for CUDA 12.6 has older ones)."""
+        return self.vendor == "nvidia" and (self.capability is None or self.capability >= 7.5)
+
+    @property
     def int8(self) -> bool:
         """Whether it may have 8-bit matrix units: NVIDIA GPUs from 7.5 on (bitsandbytes 0.50, installation)."""
         return self.capability is None or self.capability >= 7.5

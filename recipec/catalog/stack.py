@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from recipec.catalog.gpus import Gpu
+
 _FILE = Path(__file__).parent / "stack.toml"
 
 
@@ -23,9 +25,9 @@ def modules() -> frozenset[str]:
     return frozenset((*stack(), *_read()["modules"]["brought"]))
 
 
-def torch_index(vendor: str) -> str | None:
-    """Where pip finds PyTorch for GPUs of this maker; None where PyPI has it."""
-    return _read()["torch_index"].get(vendor)
+def torch_index(gpu: Gpu) -> str | None:
+    """Where pip finds PyTorch for such a GPU; None where PyPI's build is for it, or none is known."""
+    return None if gpu.pypi_kernels else _read()["torch_index"].get(gpu.vendor)
 
 
 @cache

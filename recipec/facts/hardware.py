@@ -148,7 +148,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu, machines: Machines) -> list[D
         known("gpu_int8", gpu.int8, f"{gpu.name} {_INT8[gpu.int8]}", "gpu", source=source),
         known("gpu_varlen", gpu.varlen, f"{gpu.name} {_VARLEN[gpu.varlen]}", "gpu", source=source),
         *_fp8(loaded, gpu, source),
-        known("gpu_cuda", gpu.vendor == "nvidia", f"{gpu.name} is a device of {gpu.vendor}", "gpu"),
+        known("gpu_cuda", gpu.pypi_kernels, _cuda(gpu), "gpu"),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
         *_measured(loaded, gpu),
@@ -206,3 +206,10 @@ def _memory(gpu: Gpu, gpus: int) -> str:
     """What all GPUs have together, as their makers count it."""
     each = f"{gpu.memory_gb:.4g} GB"
     return f"{gpus} GPUs of {each}" if gpus > 1 else f"one GPU has {each}"
+
+
+def _cuda(gpu: Gpu) -> str:
+    """Whose packages are for it."""
+    if gpu.vendor == "nvidia" and not gpu.pypi_kernels:
+        return f"{gpu.name} has compute capability {gpu.capability}, and packages on PyPI have kernels from 7.5 on"
+    return f"{gpu.name} is a device of {gpu.vendor}"

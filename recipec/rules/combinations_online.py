@@ -95,9 +95,10 @@ ONLINE = (
     ),
     BadCombination(
         "BAD-163",
-        "vLLM on a device that is not an NVIDIA GPU",
-        "the packages that requirements.txt pins are for CUDA; other builds of vLLM were not run beside a training",
-        "vLLM 0.30 (its wheels need CUDA)",
+        "vLLM on a device that is no NVIDIA GPU of compute capability 7.5 or later",
+        "the packages that requirements.txt pins are for these; other builds of vLLM were not run beside a training",
+        "vLLM 0.30 (its wheels need CUDA, with the torch of PyPI); torch 2.13 cuda/__init__.py "
+        "(PYTORCH_RELEASES_CODE_CC: no build for CUDA 12.9 or later has kernels below 7.5)",
         'set `alignment.generation.engine = "transformers"`, which is the default',
         lambda f: f.copied and not f.gpu_cuda,
     ),

@@ -285,7 +285,7 @@ def test_a_run_without_its_gpus_ends_before_the_data_are_prepared(
     program(tmp_path, "python", "[ $1 != -c ] || exit 1; echo started")
     done = launched(tmp_path, recipe, **place)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "This run is planned for " in done.stderr and "PyTorch sees no GPU." in done.stderr
+    assert "This run is planned for " in done.stderr and "PyTorch computes on no GPU." in done.stderr
 
 
 @pytest.mark.parametrize(("recipe", "place"), [(BASES["lora-single"], {}), (TWO_NODES_THEN_ONE, NODE_0)])
