@@ -82,6 +82,13 @@ class OnFewer(Struct, frozen=True):
     cost: Cost | None = None  # of the whole run with the same adaptation
 
 
+class Unquantized(Struct, frozen=True):
+    """An adapter that a plan trains on a quantized base, on the base as it is."""
+
+    fits: str  # "LoRA fits only with data in host memory"; "" where it fits as well without
+    effect: str  # what `train.quantization = "none"` gives
+
+
 class StagePlan(Struct, frozen=True):
     """One stage, settled."""
 
@@ -116,6 +123,7 @@ class StagePlan(Struct, frozen=True):
     next_better: NextBetter | None
     next_micro_batch: str  # what the next larger one would take; "" where there is none
     options: tuple[str, ...] = ()  # what a recipe may also choose, each with what it gives
+    unquantized: Unquantized | None = None  # where the recipe asks for an adapter, and its base is quantized to fit
 
     @property
     def run_seconds(self) -> float:

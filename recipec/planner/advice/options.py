@@ -16,6 +16,7 @@ from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.smaller_states import in_8_bits
+from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
 from recipec.planner.plan import StagePlan
@@ -32,7 +33,13 @@ _WITH_MASK = "recipec does not take it by itself, as no run with such a mask on 
 _OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed sequence is many of them
 
 
-def options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
+def with_options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> StagePlan:
+    """The plan with what the recipe may choose instead."""
+    then = unquantized(context, found, loaded, runs)
+    return replace(plan, options=_options(context, found, loaded, runs, plan), unquantized=then)
+
+
+def _options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
     """Changes of a plan that fit as well, with what they give."""
     assert found.chosen is not None
     larger = (f"a micro batch of {plan.next_micro_batch}",) if plan.next_micro_batch else ()

@@ -193,11 +193,15 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
     if wish is None or wish.value == chosen.name or not chosen.quantized or "train.quantization" in wishes:
         return
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.adaptation"))
-    label = Label(place, stage.decisions["adaptation"].because.partition("; ")[2] or "it does not fit otherwise")
+    then, because = stage.unquantized, stage.decisions["adaptation"].because.partition("; ")[2]
+    if then is not None and then.fits:
+        because = f"{then.fits}, so {METHODS[stage.stage.name].called(chosen)} is used"
+    label = Label(place, because or "it does not fit otherwise")
+    refused = "the error names what would fit" if then is None else then.effect
     title = f"stage {stage.stage.label} trains a {ADAPTATIONS[wish.value].title} adapter on a quantized base"
     help = (
         _for_stage(f'if that is what you want, write `train.adaptation = "{chosen.name}"`', stage),
-        _for_stage('to refuse it, write `train.quantization = "none"`: the error names what would fit', stage),
+        _for_stage(f'to refuse it, write `train.quantization = "none"`: {refused}', stage),
     )
     report.add(Diagnostic("W0536", title, (label,), help))
 
