@@ -1,5 +1,5 @@
-"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, 8-bit states, packed
-rows, another engine of generation, more answers written together, fewer GPUs, a larger micro batch."""
+"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, a quantized base,
+8-bit states, packed rows, another engine of generation, more answers together, fewer GPUs, a larger micro batch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.next_better import on_present_gpus
+from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.unquantized import unquantized
@@ -46,6 +47,7 @@ def _options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns
     more = on_present_gpus(context, found.chosen, found.tried, loaded)
     return (
         *([more.told] if more else []),
+        *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded),
         *faster_layout(context, found, loaded, runs),
