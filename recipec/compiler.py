@@ -18,7 +18,7 @@ from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
-from recipec.planner import Plan, plan_recipe, plan_without_judge
+from recipec.planner import Context, Plan, Selection, contexts, plan_recipe, plan_without_judge
 from recipec.planner.advice.adapters import check_adapters, side_by_side
 from recipec.planner.advice.limits import (
     check_buildable,
@@ -108,18 +108,25 @@ class _Planned(Struct, frozen=True):
 
     loaded: LoadedRecipe
     facts: Facts | None
-    plan: Plan | None
+    plan: Plan | None = None
+    selection: Selection | None = None
 
 
 def _tasks(loaded: LoadedRecipe, report: Report) -> dict[str, _Planned]:
     """Every task as far as it comes: one without a name, or those of [[adapters]]; the first fetches the model."""
     first = next(iter(loaded.tasks))
-    found = {}
-    for name, task in loaded.tasks.items():
-        own = Report()
-        found[name] = _planned(task, own, name != first)
-        _add_of_task(own, name, loaded, report)
+    own = {name: Report() for name in loaded.tasks}
+    given = {name: _given(task, own[name], name != first) for name, task in loaded.tasks.items()}
+    found = {name: _planned(task, _stages_beside(name, given), own[name]) for name, task in given.items()}
+    for name in found:
+        _add_of_task(own[name], name, loaded, report)
     return found
+
+
+def _stages_beside(name: str, given: Mapping[str, _Planned]) -> list[Context]:
+    """The stages of the other tasks: what is changed for one of them is changed for all."""
+    others = [task for other, task in given.items() if other != name]
+    return [context for task in others if task.facts for context in contexts(task.loaded, task.facts)]
 
 
 def _add_of_task(own: Report, name: str, loaded: LoadedRecipe | None, report: Report) -> None:
@@ -128,13 +135,19 @@ def _add_of_task(own: Report, name: str, loaded: LoadedRecipe | None, report: Re
         report.add(as_written(finding, name, loaded.document) if name and loaded else finding)
 
 
-def _planned(loaded: LoadedRecipe, own: Report, model_is_there: bool) -> _Planned:
-    """What is given of a task, and its plan; errors of one task do not keep the others from being looked at."""
+def _given(loaded: LoadedRecipe, own: Report, model_is_there: bool) -> _Planned:
+    """What is given of a task; errors of one task do not keep the others from being looked at."""
     given = gather(loaded, own)
     facts, selection = (choose_model(loaded, given, own) if given else None) or (None, None)
     facts = replace(facts, model_is_there=model_is_there) if facts else None
-    plan = plan_recipe(loaded, facts, own, selection) if facts else None
-    return _Planned(loaded, facts, plan)
+    return _Planned(loaded, facts, selection=selection)
+
+
+def _planned(task: _Planned, beside: Sequence[Context], own: Report) -> _Planned:
+    """The task with its plan, where enough is given for one."""
+    if task.facts is None:
+        return task
+    return replace(task, plan=plan_recipe(task.loaded, task.facts, own, task.selection, beside))
 
 
 def _joined(tasks: Mapping[str, _Planned]) -> Plan | None:

@@ -28,7 +28,7 @@ ANSWERS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}.", "label": n 
 INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]
 PROMPTS = [{"prompt": f"Add {n} and 1.", "sum": n + 1} for n in range(8)]
 JUDGE = """def is_right(completions, sum):
-    return [float(str(wanted) in said[-1]["content"]) for said, wanted in zip(completions, sum, strict=True)]
+    return [float(said[-1]["content"].split()[-1:] == [str(wanted)]) for said, wanted in zip(completions, sum)]
 
 
 def is_short(completions):

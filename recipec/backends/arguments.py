@@ -293,9 +293,12 @@ def _model(stage: StageJob) -> Iterator[Arg]:
     if model.trust_remote_code:
         options["trust_remote_code"] = stage.traced("model", True)
     note = ""
+    if stage.plan.needs.reference_under_fsdp:
+        options["device_map"] = stage.because(None, "strategy", "adaptation")
+        note = "under FSDP, TRL 1.16 would spread the reference over all GPUs in every rank"
     if stage.job.facts.model.architecture.attention_dropout and stage.method.drops_dropout and _off(stage):
         options["attention_dropout"] = stage.because(0.0, "model", _of_dropout(stage))
-        note = "disable_dropout of TRL 1.16 leaves that of attention on"
+        note = "; ".join(filter(None, (note, "disable_dropout of TRL 1.16 leaves that of attention on")))
     yield Arg("model_init_kwargs", options, note=note)
 
 

@@ -64,7 +64,8 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     if not file.endswith(".csv"):
         return python_command(made, each, place, before)
     writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
-    program = f"import sys; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
+    modules = "import re, sys" if "re." in made else "import sys"
+    program = f"{modules}; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 

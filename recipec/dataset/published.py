@@ -2,20 +2,21 @@
 
 UltraFeedback and Nectar rate a list of answers, Chatbot Arena names the winner of two, HelpSteer2 rates the answers of
 several rows, and LLaMA-Factory used to write both answers of a pair in a list. Which answer is better is read from
-the rows alone, and rows in which none is are left out. The commands are for Python, which is there where recipec is.
+the rows alone, and rows in which none is are left out. SQuAD asks about passages, and has one right answer or several.
+The commands are for Python, which is there where recipec is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
-from recipec.axes.row_formats import PREFERENCE
+from recipec.axes.row_formats import PREFERENCE, PROMPTS
 from recipec.dataset.commands import python_command
 from recipec.dataset.contents import Row, turns_of
 
@@ -36,7 +37,7 @@ _TURNS = (
 class _Found(Struct, frozen=True):
     """What published rows hold, and how Python calls the parts; `rows` are all of them."""
 
-    pairs: str  # what the command that makes pairs does
+    pairs: str  # what the command that makes pairs does; "" of rows with one answer
     each: str  # the clauses that go over the pairs
     better: str
     worse: str
@@ -45,23 +46,28 @@ class _Found(Struct, frozen=True):
     alike: str = ""  # one more clause, for pairs
     row: str = "row"  # the row that other columns are taken from
     before: str = ""  # a statement before all
+    right: str = ""  # the right answers, which a reward may read
 
 
 def from_published(
     rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], kept: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield the commands that make rows of these formats; the columns that are `kept` are in them, too."""
-    ways = (_of_openai, _of_rated_lists, _of_duels, _of_lists_of_two, _of_rated_rows)
+    ways = (_of_openai, _of_passages, _of_articles, _of_rated_lists, _of_duels, _of_lists_of_two, _of_rated_rows)
     found = next((found for way in ways for found in way(rows)), None)
     if found is None:
         return
     asked = {"prompt": found.prompt} if found.prompt else {}
-    if PREFERENCE in formats:
+    if PREFERENCE in formats and found.pairs:
         made = asked | {"chosen": found.better, "rejected": found.worse}
         yield from _command(found, found.pairs, _with(rows[0], kept, made, found.row), places[0], found.alike)
     if found.best and any(KINDS[format.kind].masked for format in formats):
         made = asked | {"completion" if found.prompt else "messages": found.better}
         yield from _command(found, found.best, _with(rows[0], kept, made, found.row), places[0])
+    if found.right and PROMPTS in formats:
+        made = asked | {"answers": found.right}
+        does = "ask each question about its passage, with its `answers` for a reward"
+        yield from _command(found, does, _with(rows[0], kept, made, found.row), places[0])
 
 
 def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> dict[str, str]:
@@ -91,6 +97,48 @@ def _of_openai(rows: Sequence[Row]) -> Iterator[_Found]:
                 better=f'row["{better}"]',
                 worse=f'row["{worse}"]',
             )
+
+
+def _of_passages(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Questions about a passage as SQuAD has them: the texts of their answers in a list, of some questions none."""
+    answers = [row.get("answers") for row in rows]
+    texts = [held.get("text") for held in answers if isinstance(held, dict)]
+    asks = all(isinstance(row.get(name), str) for row in rows for name in ("context", "question"))
+    if asks and len(texts) == len(rows) and all(isinstance(text, list) for text in texts) and any(texts):
+        yield _Found(
+            pairs="",
+            best=f"answer each question about its passage with the first of its `answers`{_without(map(bool, texts))}",
+            each='for row in rows if row["answers"]["text"]',
+            prompt='row["context"] + "\\n\\n" + row["question"]',
+            better='row["answers"]["text"][0]',
+            worse="",
+            right='row["answers"]["text"]',
+        )
+
+
+def _of_articles(rows: Sequence[Row]) -> Iterator[_Found]:
+    """The file in which SQuAD is published: one object with articles, of which each has paragraphs with questions."""
+    articles = turns_of(rows[0].get("data")) if len(rows) == 1 else []
+    parts = [part for article in articles for part in turns_of(article.get("paragraphs"))]
+    questions = [question for part in parts for question in turns_of(part.get("qas"))]
+    answered = [bool(turns_of(question.get("answers"))) for question in questions]
+    if any(answered):
+        yield _Found(
+            pairs="",
+            best=f"answer each question about its passage with the first of its `answers`{_without(answered)}",
+            each='for row in rows for article in row["data"] for part in article["paragraphs"] '
+            'for question in part["qas"] if question["answers"]',
+            prompt='part["context"] + "\\n\\n" + question["question"]',
+            better='question["answers"][0]["text"]',
+            worse="",
+            right='[answer["text"] for answer in question["answers"]]',
+        )
+
+
+def _without(answered: Iterable[bool]) -> str:
+    """What is left out where some questions have no answer."""
+    all_of = [*answered]
+    return f", without those that have none ({all_of.count(False)} of {len(all_of)} sampled)" * (False in all_of)
 
 
 def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:

@@ -53,10 +53,18 @@ def suggested_columns(
                 yield from lines
                 return
             pairs = ", ".join(f"{role} = {_key(name)}" for role, name in columns.items())
-            lost = f" (they are learned without {', '.join(f'`{name}`' for name in left)})" * bool(left)
+            lost = f" ({_of_left(format, left)})" * bool(left)
             yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`{lost}"
             return
     yield from questions_and_answers(rows, formats) if unread and not renamed else ()
+
+
+def _of_left(format: RowFormat, left: Sequence[str]) -> str:
+    """What becomes of columns that no role names: a reward may read those of prompts."""
+    named = ", ".join(f"`{name}`" for name in left)
+    if format == PROMPTS:
+        return f"a reward function reads {named} if it has a parameter of that name"
+    return f"they are learned without {named}"
 
 
 def _read(row: Row, format: RowFormat, columns: Mapping[str, str]) -> set[str]:

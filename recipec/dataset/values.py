@@ -8,12 +8,23 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from recipec.dataset.commands import rows_command
+from recipec.dataset.commands import file_of, rows_command
 from recipec.dataset.contents import NOTHING, Row
 
 # How people write dates, without a time of the day and with one.
 _DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%Y.%m.%d", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y")
+_DAYS += ("%b %Y", "%B %Y", "%m/%Y", "%m.%Y", "%Y/%m")  # a month is its first day
 _CLOCKS = ("", " %H:%M", " %H:%M:%S")
+# Quarters and weeks of a year: how people write them, and what of a `text` is a date that is read.
+_YEAR = '{re.search("[0-9]{4}", text)[0]}'
+_QUARTER, _WEEK = (
+    '{3 * int(re.search("(?i)Q([1-4])", text)[1]) - 2:02}',
+    '{re.search("(?i)W[a-z]* ?([0-9]+)", text)[1]:0>2}',
+)
+_PERIODS = {
+    "quarters": (r"Q[1-4][ ,/-]*\d{4}|\d{4}[ ,/-]*Q[1-4]", f"{_YEAR}-{_QUARTER}"),
+    "ISO weeks": (r"(W|CW|KW|week) ?\d\d?[ ,/-]+\d{4}|\d{4}[ ,/-]*(W|CW|KW|week) ?\d\d?", f"{_YEAR}-W{_WEEK}"),
+}
 # Words of how hard something is, in their order.
 _LADDERS = (("very easy", "easy", "medium", "hard", "very hard"), ("beginner", "intermediate", "advanced", "expert"))
 _LADDERS += (("easy", "normal", "hard"), ("easy", "moderate", "difficult"), ("low", "medium", "high"))
@@ -27,6 +38,8 @@ def ways_of_times(rows: Sequence[Row], place: str, column: str) -> Iterator[str]
     said = [row[column] for row in rows if row.get(column) not in NOTHING]
     if len(said) < len(rows):
         yield from _without(place, column)
+    periods = [*_of_periods(said, place, column)]
+    yield from periods
     read = [(format, time) for format in _formats() if (time := _first(said, format))]
     for format, time in read:
         name = json.dumps(column, ensure_ascii=False)
@@ -35,8 +48,18 @@ def ways_of_times(rows: Sequence[Row], place: str, column: str) -> Iterator[str]
         command = rows_command(made, "for row in rows", place, "from datetime import datetime; ")
         which = f"if {said[0]!r} is {time:%Y-%m-%d}, rewrite" if len(read) > 1 else "rewrite"
         yield f"{which} the dates: {command}"
-    if said and not read:
+    if said and not read and not periods:
         yield "write every time as a number, or as a date as in 2026-01-31 or 2026-01"
+
+
+def _of_periods(said: Sequence[Any], place: str, column: str) -> Iterator[str]:
+    """Yield the command that makes dates of quarters, each by its first month, or of weeks."""
+    name = json.dumps(column, ensure_ascii=False)
+    for what, (pattern, date) in _PERIODS.items():
+        if said and all(isinstance(text, str) and re.fullmatch(pattern, text, re.IGNORECASE) for text in said):
+            made = f"row | {{{name}: text and f'{date}' for text in [row.get({name})]}}"
+            if command := rows_command(made, "for row in rows", place):
+                yield f"rewrite the {what} as dates: {command}"
 
 
 def _formats() -> Iterator[str]:
@@ -50,6 +73,16 @@ def _first(said: Sequence[Any], format: str) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return times[0] if times else None
+
+
+def ways_of_units(places: Sequence[str], column: str) -> Iterator[str]:
+    """Yield the command, for each file, that makes seconds since 1970 of milliseconds, micro- and nanoseconds."""
+    name = json.dumps(column, ensure_ascii=False)
+    digits = f"len(str(int(float(row[{name}]))))"  # 9 or 10 of seconds, three more for each smaller unit
+    made = f"row | {{{name}: float(row[{name}]) / 1000 ** max(0, ({digits} - 8) // 3)}}"
+    for place in {file_of(place): place for place in reversed(places)}.values():
+        if command := rows_command(made, "for row in rows", place):
+            yield f"rewrite them in seconds: {command}"
 
 
 def ways_of_gaps(place: str, column: str) -> Iterator[str]:

@@ -97,6 +97,7 @@ CODES: dict[str, str] = {
     "W0553": "many exact duplicates",
     "W0554": "training rows that ask what held-out rows ask",
     "W0555": "stated number of rows differs from the files",
+    "W0556": "reward for a value anywhere in an answer",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -142,10 +142,20 @@ def _reads_reference_beside(layout: Layout, work: Workload) -> bool:
     then. What a reference scores before training needs no copy under DeepSpeed; under FSDP it does (dpo_trainer.py and
     kto_trainer.py, `is_fsdp_enabled`). A teacher goes straight to the device.
     """
-    if not (work.method.has_reference and layout.adapts.copies_reference):
-        return False
-    engine = layout.spreads.engine
-    return engine == TORCH_FSDP or (engine == DEEPSPEED and not layout.precomputes)
+    hosted = layout.spreads.engine == DEEPSPEED and not layout.precomputes and _has_copy(layout, work)
+    return hosted or reference_under_fsdp(layout, work)
+
+
+def _has_copy(layout: Layout, work: Workload) -> bool:
+    """Whether a copy of the start is the reference; adapters that are switched off need none."""
+    return work.method.has_reference and layout.adapts.copies_reference
+
+
+def reference_under_fsdp(layout: Layout, work: Workload) -> bool:
+    """Whether the trainer reads a reference under FSDP: TRL 1.16 spreads it over all GPUs of a node in every rank,
+    unless it is told not to: it looks for DDP and DeepSpeed alone where it clears `device_map` (dpo_trainer.py,
+    kto_trainer.py, grpo_trainer.py and rloo_trainer.py; trainer/utils.py, `create_model_from_path`)."""
+    return layout.spreads.engine == TORCH_FSDP and _has_copy(layout, work)
 
 
 def teacher_read(layout: Layout, work: Workload) -> int:

@@ -10,6 +10,7 @@ from recipec.axes.tasks import AUTO
 from recipec.dataset.classes import answered_with, class_columns, named_as_class, two_readings
 from recipec.dataset.contents import NOTHING, names_in
 from recipec.dataset.labeled import as_learned, labeled_answers
+from recipec.dataset.questions import PASSAGE, with_passage
 from recipec.dataset.refusals import REFUSAL, refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
@@ -39,6 +40,8 @@ def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
             found[REFUSAL] = line
         for line in labeled_answers(source.rows, source.places[0]):
             found |= dict.fromkeys(FLAG_NAMES, as_learned(line))
+        for line in with_passage(source.rows, source.places[0], source.shape.columns.get("prompt", "")):
+            found[PASSAGE] = line
     return found
 
 

@@ -169,13 +169,13 @@ def _without_thoughts(answers: _Answers) -> Decision:
 
 def _sampled_answers(sources: Sequence[SampledSource]) -> _Answers:
     return {
-        place: [*_answers(made, source.shape)]
+        place: [*answers_in(made, source.shape)]
         for source in sources
         for place, made in zip(source.places, source.made, strict=True)
     }
 
 
-def _answers(made: Converted, shape: DataShape) -> Iterator[Message]:
+def answers_in(made: Converted, shape: DataShape) -> Iterator[Message]:
     """What the assistant says in a row to be learned."""
     format = ROW_FORMATS[shape.format]
     for column in KINDS[format.kind].taught if format.turns else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from recipec.dataset import (
 )
 from recipec.dataset.contents import lacking
 from recipec.dataset.large_numbers import keeping_numbers
+from recipec.dataset.questions import with_references
 from recipec.diagnostics.model import Report
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SKIP, SampledSource
@@ -48,6 +49,7 @@ def with_converted(
         made, faults, lacks = _converted(loaded, source, source.shape)
         if source.rows and not (made or faults):
             faults = [RowFault(place, _why_none(lacks)) for place in source.places]
+            faults[:1] = [replace(faults[0], help=() if lacks else tuple(_references(source)))]
         if faults:
             fault = unusable(section, source.place, faults, len(source.rows))
             ways = keeping_numbers(rewriting(source.rows, source.places, source.shape), source.rows)
@@ -77,6 +79,12 @@ def as_learned(loaded: LoadedRecipe, source: SampledSource, learned: DataShape) 
 def _ends(shape: DataShape, learned: str) -> bool:
     """Whether the last answer of a conversation becomes a row of the kind `learned`, as single answers are."""
     return bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
+
+
+def _references(source: SampledSource) -> Iterator[str]:
+    """What makes use of answers that stand beside conversations without one."""
+    for column in source.shape.columns.values():
+        yield from with_references(source.rows, source.places, column)
 
 
 def _why_none(lacks: Mapping[int, str]) -> str:

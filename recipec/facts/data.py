@@ -13,6 +13,7 @@ from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
 from recipec.facts.classes import against_classes, undecided, unread_answers
+from recipec.facts.conversation_answers import answers_of_conversations, without_repeated_answers
 from recipec.facts.conversations import (
     REASONING,
     answered_prompts,
@@ -26,13 +27,13 @@ from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.labels import label_facts
+from recipec.facts.left_out import equal_answers, many_repeated, opposite_answers, unanswered, without_left_out
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
-from recipec.facts.repeated import many_repeated, without_left_out
-from recipec.facts.repeated_answers import without_repeated_answers
-from recipec.facts.same_answers import opposite_answers, same_answers
+from recipec.facts.rehearsal import RehearsedRows, rehearsed
 from recipec.facts.shapes import shape_of_all, shaped
-from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
+from recipec.facts.short_values import shortest_values
+from recipec.facts.sizes import Weighted, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
@@ -40,7 +41,6 @@ from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
-from recipec.facts.unanswered import unanswered
 from recipec.facts.unlearned import unlearned
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -79,6 +79,7 @@ class DataFacts(Struct, frozen=True):
     answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
     pair_answers: PairAnswers = PairAnswers()  # what is kept of the answers of pairs
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
+    shortest: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column of rewards -> a value, and its row
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -122,11 +123,12 @@ def data_facts(
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
-    facts = without_repeated_answers(without_left_out(measured, sources), sources, loaded.recipe.data)
+    rehearsal = rehearsed(sources)
+    facts = without_repeated_answers(without_left_out(measured, rehearsal), sources, loaded.recipe.data)
     facts += [replace(format, key="data.format"), *unlearned(sources)]
-    facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
+    facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, rehearsal, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
-    for finding in _findings(loaded, section, sources, template):
+    for finding in _findings(loaded, section, rehearsal, template):
         report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))
@@ -143,28 +145,30 @@ def data_facts(
         dict.fromkeys(name for row in rows for value in row.values() for turn in turns_of(value) for name in turn)
     )
     samples = [source.sample for source in sources if source.sample]
-    read = sum(len(source.rows) + len(source.unanswered) + len(source.incomplete) for source in sources)
+    read = sum(len(source.looked_at) for source in sources)
     total = rows_there(sources), all(sample.counted for sample in samples)
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
     judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
-    return DataFacts(*found, lengths=lengths, thinking=thinking, pair_answers=pair_answers(sources), **judged)
+    kept = {"pair_answers": pair_answers(sources), "shortest": shortest_values(sources, shape.handed)}
+    return DataFacts(*found, lengths=lengths, thinking=thinking, **judged, **kept)
 
 
 def _findings(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+    loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, template: Template | None
 ) -> Iterator[Diagnostic]:
     """What is wrong with rows that can be read, and what a user may not know of them."""
+    sources = rehearsal.sources
     yield from against_split(loaded, section, sources)
     yield from against_order(loaded, section, sources)
     yield from against_turns(loaded, section, sources, template)
     yield from spoken_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
-    yield from unanswered(loaded, section, sources)
+    yield from unanswered(loaded, section, rehearsal)
     yield from against_stated(loaded, section, sources)
-    yield from same_answers(loaded, section, sources)
-    yield from opposite_answers(loaded, section, sources)
-    yield from many_repeated(loaded, section, sources)
+    yield from equal_answers(loaded, section, rehearsal)
+    yield from opposite_answers(loaded, section, rehearsal)
+    yield from many_repeated(loaded, section, rehearsal)
     yield from as_raw_text(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
     yield from spelled_in_several_ways(loaded, section, sources)
@@ -255,7 +259,7 @@ def _answers_read_by(facts: DataFacts, method: Method, marked: bool) -> DataFact
     if row.kind in method.kinds and (together or not KINDS[row.kind].masked):
         return facts
     if not row.answers:
-        decisions = {**facts.decisions, **answered(facts.decisions), **_parts_answered(facts)}
+        decisions = {**facts.decisions, **answers_of_conversations(facts.decisions), **_parts_answered(facts)}
         return replace(facts, decisions=decisions, length_read=facts.decisions["answer_share"].value)
     decisions = {**facts.decisions, **answers_of_pairs(facts.decisions, facts.pair_answers), **_parts_answered(facts)}
     return replace(facts, decisions=decisions)

@@ -34,6 +34,7 @@ from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.overlap import learned_and_held_out, named_twice
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.reward_imports import against_stack
+from recipec.facts.reward_texts import found_within
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
 from recipec.facts.template import against_template, template_of, template_text
@@ -241,6 +242,7 @@ def _data(
             unread if not lacking and whole else (finding for finding in unread if finding.code != _UNREAD),
             against_conversations(loaded, shapes),
             unread_keys(loaded),
+            () if lacking else found_within(rewards, data),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )
         for finding in chain(*of_details):

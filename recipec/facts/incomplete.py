@@ -23,7 +23,7 @@ def incomplete_fact(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> D
     lacks = Counter(lack for source in sources for lack in source.incomplete)
     if not lacks:
         return found
-    rows = sum(len(source.rows) + len(source.unanswered) + len(source.incomplete) for source in sources)
+    rows = sum(len(source.looked_at) for source in sources)
     listed = ", ".join(f"{lack} in {count:,}" for lack, count in lacks.most_common(MOST_LISTED))
     more = ", …" * (len(lacks) > MOST_LISTED)
     return replace(found, because=f"{found.because}; {lacks.total():,} of {rows:,} sampled rows: {listed}{more}")

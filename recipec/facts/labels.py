@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 
-from recipec.axes import KINDS, ROW_FORMATS
+from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import FLAG_TEXTS, FLAGS, USUAL_FLAGS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
-from recipec.facts.repeated import left_out
+from recipec.facts.rehearsal import RehearsedRow, RehearsedRows
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -17,13 +18,12 @@ MEANING = "label_meaning"  # which label is that of a good answer
 NOT_SEEN = "no label can be looked at when the recipe is compiled"
 
 
-def label_facts(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], report: Report
-) -> Iterator[Decision]:
+def label_facts(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, report: Report) -> Iterator[Decision]:
     """Yield label_meaning and true_share for a format with labels.
 
     Reports E0304 where all rows have one label, W0511 where those of a sample have.
     """
+    sources = rehearsal.sources
     if not any(map(_label, sources)):
         return
     yield _meaning(sources)
@@ -31,9 +31,9 @@ def label_facts(
     if len(samples) < len(sources):
         yield known("true_share", None, NOT_SEEN, origin="default")
         return
-    kept = kept_labels(sources)
-    count, share = sum(map(len, kept)), share_true(sources, kept)
-    which = " that preparation keeps" * (count < sum(len(source.rows) for source in sources))
+    rows = labeled_rows(rehearsal)
+    count, share = len(rows), share_true(rows)
+    which = " that preparation keeps" * (count < len(rehearsal.converted))
     if 0 < share < 1:
         yield known("true_share", round(share, 3), f"the labels of {count:,} sampled rows{which}", origin="data")
         return
@@ -64,26 +64,20 @@ def _label(source: SampledSource) -> str:
     return next((source.shape.columns[role.name] for role in roles if role.holds == FLAGS), "")
 
 
-def kept_labels(sources: Sequence[SampledSource]) -> list[list[bool]]:
-    """The labels of the sampled rows of each source that preparation keeps; of all rows where it keeps none."""
-    kept = [
-        [label for place, label in _labels(source) if place not in lost]
-        for source, lost in zip(sources, left_out(sources), strict=True)
-    ]
-    return kept if any(kept) else [[label for _, label in _labels(source)] for source in sources]
+def labeled_rows(rehearsal: RehearsedRows) -> list[RehearsedRow]:
+    """The sampled rows whose labels count: those that preparation keeps; all where it keeps none."""
+    return rehearsal.kept or rehearsal.converted
 
 
-def _labels(source: SampledSource) -> Iterator[tuple[str, bool]]:
-    """The place and the label of each sampled row."""
-    flag = KINDS[ROW_FORMATS[source.shape.format].kind].flag
-    return ((place, made[flag]) for place, made in zip(source.places, source.made, strict=True))
-
-
-def share_true(sources: Sequence[SampledSource], kept: Sequence[Sequence[bool]]) -> float:
+def share_true(rows: Sequence[RehearsedRow]) -> float:
     """The share of the labels that are true; every source counts by its rows, as often as they are drawn."""
-    stands_for = [source.weight * (source.sample.total_rows or 1) / len(source.rows) for source in sources]
-    true = sum(rows * sum(labels) for rows, labels in zip(stands_for, kept, strict=True))
-    return true / sum(rows * len(labels) for rows, labels in zip(stands_for, kept, strict=True))
+    true = (_stands_for(row.source) for row in rows if row.made[row.kind.flag])
+    return fsum(true) / fsum(_stands_for(row.source) for row in rows)
+
+
+def _stands_for(source: SampledSource) -> float:
+    """For how many rows a sampled one stands."""
+    return source.weight * (source.sample.total_rows or 1) / len(source.rows)
 
 
 def _one_kind(loaded: LoadedRecipe, section: str, column: str, label: str, rows: str, whole: bool) -> Diagnostic:

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.kinds import Kind
 from recipec.dataset import Converted
 from recipec.facts.fact import known
-from recipec.facts.labels import kept_labels, share_true
-from recipec.facts.repeated import FEWEST_COUNTED, about, left_out, rows_kept
-from recipec.facts.sizes import rounded
-from recipec.facts.sources import SampledSource, some_state_counts
+from recipec.facts.labels import labeled_rows, share_true
+from recipec.facts.rehearsal import RowCounts, about, rehearsed
+from recipec.facts.sources import SampledSource
 from recipec.rules.core import Decision
 
 
 class PairAnswers(Struct, frozen=True):
     """What preparation keeps of the answers of pairs, by the rows that were read."""
 
-    kept: Mapping[str, int] = field(default_factory=dict)  # size -> its rows; nothing where all answers count
-    told: str = ""  # why there are fewer
+    counts: RowCounts | None = None  # None where the plan counts all answers
     true_share: Decision | None = None  # None where as many are labeled true as false
 
 
@@ -34,28 +32,20 @@ def pair_answers(sources: Sequence[SampledSource]) -> PairAnswers:
     """The answers of these sources; of rows that are no pairs nothing is known."""
     if not all(source.made and _taken_apart(source) for source in sources):
         return PairAnswers()
-    apart = [_answers(source) for source in sources]
-    lost, left = sum(map(len, left_out(apart))), rows_kept(apart)
-    if not lost:
+    apart = rehearsed([_answers(source) for source in sources])
+    if len(apart.kept) == len(apart.rows):
         return PairAnswers()
-    labels = kept_labels(apart)
-    share, count = share_true(apart, labels), sum(map(len, labels))
+    rows = labeled_rows(apart)
+    share, count = share_true(rows), len(rows)
     because = f"the labels of {about(count, count)} answers of the sampled pairs that preparation keeps"
     true_share = known("true_share", round(share, 3) if 0 < share < 1 else None, because, origin="data")
-    if left is None or lost < FEWEST_COUNTED or some_state_counts(sources):
-        return PairAnswers(true_share=true_share)
-    weighed = rounded(sum(source.weight * rows for source, rows in zip(sources, left, strict=True)))
-    answers = sum(left) + lost
-    repeated = f"{about(lost, answers)} of {about(answers, answers)} answers repeat others"
-    told = f"{repeated} or are labeled both true and false, which prepare_data.py leaves out"
-    kept = {"examples": weighed, "source_rows": rounded(sum(left))}
-    return PairAnswers(kept, told, true_share)
+    return PairAnswers(apart.counts, true_share)
 
 
 def answers_of_pairs(decisions: Mapping[str, Decision], found: PairAnswers) -> dict[str, Decision]:
     """The sizes where each answer of a pair becomes a row, and how many of the answers are labeled true."""
     row = ROW_FORMATS[decisions["data_format"].value]
-    sizes = {id: _size(decisions[id], row, found) for id in ("examples", "source_rows")}
+    sizes = {id: _size(decisions[id], row, found.counts) for id in ("examples", "source_rows")}
     if not KINDS[row.unrolled].flag:
         return sizes
     wanted = f"one of the {row.answers} answers of every {row.name} row"
@@ -63,11 +53,14 @@ def answers_of_pairs(decisions: Mapping[str, Decision], found: PairAnswers) -> d
     return {**sizes, share.id: share}
 
 
-def _size(size: Decision, row: RowFormat, found: PairAnswers) -> Decision:
+def _size(size: Decision, row: RowFormat, counts: RowCounts | None) -> Decision:
     many = f"{row.answers} answers in each of {size.value:,} {row.name} rows; {size.because}"
-    if size.id in found.kept and size.origin == "data":
-        return replace(size, value=found.kept[size.id], because=f"{many}; {found.told}")
-    return replace(size, value=row.answers * size.value, because=many)
+    if counts is None or size.origin != "data":
+        return replace(size, value=row.answers * size.value, because=many)
+    read, lost = counts.read, counts.read - counts.kept
+    repeated = f"{about(lost, read)} of {about(read, read)} answers repeat others"
+    told = f"{repeated} or are labeled both true and false, which prepare_data.py leaves out"
+    return replace(size, value=counts.sizes[size.id], because=f"{many}; {told}")
 
 
 def _taken_apart(source: SampledSource) -> bool:
@@ -86,7 +79,7 @@ def _answers(source: SampledSource) -> SampledSource:
     given = source.given.model_copy(update={"take": take and row.answers * take})
     format = next(other.name for other in ROW_FORMATS.values() if other.kind == row.unrolled)
     shape = replace(source.shape, format=format)
-    return replace(source, given=given, sample=sample, made=made, shape=shape, read=())
+    return replace(source, given=given, sample=sample, made=made, shape=shape, unanswered=(), read=())
 
 
 def _of_pair(pair: Converted, kind: Kind, unrolled: Kind) -> Iterator[Converted]:

@@ -162,7 +162,7 @@ def _check_named(expected: _Expected, rows: Sequence[Row], places: Sequence[str]
     """Rows of a format that no stage takes may be ones that it takes, with a column of another name (UnknownFormat)."""
     place, taken = places[0], [ROW_FORMATS[name] for name in expected.taken]
     if any(from_published(rows, places, taken)):
-        raise UnknownFormat(f"{place} has several answers to its prompt")
+        raise UnknownFormat(f"{place} has answers to its prompt, which no format reads")
     suggested = suggested_columns(rows, taken, expected.columns, unread=False)
     if lines := [*misnamed(rows, expected.columns), *suggested, *suggested_answers(rows, place, taken)]:
         names = ", ".join(f"`{name}`" for name in rows[0])

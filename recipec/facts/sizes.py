@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from msgspec import Struct
@@ -340,29 +340,6 @@ def _shown(messages: Sequence[Message], reached: Sequence[float]) -> Iterator[fl
             hidden = thought
         thought += _thought_tokens(message, TokenSize())
         yield length - hidden
-
-
-def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
-    """The sizes where every answer is a row, with the conversation before it: more rows, and shorter ones."""
-    rows, mean, own = decisions["examples"], decisions["tokens_per_example"], decisions["source_rows"]
-    each, share = decisions["answers_per_row"], decisions["answer_share"].value
-    answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
-    many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
-    shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
-    beside = {id: decisions[id] for id in (GENERAL_TOKENS,) if id in decisions}
-    return {
-        "examples": _of_answers(rows, each.value, many, decisions.get("kept_answers")),
-        "source_rows": _of_answers(own, each.value, many, decisions.get("kept_source_answers")),
-        "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
-        **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
-    }
-
-
-def _of_answers(rows: Decision, each: float, many: str, kept: Decision | None) -> Decision:
-    """As many rows as there are answers; those that were counted one by one, where the rows were."""
-    if kept is None or rows.origin != "data":
-        return replace(rows, value=rounded(each * rows.value), because=many)
-    return replace(rows, value=kept.value, because=f"{many}; {kept.because}")
 
 
 def _tokens(value: str | list[int], size: TokenSize) -> float:

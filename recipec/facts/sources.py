@@ -83,6 +83,11 @@ class SampledSource(Struct, frozen=True):
         """ "train.jsonl:3" for every sampled row."""
         return self.sample.places[: self.given.take] if self.sample else []
 
+    @property
+    def looked_at(self) -> Sequence[str]:
+        """The places of all rows that were sampled, with those that are left out as they are converted."""
+        return self.read or self.places
+
 
 def states_rows(loaded: LoadedRecipe) -> bool:
     """Whether the recipe states what a plan needs of its rows: a plan can then be made where they are not."""
@@ -274,7 +279,7 @@ def all_read(sources: Sequence[SampledSource]) -> bool:
 
 
 def _read_whole(source: SampledSource, sample: Sample) -> bool:
-    read, take = len(source.read or source.places), source.given.take
+    read, take = len(source.looked_at), source.given.take
     return (take is not None and take <= read) or (
         sample.counted and sample.total_rows <= len(source.rows) + len(source.unanswered)
     )

@@ -11,10 +11,10 @@ from math import isfinite
 from typing import Any
 
 from recipec.dataset import RowFault, jq
-from recipec.dataset.commands import documents, path_of
+from recipec.dataset.commands import documents, file_of, path_of
 from recipec.dataset.files import TEXT_ENDINGS
 from recipec.dataset.formats import MOST_NAMES
-from recipec.dataset.values import ways_of_gaps, ways_of_times
+from recipec.dataset.values import ways_of_gaps, ways_of_times, ways_of_units
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, all_read, places_of, rows_of, states_counts
@@ -28,7 +28,10 @@ _OF_FILES = {
     "time": ("os.path.getmtime(name)", "the time at which its file was last changed"),
     "stratify": ('"document"', 'the class "document"'),
 }
+_TEXT = "text"  # by which the text of a file is read
+_AS_ROWS = {"group": "file", "time": "changed", "stratify": "kind"}  # columns to split by, beside that
 _NO_TIME = "neither a number nor a date as in 2026-01-31"
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _DATE = re.compile(r"(\d{4})-(\d\d?)(?:-(\d\d?))?([T ].*)?")  # whose parts may lack zeros, or the day
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")  # a whole number as a table with gaps writes it
 
@@ -42,10 +45,14 @@ def named_columns(loaded: LoadedRecipe) -> list[str]:
 def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield a column that a source lacks and values that are no classes (E0401), and rows without a value (E0304)."""
     for key, column in (loaded.value("data", "split") or {}).items():
-        sampled = [source for source in sources if source.rows]
+        files = [source for source in sources if _of_texts(source)]
+        for source in files:
+            yield _no_columns(loaded, section, key, column, source)
+        sampled = [source for source in sources if source.rows and source not in files]
         lacking = [source for source in sampled if not any(column in row for row in source.rows)]
         for source in lacking:
             yield _no_column(loaded, section, key, column, source)
+        lacking += files
         for source in (source for source in sampled if source not in lacking):
             if faults := _faults(key, column, source):
                 yield unusable(section, source.place, faults, len(source.rows))
@@ -65,10 +72,28 @@ def _no_column(loaded: LoadedRecipe, section: str, key: str, column: str, source
     )
     title = f"`data.split.{key}` names the column `{column}`, which {source.name} of data.{section} does not have"
     help = ("use a column of the rows, or add the column to them", *_out_of_objects(column, key, source))
-    if (pattern := source.given.path or "").endswith(TEXT_ENDINGS):
-        value, what = _OF_FILES[key]
-        made = documents(pattern, column, value)
-        help = (f"a text file has no columns; write the files as rows, each with {what} as `{column}`: {made}",)
+    return Diagnostic("E0401", title, labels, help)
+
+
+def _of_texts(source: SampledSource) -> bool:
+    """Whether the files of a source hold plain text, as their name or all files that a glob found say."""
+    pattern, files = source.given.path or "", {file_of(place) for place in source.places}
+    return pattern.endswith(TEXT_ENDINGS) or (bool(files) and all(file.endswith(TEXT_ENDINGS) for file in files))
+
+
+def _no_columns(loaded: LoadedRecipe, section: str, key: str, column: str, source: SampledSource) -> Diagnostic:
+    """Text files, of which each is one row: also `text` is no column to split them by, for each has its own."""
+    labels = (
+        Label(loaded.place("data", "split", key), "names a column"),
+        Label(source.place, "each file is one row, which holds its text alone"),
+    )
+    value, what = _OF_FILES[key]
+    own = _AS_ROWS[key] if column == _TEXT else column
+    renamed = f', and write `{key} = "{own}"`' * (own != column)
+    made = documents(source.given.path or "", own, value)
+    help = (f"write the files as rows, each with {what} as `{own}`{renamed}: {made}",)
+    help += (f"or remove `{key}`: rows are then drawn at random",)
+    title = f"`data.split.{key}` splits text files of data.{section}, which have no columns"
     return Diagnostic("E0401", title, labels, help)
 
 
@@ -103,7 +128,7 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
 
 
 def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield E0304 for numbers beside dates, or dates beside numbers: nothing says which of them is the newer."""
+    """Yield E0304 for numbers beside dates, dates beside numbers, or several units: none says what is newer."""
     times = [(source, *placed) for source in sources for placed in zip(source.places, source.rows, strict=True)]
     times = [(source, place, row[column]) for source, place, row in times if _is_time(row.get(column))]
     first = next(((place, value) for _, place, value in times), ("", None))
@@ -113,6 +138,29 @@ def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) ->
         way = ("write all of them as dates as in 2026-01-31, or all as numbers",)
         faults = [RowFault(place, f"`{column}` holds {value}, {beside}", help=way) for _, place, value in others]
         yield unusable(section, others[0][0].place, faults, len(rows_of(sources)))
+    elif first[0] and not _is_date(first[1]):
+        yield from _mixed_units(section, column, times, len(rows_of(sources)))
+
+
+def _mixed_units(
+    section: str, column: str, times: Sequence[tuple[SampledSource, str, Any]], rows: int
+) -> Iterator[Diagnostic]:
+    """Yield E0304 for numbers of two units since 1970: each of the larger numbers would be newer than all others."""
+    counted = [(source, place, value, unit) for source, place, value in times if (unit := unit_of(float(value)))]
+    others = [one for one in counted if one[3] != counted[0][3]]
+    if others:
+        _, beside, number, unit = counted[0]
+        way = tuple(ways_of_units([place for _, place, _, unit in counted if unit != "seconds"], column))
+        faults = [
+            RowFault(place, f"`{column}` holds {value}, {other} since 1970, and {number} in {beside}, {unit}", help=way)
+            for _, place, value, other in others
+        ]
+        yield unusable(section, others[0][0].place, faults, rows)
+
+
+def unit_of(time: float) -> str:
+    """What a number counts since 1970, if it is a time between 1973 and 2128 in that unit; "" for other numbers."""
+    return next((unit for unit, size in _UNITS.items() if 1e8 <= time / size < 5e9), "")
 
 
 def _is_date(value: Any) -> bool:

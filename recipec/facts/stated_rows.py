@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.repeated import rows_kept
-from recipec.facts.sources import SampledSource
+from recipec.facts.rehearsal import rehearsed
+from recipec.facts.sources import SampledSource, all_read
 from recipec.recipe import LoadedRecipe
 from recipec.units import counted
 
@@ -42,8 +42,8 @@ def _differs(said: float, sources: Sequence[SampledSource]) -> bool:
     if len(samples) < len(sources) or sum(sample.total_rows for sample in samples) < FEWEST_ROWS:
         return False
     off = 1 + (MOST_OFF if all(sample.counted for sample in samples) else MOST_OFF_ESTIMATED)
-    there = [min(source.sample.total_rows, _most(source)) for source in sources if source.sample]
-    most, least = sum(there), sum(rows_kept(sources) or there)
+    most = sum(min(source.sample.total_rows, _most(source)) for source in sources if source.sample)
+    least = len(rehearsed(sources).kept) if all_read(sources) else most
     return said > off * most or off * said < least
 
 

@@ -9,6 +9,7 @@ from recipec.axes import CARRIED, METHODS, ROW_FORMATS, readers
 from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES
 from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
+from recipec.dataset.questions import PASSAGE
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.columns import of_other_formats
 from recipec.facts.data import DataFacts
@@ -68,7 +69,7 @@ def _unread_in(
     accepted = loaded.recipe.data.ignore or []
     if lost:
         refused = [*accepted, *(name for name in every if name in meant)]
-        ways = [facts.answers[name] for name in lost if name in FLAG_NAMES and name in facts.answers]
+        ways = [facts.answers[name] for name in lost if name in (*FLAG_NAMES, PASSAGE) and name in facts.answers]
         if reading := _reading(loaded, facts, lost):
             ways.append(f"to read {_listed(lost)}: `{reading}` under [data]")
         yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, ways)

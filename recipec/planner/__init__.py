@@ -1,6 +1,17 @@
 """The planner: from what is given and what the rules prefer to how every stage runs, with the alternatives."""
 
-from recipec.planner.plan import Plan, Rejected, Stage, StagePlan
-from recipec.planner.planner import plan_recipe, plan_without_judge
+from recipec.planner.plan import Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.planner import contexts, plan_recipe, plan_without_judge
+from recipec.planner.search.context import Context
 
-__all__ = ["Plan", "Rejected", "Stage", "StagePlan", "plan_recipe", "plan_without_judge"]
+__all__ = [
+    "Context",
+    "Plan",
+    "Rejected",
+    "Selection",
+    "Stage",
+    "StagePlan",
+    "contexts",
+    "plan_recipe",
+    "plan_without_judge",
+]

@@ -64,6 +64,7 @@ class Needs(Struct, frozen=True):
     """What a stage needs of the node around its GPUs; host memory and cores are those of one node."""
 
     read_bytes: int  # weights that train.py and evaluate.py read: the model's, a teacher's and reward models'
+    reference_under_fsdp: bool  # the trainer reads a copy of the start, to be sharded by FSDP
     first_reads: bool  # one rank of a node reads the weights for the others
     storage: Storage
     merged_bytes: int  # what merge_adapter.py writes: part of `storage` where another stage follows; 0: nothing merges

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.diagnostics.model import Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.estimate.storage import checkpoint_bytes
 from recipec.estimate.whole_run import RunPart, rates_of, written_seconds
@@ -38,6 +38,7 @@ from recipec.planner.advice.rejected import (
     ruled_out,
 )
 from recipec.planner.advice.smaller_states import tight
+from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
@@ -60,17 +61,24 @@ from recipec.rules.words import device
 from recipec.units import GIB
 
 
-def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: Selection | None = None) -> Plan | None:
+def plan_recipe(
+    loaded: LoadedRecipe,
+    facts: Facts,
+    report: Report,
+    selection: Selection | None = None,
+    beside: Sequence[Context] = (),
+) -> Plan | None:
     """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware. Where a key of a stage is
     refused and the rest can be planned, the plan is that without it: what else is wrong shows in the same run.
 
-    `selection` says how the model was chosen, where the recipe does not name it.
+    `selection` says how the model was chosen, where the recipe does not name it; `beside` are the stages of its other
+    tasks, which must fit as well where something is changed.
     """
     given = contexts(loaded, facts)
     found: list[StagePlan] = []
     for context in given:
         before = next((one.layout.adapts for one in found if one.stage.name == context.stage.starts_from), None)
-        plan = _plan_stage(replace(context, before=before), given, loaded, report)
+        plan = _plan_stage(replace(context, before=before), [*given, *beside], loaded, report)
         found += [plan] if plan is not None else []
     return Plan(tuple(found), selection) if len(found) == len(given) else None
 
@@ -143,9 +151,9 @@ def _watched_by_losses(decision: Decision) -> Decision:
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
     others = [other for other in given if other.stage is not context.stage]
-    if (too_small := _too_small(context, loaded)) is not None:
-        report.add(too_small)
-        context = _without(context, _BATCHES)
+    if (refused_batch := too_small(context, loaded)) is not None:
+        report.add(refused_batch)
+        context = _without(context, BATCHES)
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         _report_misfit(context, others, loaded, found, report)
@@ -158,9 +166,6 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
         report.add(decides)
     runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
     return with_options(context, found, loaded, runs, plan)
-
-
-_BATCHES = ("train.micro_batch_size", "train.global_batch_size")
 
 
 def _without(context: Context, keys: Sequence[str]) -> Context:
@@ -211,24 +216,6 @@ def _over(changed: Sequence[Context], loaded: LoadedRecipe) -> str:
     fits = [(context, fit(context, loaded)) for context in changed]
     check_budget(loaded, Plan(tuple(stage_plan(*pair, loaded) for pair in fits)), report)
     return next((finding.title for finding in report.diagnostics), "")
-
-
-def _too_small(context: Context, loaded: LoadedRecipe) -> Diagnostic | None:
-    """A method that compares the examples of a micro batch cannot learn from a smaller one (E0401)."""
-    stage, wishes = context.stage.name, context.wishes
-    asked = {own.name: wishes[key].value for own in METHODS[stage].own if (key := f"alignment.{own.key}") in wishes}
-    row = METHODS[stage].under(asked)
-    for key in (name.removeprefix("train.") for name in _BATCHES):
-        wish = wishes.get(f"train.{key}")
-        if wish is not None and wish.value < row.least_micro_batch:
-            table = ("train", stage) if loaded.is_set("train", stage, key) else ("train",)
-            labels = (
-                Label(loaded.place(*table, key), f"{stage} needs {row.least_micro_batch} or more"),
-                Label(loaded.place("data", row.rows_in(context.facts.data)), row.least_micro_batch_because),
-            )
-            help = (f"use {key} = {row.least_micro_batch} or more",)
-            return Diagnostic("E0401", f"`{'.'.join((*table, key))}` is too small for {row.title}", labels, help)
-    return None
 
 
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from recipec.axes.strategies import DEEPSPEED, TORCH_DDP
-from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 
-def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str | None:
+def obstacle(layout: Layout, work: Workload) -> str | None:
     """Why this run cannot be simulated; None when it can."""
     if layout.spreads.engine == DEEPSPEED:
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
@@ -26,12 +25,19 @@ def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str 
         return "train.ewc: the penalty of elastic weight consolidation is not simulated"
     if work.compiled:
         return "train.compile: what a compiled step keeps is not simulated"
+    if work.method.generates:
+        return f"{work.method.title} learns from answers that the model writes, and writing them is not simulated"
+    if work.head:
+        return "the loss head of another loop than the Trainer's is not simulated"
+    if work.fp8:
+        return "train.fp8: what products in FP8 keep is not simulated"
     foreign = _foreign(work)
     return f"not what an emitted train.py does: {', '.join(foreign)}" if foreign else None
 
 
 def _foreign(work: Workload) -> list[str]:
-    """Where the code path is another than that of an emitted train.py, whose knobs are a Workload's defaults."""
+    """Where the code path is another than that of an emitted train.py, whose knobs are a Workload's defaults; how it
+    reads the weights is over before a step."""
     emitted = Workload(
         objective=work.objective,
         own=work.own,
@@ -44,6 +50,8 @@ def _foreign(work: Workload) -> list[str]:
         double_quant=work.double_quant,
         on_cpu=work.on_cpu,
         sync_each_batch=work.sync_each_batch,
+        published=work.published,
+        loads_itself=work.loads_itself,
     )
     return [name for name in Workload.__struct_fields__ if getattr(work, name) != getattr(emitted, name)]
 

@@ -30,7 +30,7 @@ def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Doc
         "peak_stage": plan.memory.peak_moment,
         "stages": dict(plan.memory.moments),
     }
-    against = obstacle(architecture, plan.layout, plan.work)
+    against = obstacle(plan.layout, plan.work)
     common = {"name": plan.stage.label, "formula": formula, "usable_bytes": plan.usable_bytes}
     if against:
         return {**common, "simulated": None, "obstacle": against}

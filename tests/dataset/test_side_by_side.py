@@ -63,7 +63,7 @@ def test_texts_are_brought_out_of_an_object(tmp_path: Path) -> None:
 
 
 def test_what_a_reading_leaves_out_is_named(tmp_path: Path) -> None:
-    row = {"context": "The sky {}.", "question": "Why {}?", "answers": {"text": ["So {}."]}}
+    row = {"context": "The sky {}.", "question": "Why {}?", "answers": {"texts": ["So {}."]}}
     (found,) = errors(tmp_path, [numbered(row, n) for n in range(40)])
     assert "learned without" in found.help[0] and "`answers`" in found.help[0]
 

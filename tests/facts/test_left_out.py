@@ -150,6 +150,15 @@ def test_answers_that_say_nothing_are_no_rows(tmp_path: Path, part: int) -> None
     assert decisions["examples"].value == 120 - part
 
 
+def test_conversations_of_which_no_answer_stays_are_told(tmp_path: Path) -> None:
+    rows = [talk(n, n) for n in range(30)]
+    for row in rows:
+        row["messages"][0]["content"] = ""
+    recipe = with_key(APART, "data.loss_on", "last-answer")
+    (told,) = titles(made(tmp_path, recipe, rows), "W0542")
+    assert told == "prepare_data.py will stop: 30 of 30 rows of data.train ask nothing"
+
+
 def test_a_row_of_two_sources_counts_where_it_weighs_most(tmp_path: Path) -> None:
     made(tmp_path, SFT, [asked(n) for n in range(100)], "other.jsonl")
     sources = ["other.jsonl", {"path": "rows.jsonl", "weight": 2}]
@@ -195,7 +204,7 @@ def test_answers_that_stay_are_as_long_as_they_are(tmp_path: Path) -> None:
 
 
 def test_answers_are_counted_by_rows_where_only_some_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recipec.facts.repeated_answers.all_read", lambda sources: False)
+    monkeypatch.setattr("recipec.facts.rehearsal.all_read", lambda sources: False)
     found = made(tmp_path, APART, [*(talk(n % 20, n) for n in range(100)), THOUGHT]).plan.stages[0].decisions
     assert found["examples"].value == 200
 

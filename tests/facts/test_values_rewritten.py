@@ -50,11 +50,19 @@ def values_after(folder: Path, help: str, kind: str) -> list[Any]:
         (SPLIT_TIME, ["08.09.2024", "31.10.2024"], "2024-09-08T00:00:00"),
         (SPLIT_TIME, ["9/8/2024", "10/31/2024"], "2024-09-08T00:00:00"),
         (SPLIT_TIME, ["Sep 08, 2024 07:05", "Oct 31, 2024 12:00"], "2024-09-08T07:05:00"),
+        (SPLIT_TIME, ["Mar 2024", "Oct 2024"], "2024-03-01T00:00:00"),
+        (SPLIT_TIME, ["Q3 2024", "Q1 2025"], "2024-07"),
+        (SPLIT_TIME, ["2024-Q4", "2025q1"], "2024-10"),
+        (SPLIT_TIME, ["2024-W5", "2024-W12"], "2024-W05"),
+        (SPLIT_TIME, ["week 12, 2024", "KW 5/2025"], "2024-W12"),
         (ORDER, ["easy", "hard", "medium"], 1),
         (ORDER, ["2,5", "1"], 2.5),
         (ORDER, ["1,011.5", "20"], 1011.5),
     ],
-    ids=["dots", "slashes", "months", "words", "commas", "thousands"],
+    ids=[
+        *("dots", "slashes", "months", "months alone", "quarters", "years before", "weeks", "weeks in words"),
+        *("words", "commas", "thousands"),
+    ],
 )
 def test_values_are_rewritten_by_a_command(
     tmp_path: Path, kind: str, key: str, values: list[str], first: float | str
@@ -89,7 +97,7 @@ def test_numbers_beside_gaps_have_no_commas_to_rewrite(tmp_path: Path) -> None:
 
 
 def test_what_is_no_date_gets_no_command(tmp_path: Path) -> None:
-    (found,) = refused(tmp_path, SPLIT_TIME, written(tmp_path, ["Q3 2024", "Q4 2024"] * 20))
+    (found,) = refused(tmp_path, SPLIT_TIME, written(tmp_path, ["spring 2024", "Q4 2024"] * 20))
     assert found.help == ("write every time as a number, or as a date as in 2026-01-31 or 2026-01",)
 
 

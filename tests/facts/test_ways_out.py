@@ -120,18 +120,37 @@ def test_a_text_file_becomes_rows_of_its_paragraphs(tmp_path: Path) -> None:
     assert len((tmp_path / written).read_text().splitlines()) == 40 and not errors(tmp_path, written)
 
 
+@pytest.mark.parametrize("column", ["of", "text"])
+@pytest.mark.parametrize("named", ["docs/*.txt", "docs/*"])
 @pytest.mark.parametrize("key", ["group", "time", "stratify"])
-def test_text_files_become_rows_with_the_column_that_rows_are_split_by(tmp_path: Path, key: str) -> None:
+def test_text_files_become_rows_with_the_column_that_rows_are_split_by(
+    tmp_path: Path, key: str, named: str, column: str
+) -> None:
     (tmp_path / "docs").mkdir()
     for n in range(20):
         (tmp_path / f"docs/{n}.txt").write_text(f"Chapter {n}.")
     values = {"group": "c{}", "time": "2026-01-{:02}", "stratify": "c"}
-    chats = jsonl(tmp_path, [{"messages": talk(n), "of": values[key].format(n % 9 + 1)} for n in range(40)])
-    split = {key: "of"}
-    (found,) = errors(tmp_path, chats, domain_text="docs/*.txt", split=split)
-    assert "a text file has no columns" in found.help[0]
-    left = errors(tmp_path, chats, domain_text=run(tmp_path, found.help), split=split)
+    held = values[key]
+    chats = jsonl(tmp_path, [{"messages": talk(n), column: held.format(n % 9 + 1)} for n in range(40)])
+    found, *others = errors(tmp_path, chats, domain_text=named, split={key: column})
+    assert found.title == f"`data.split.{key}` splits text files of data.domain_text, which have no columns"
+    assert (
+        not others
+        and [label.message for label in found.labels][1] == "each file is one row, which holds its text alone"
+    )
+    own = {"group": "file", "time": "changed", "stratify": "kind"}[key] if column == "text" else column
+    assert (f'`{key} = "{own}"`' in found.help[0]) is (own != column)
+    chats = jsonl(tmp_path, [{"messages": talk(n), own: held.format(n % 9 + 1)} for n in range(40)])
+    left = errors(tmp_path, chats, domain_text=run(tmp_path, found.help), split={key: own})
     assert {finding.code for finding in left} <= {"E0411"}  # so little text is one step
+
+
+@pytest.mark.parametrize("key", ["group", "time", "stratify"])
+def test_text_files_that_are_not_read_are_not_split_by_a_column(tmp_path: Path, key: str) -> None:
+    stated = {"train": "elsewhere/*.txt", "format": "text", "examples": 900, "tokens_per_example": 300}
+    recipe = BASES["text"] | {"data": stated | {"split": {key: "text"}}}
+    (found,) = [one for one in compiled(tmp_path, recipe, only_plan=True).diagnostics if one.code[0] == "E"]
+    assert found.code == "E0401" and "elsewhere/*.txt" in found.help[0]
 
 
 def test_results_are_written_in_the_order_of_their_calls(tmp_path: Path) -> None:

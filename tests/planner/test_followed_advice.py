@@ -66,6 +66,28 @@ def test_every_way_out_gives_what_it_says(tmp_path: Path, name: str) -> None:
         assert f" {plan.stages[0].memory.peak_allocated_bytes / 2**30:.1f} GiB per GPU" in line
 
 
+ADAPTERS = with_key(BASES["adapters"], "model.name", "Qwen/Qwen2.5-32B")
+SEVERAL = {
+    "tasks": with_key(with_key(ADAPTERS, "data", {"max_length": 16384}), "hardware", {"gpu": "t4", "gpus_per_node": 2}),
+    "stages": with_key(
+        with_key(BASES["sft-dpo"], "model.name", "Qwen/Qwen2.5-32B"), "hardware", {"gpu": "t4", "gpus_per_node": 2}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_every_way_out_is_one_for_all_tasks_and_stages(tmp_path: Path, name: str) -> None:
+    found = [each for each in compiled(tmp_path, SEVERAL[name]).diagnostics if each.code == "E0402"]
+    assert len(found) == 2
+    lines = {line.partition(": ")[0]: line for each in found for line in each.help}
+    if name == "tasks":
+        assert all("hardware.host_memory_gib" in "".join(each.help) for each in found)
+    for told, line in lines.items():
+        plan = compiled(tmp_path, followed(SEVERAL[name], line), only_plan=True).plan
+        assert plan is not None, line
+        assert f"the whole run takes {duration(plan.seconds)} and costs {usd(plan.cost_usd or 0)}" in line, told
+
+
 PAIR = Path(__file__).parents[1] / "facts" / "h100-pair.toml"  # two H100, made up
 NAMED = "my-node.toml"
 

@@ -12,15 +12,14 @@ from recipec.catalog.models import Model
 from recipec.estimate.basis import basis_of
 from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluation_needs
 from recipec.estimate.experts import published_bytes
-from recipec.estimate.loading import first_reads, read_bytes
+from recipec.estimate.loading import first_reads, read_bytes, reference_under_fsdp
 from recipec.estimate.overhead import overhead_of
 from recipec.estimate.storage import HostMemory, Storage, host_memory, merged_bytes, run_storage
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
-from recipec.planner.advice.waiting import waiting_share
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import Candidate, usable_bytes
+from recipec.planner.search.candidates import Candidate, usable_bytes, waiting_share
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, prepared_rows, training_tokens
@@ -48,6 +47,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
         read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),
+        reference_under_fsdp=reference_under_fsdp(chosen.layout, work),
         first_reads=first_reads(shape, chosen.layout, work, min(chosen.layout.mesh.world_size, per_node)),
         storage=storage if value["stage"] == value["stages"][-1] else _with_merged(storage, merged),
         merged_bytes=merged,

@@ -13,7 +13,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
 from recipec.planner.advice.change import asking_for, setting
-from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, way, ways_out
+from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
     GIB,
@@ -29,7 +29,7 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context
-from recipec.planner.search.fit import Fit, sequences_for_all, uneven_answers
+from recipec.planner.search.fit import Fit, fit, sequences_for_all, uneven_answers
 from recipec.planner.search.known_bad import Refusal
 from recipec.planner.search.names import adaptation_name
 from recipec.planner.search.sequences import settled_method
@@ -339,16 +339,23 @@ def _with_host_memory(
     context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], whole: Whole
 ) -> Iterator[WayOut]:
     """What fits where a node has more host memory than is assumed; what is stated or measured is believed."""
-    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
-    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
-    if not waiting:
+    own = _least_host(tried)
+    if own is None:
         return
-    found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes))
-    wanted = ceil(host_gib(found.host_bytes))
+    unfit = [other for other in others if fitting(other, loaded) is None]
+    wanted = max(own, *(_least_host(fit(other, loaded).tried) or 0 for other in unfit), 0)
     stated = _stating_host_memory(loaded, wanted)
     pairs = all_fitting([context, *others], stated)
     if pairs:
         yield way(setting(hardware__host_memory_gib=wanted), pairs, stated, (), whole, context, " if a node has it")
+
+
+def _least_host(tried: Sequence[Candidate]) -> int | None:
+    """The host memory of a node with which a layout fits that has too little of it; None where that is not enough."""
+    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
+    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
+    found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes), default=None)
+    return ceil(host_gib(found.host_bytes)) if found is not None else None
 
 
 def _stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:

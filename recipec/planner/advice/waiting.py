@@ -9,12 +9,19 @@ from msgspec.structs import replace
 from recipec.facts import Facts
 from recipec.layout import Machines
 from recipec.planner.advice.changes import on_machines
-from recipec.planner.search.candidates import Bounds, Candidate, best, seconds_per_sequence, usual_time
+from recipec.planner.search.candidates import (
+    MOSTLY,
+    Bounds,
+    Candidate,
+    best,
+    seconds_per_sequence,
+    usual_time,
+    waiting_share,
+)
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 
-MOSTLY = 0.5  # of a step; our decision
 NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 400 Gbit/s (InfiniBand HDR, NDR)
 
 
@@ -26,12 +33,6 @@ def shorter_waits(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bo
     network = _faster_network(context.facts, found.chosen, bounds) if waits else ()
     idle = machines.gpus - world >= machines.gpus_per_node
     return (*network, *(_fewer_nodes(context, found.chosen, found.tried, loaded) if waits or idle else ()))
-
-
-def waiting_share(candidate: Candidate) -> float:
-    """The share of a step in communication that no computation hides."""
-    assert candidate.time is not None
-    return candidate.time.terms["communication"] / candidate.time.seconds_per_step
 
 
 def _faster_network(facts: Facts, chosen: Candidate, bounds: Bounds) -> Iterator[str]:

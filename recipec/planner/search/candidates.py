@@ -40,6 +40,7 @@ SPEED_TIE = 0.05  # the same where a recipe puts speed first: the faster is take
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
+MOSTLY = 0.5  # of a step, that is spent waiting; our decision
 AS_FAST = 0.02  # of a step's time: what a larger micro batch, or recomputing layers, must save; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little
@@ -354,6 +355,12 @@ def _offload_tie(candidate: Candidate) -> float:
     assert candidate.time is not None
     share = candidate.time.terms["offload"] / candidate.time.seconds_per_step
     return 0.0 if share * (OFFLOAD_AT_WORST - 1) <= candidate.tie else OFFLOAD_TIE
+
+
+def waiting_share(candidate: Candidate) -> float:
+    """The share of a step in communication that no computation hides."""
+    assert candidate.time is not None
+    return candidate.time.terms["communication"] / candidate.time.seconds_per_step
 
 
 def seconds_per_sequence(candidate: Candidate) -> float:

@@ -25,7 +25,7 @@ from recipec.planner.search.asked import (
     replay_rows,
 )
 from recipec.planner.search.experts import adapted_experts, router_loss
-from recipec.planner.search.global_batch import beside_server, raise_batch, whole_groups
+from recipec.planner.search.global_batch import IDLE, beside_server, raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
 from recipec.planner.search.sequences import settled_method, step_inputs, training_sequences
 from recipec.rules import (
@@ -66,7 +66,7 @@ class Context(Struct, frozen=True):
     undropped: str = ""  # why adapters have no dropout where the recipe does not set it
     small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
-    fits_with: bool = False  # whether nothing fits with fewer
+    batch_short: str = IDLE  # what is wrong with fewer
 
     @property
     def acts(self) -> bool:
@@ -110,7 +110,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     _data(ledger)
     _learning(ledger)
     dispatch_tokens(ledger, context.facts.model.architecture)
-    raise_batch(ledger, context.least_batch, context.fits_with)
+    raise_batch(ledger, context.least_batch, context.batch_short)
     if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
         if context.undropped:

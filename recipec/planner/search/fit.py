@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import lcm
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.layout import Layout
 from recipec.planner.search.candidates import (
+    MOSTLY,
     TIE,
     Candidate,
     best,
@@ -18,8 +20,10 @@ from recipec.planner.search.candidates import (
     candidates,
     clearly_faster,
     seconds_per_sequence,
+    waiting_share,
 )
 from recipec.planner.search.context import Context, settle
+from recipec.planner.search.global_batch import NOTHING_FITS, WAITS
 from recipec.planner.search.known_bad import Refusal, judged
 from recipec.planner.search.layouts import layouts
 from recipec.planner.search.sequences import settled_method, training_sequences
@@ -44,11 +48,13 @@ class Fit(Struct, frozen=True):
     tried: Sequence[Candidate]  # in order of preference, the chosen one among them
     bad: Sequence[Refusal]  # why layouts of the preferred adaptation were left out before they were estimated
     ruled_out: Sequence[Refusal] = ()  # of each adaptation before the chosen one that left none at all, the first
+    gave_way: tuple[Candidate, Ledger] | None = None  # what the rules put first, and is far slower than the chosen one
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
-    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs, and
-    before a stage that does not fit, or that no bundle can train, because its batch is too small for all GPUs."""
+    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
+    idle or mostly wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
+    small for all GPUs."""
     found = _fit(context, loaded)
     if not _can_be_built(found):
         found = _for_all_gpus(context, found, loaded)
@@ -58,6 +64,12 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         if found.chosen is not None and _idles(found.chosen, context):
             wider = _fit(replace(context, least_batch=batch), loaded)
             found = wider if _gives_work(context, wider, found) else found
+    tried = found
+    while batch := _less_waiting(context, tried):
+        tried = _fit(replace(context, least_batch=batch, batch_short=WAITS), loaded)
+        if tried.gave_way is None and not _pays(context, tried, found):
+            break
+        found = found if tried.gave_way else tried
     return _beside_shared(context, found, loaded)
 
 
@@ -65,10 +77,10 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     """With enough examples in a global batch for every GPU, where fewer leave no layout that fits."""
     least = sequences_for_all(context)
     names = acceptable_adaptations(context)
-    settled = [settle(replace(context, least_batch=least, fits_with=True), *names[0])] if names else []
+    settled = [settle(replace(context, least_batch=least, batch_short=NOTHING_FITS), *names[0])] if names else []
     if not any(least == ledger.decisions["global_batch_size"].value for ledger in settled):
         return found
-    wider = _fit(replace(context, least_batch=least, fits_with=True), loaded)
+    wider = _fit(replace(context, least_batch=least, batch_short=NOTHING_FITS), loaded)
     return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found
 
 
@@ -113,8 +125,24 @@ def _larger_batches(context: Context, found: Fit) -> list[int]:
     accepts, first = found.ledger.decisions["global_batch_size"].accepts, next_batch(context, found.ledger)
     whole = uneven_answers(context, found.ledger) or accepts is None
     wanted = [first, 2 * first] if whole else [min(first, accepts[1]), 2 * first]
-    most = training_sequences(value) * value["passes"] / ENOUGH_STEPS
-    return [batch for batch in wanted if batch <= most]
+    return [batch for batch in wanted if batch <= _most(value)]
+
+
+def _less_waiting(context: Context, found: Fit) -> int:
+    """Twice the global batch, where the rule accepts that and GPUs mostly wait: they do once in a step; else 0."""
+    waiting, ledger = found.gave_way or (found.chosen, found.ledger)
+    if waiting is None or ledger is None or waiting_share(waiting) <= MOSTLY:
+        return 0
+    batch = ledger.decisions["global_batch_size"]
+    if batch.accepts is None or batch.origin == "recipe" or uneven_answers(context, ledger):
+        return 0
+    most = min(batch.accepts[1], _most({id: each.value for id, each in ledger.decisions.items()}))
+    return 2 * batch.value if 2 * batch.value <= most else 0
+
+
+def _most(value: Mapping[str, Any]) -> float:
+    """The largest global batch with which there are enough steps."""
+    return training_sequences(value) * value["passes"] / ENOUGH_STEPS
 
 
 def next_batch(context: Context, ledger: Ledger) -> int:
@@ -144,14 +172,22 @@ def uneven_answers(context: Context, ledger: Ledger) -> str:
 
 def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
     """Whether more GPUs train clearly faster, the same or what the rules would rather have."""
+    if not _pays(context, wider, found):
+        return False
+    return wider.chosen.layout.mesh.world_size > found.chosen.layout.mesh.world_size
+
+
+def _pays(context: Context, wider: Fit, found: Fit) -> bool:
+    """Whether it trains on as many GPUs what the rules would rather have, or the same and clearly faster."""
     if wider.chosen is None or found.chosen is None:
         return False
     then, now = wider.chosen.layout, found.chosen.layout
     names = [name for name, _ in acceptable_adaptations(context)]
-    preferred = names.index(then.adaptation) <= names.index(now.adaptation)
+    steps = names.index(then.adaptation) - names.index(now.adaptation)
     seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
-    more = then.mesh.world_size > now.mesh.world_size and then.on_device and then.can_be_built
-    return more and preferred and seconds_per_sequence(wider.chosen) < seconds
+    as_many = then.mesh.world_size >= now.mesh.world_size and then.on_device and then.can_be_built
+    faster = seconds_per_sequence(wider.chosen) < seconds
+    return as_many and (steps < 0 or (steps == 0 and faster))
 
 
 def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
@@ -188,9 +224,10 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
                 chosen = _best_with(effort, group) or chosen
             preferred = _faster(found[:place], chosen)
-            taken = preferred or _far_slower(found[place + 1 :], chosen) or (chosen, ledger)
+            quicker = None if preferred else _far_slower(found[place + 1 :], chosen)
+            taken = preferred or quicker or (chosen, ledger)
             none_left = [bad[0] for bad, (_, tried) in zip(refusals[:place], found, strict=False) if bad and not tried]
-            return Fit(*taken, _all(found), refusals[0], none_left)
+            return Fit(*taken, _all(found), refusals[0], none_left, (chosen, ledger) if quicker else None)
     return Fit(None, None, [*_all(found), *beside], refusals[0] if refusals else [])
 
 

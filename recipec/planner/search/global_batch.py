@@ -8,16 +8,17 @@ from msgspec.structs import replace
 
 from recipec.rules.core import Ledger
 
+NOTHING_FITS, IDLE, WAITS = "no layout fits", "GPUs would be idle", "GPUs would mostly wait for each other"
 
-def raise_batch(ledger: Ledger, least: int, fits_with: bool) -> None:
-    """A larger global batch of those that the rule accepts, where GPUs would be idle with the one that it decided, or
-    where nothing fits with it (`fits_with`), so that a smaller one is not accepted."""
+
+def raise_batch(ledger: Ledger, least: int, short: str) -> None:
+    """A larger global batch of those that the rule accepts, for what is wrong with the one that it decided; where
+    nothing fits with that one, a smaller one is not accepted."""
     batch = ledger.decisions["global_batch_size"]
     if batch.origin == "recipe" or batch.accepts is None or not batch.value < least <= batch.accepts[1]:
         return
-    short = "no layout fits" if fits_with else "GPUs would be idle"
     why = f"raised from {batch.value}, with which {short}; {batch.because}"
-    accepts = (least, batch.accepts[1]) if fits_with else batch.accepts
+    accepts = (least, batch.accepts[1]) if short == NOTHING_FITS else batch.accepts
     inputs = tuple(dict.fromkeys((*batch.inputs, "gpus")))
     ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=inputs, accepts=accepts)
 

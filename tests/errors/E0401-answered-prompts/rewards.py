@@ -1,2 +1,2 @@
 def exact(completions, answer, **kwargs):
-    return [float(right in said) for said, right in zip(completions, answer, strict=True)]
+    return [float(said[-1]["content"] == right) for said, right in zip(completions, answer, strict=True)]
