@@ -13,6 +13,7 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
+from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
@@ -36,8 +37,9 @@ _OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed seq
 
 def with_options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> StagePlan:
     """The plan with what the recipe may choose instead."""
-    then = unquantized(context, found, loaded, runs)
-    return replace(plan, options=_options(context, found, loaded, runs, plan), unquantized=then)
+    given = (context, found, loaded, runs)
+    then = {"unquantized": unquantized(*given), "less_waiting": less_waiting(*given)}
+    return replace(plan, options=_options(*given, plan), **then)
 
 
 def _options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
