@@ -60,10 +60,13 @@ def _speed(stage: StageJob) -> str:
 
 
 def prepared_ahead(job: Job) -> Traced:
-    """How the GPUs are spared the preparation of the data, and other nodes its tokenization; empty where both take
-    little of their time."""
-    found = (*_rows_ahead(job), *_tokens_ahead(job))
-    return job.because(" ".join(found), "prediction", "gpus", "data_format", "nodes")
+    """How the GPUs are spared the preparation of the data; empty where it takes little of their time."""
+    return job.because(" ".join(_rows_ahead(job)), "prediction", "gpus", "data_format")
+
+
+def tokenized_ahead(job: Job) -> Traced:
+    """How other nodes are spared the tokenization; empty where it takes little of their time."""
+    return job.because(" ".join(_tokens_ahead(job)), "prediction", "gpus", "nodes")
 
 
 def _rows_ahead(job: Job) -> Iterator[str]:
