@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 from recipec.backends.job import Job, StageJob
+from recipec.backends.launchers import start_of
 from recipec.backends.reading import asks_commits, sources_of
-from recipec.planner.advice.prepared_ahead import spared_seconds
+from recipec.planner.advice.prepared_ahead import spared_seconds, tokenizing_seconds
 from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
 from recipec.rules import reservations
@@ -59,19 +61,48 @@ def _speed(stage: StageJob) -> str:
 
 def prepared_ahead(job: Job) -> Traced:
     """How the GPUs are spared the preparation of the data; empty where it takes little of their time."""
-    gpus, seconds = job.facts.machines.gpus, spared_seconds(job.plan, job.loaded)
+    return job.because(" ".join(_rows_ahead(job)), "prediction", "gpus", "data_format")
+
+
+def tokenized_ahead(job: Job) -> Traced:
+    """How other nodes are spared the tokenization; empty where it takes little of their time."""
+    return job.because(" ".join(_tokens_ahead(job)), "prediction", "gpus", "nodes")
+
+
+def _rows_ahead(job: Job) -> Iterator[str]:
+    seconds = spared_seconds(job.plan, job.loaded)
     if not seconds:
-        return job.because("", "prediction")
-    text = f"Data preparation takes about {duration(seconds)} (predicted), in which {counted(gpus, 'GPU')} "
-    text += "waits. " if gpus == 1 else "wait. "
+        return
     data = "data" if any(source.hub for source in sources_of(job)) else "data files"
-    text += (
+    yield f"Data preparation takes about {duration(seconds)} (predicted), in which {_waiting(job)}."
+    yield (
         "To prepare before you rent them, run `python prepare_data.py` in this folder on a machine without a GPU, "
         f"with the same packages and {data}. The launch finds the rows up to date and does not prepare them again."
     )
     if asks_commits(job):
-        text += (
-            " It does where the data set of the Hub has a new commit, and stops where it cannot ask the Hub: to pin "
+        yield (
+            "It does where the data set of the Hub has a new commit, and stops where it cannot ask the Hub: to pin "
             "the data set, set its `revision` in the recipe to the 40 digits of a commit."
         )
-    return job.because(text, "prediction", "gpus", "data_format")
+
+
+def _tokens_ahead(job: Job) -> Iterator[str]:
+    """The launch with --max-steps on one node: what it trains is passed over, and its tokens are in HF_HOME."""
+    seconds, per_node = tokenizing_seconds(job.plan, job.loaded), job.facts.machines.gpus_per_node
+    if not seconds:
+        return
+    grouped = [stage.plan.layout.mesh.shard for stage in job.stages if stage.strategy.groups]
+    shards = f"SHARDS={min(*grouped, per_node)} " if grouped else ""
+    start = start_of(job)
+    command = f"OTHER_RANKS=1 NNODES=1 {shards}{start.command} {start.script} --max-steps 1"
+    yield f"Tokenization by train.py takes about {duration(seconds)} (predicted), in which {_waiting(job)}."
+    yield (
+        f"To tokenize before you rent all nodes, run `{command}` on one of them. The launch on all nodes finds the "
+        "tokens in the `HF_HOME` that they share, also where that run stops behind them because the model needs the "
+        "memory of more nodes."
+    )
+
+
+def _waiting(job: Job) -> str:
+    gpus = job.facts.machines.gpus
+    return f"{counted(gpus, 'GPU')} {'waits' if gpus == 1 else 'wait'}"

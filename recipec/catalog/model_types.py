@@ -257,9 +257,10 @@ MODEL_TYPES: dict[str, ModelType] = {
         "Gemma4UnifiedTextDecoderLayer", window=1024, whole=GEMMA4_UNIFIED_WHOLE, **_GEMMA4
     ),
     "phi3": ModelType("Phi3DecoderLayer", windowed="always", modules=_FUSED),
-    "olmo2": ModelType("Olmo2DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),
+    "olmo2": ModelType("Olmo2DecoderLayer", norms_in_fp32=True, qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),
     "olmo3": ModelType(
         "Olmo3DecoderLayer",
+        norms_in_fp32=True,
         qkv_bias=_BIAS,
         output_bias=_BIAS,
         qk_norm="full",
@@ -368,6 +369,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "gpt_oss": ModelType(
         "GptOssDecoderLayer",
+        norms_in_fp32=True,
         kv_heads_optional=False,
         head_dim=64,
         qkv_bias=_BIAS_ON,

@@ -96,7 +96,7 @@ def stage_text(stage: Document) -> str:
         [*_memory(stage["memory"], values, noun), *beside],
         [*_time_and_cost(stage, noun), *_machine(stage, noun)],
     ]
-    first = [*_chosen(stage["choice"], values), *_rows(stage)]
+    first = [*_chosen(stage["choice"], values), *_dropout(stage), *_rows(stage)]
     parts = [first, *figures, _rejected(stage, noun), _options(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
@@ -122,6 +122,14 @@ def _chosen(choice: Document, values: Document) -> list[str]:
 
 def _writers(gpus: int) -> str:
     return "1 more writes the answers" if gpus == 1 else f"{gpus} more write the answers"
+
+
+def _dropout(stage: Document) -> list[str]:
+    """That an adapter goes without its dropout, where the planner gave it up for memory."""
+    decisions = {decision["id"]: decision for decision in stage["decisions"]}
+    given_up = "lora_dropout" in decisions and decisions["lora_dropout"]["origin"] == "planner"
+    because = decisions["lora_dropout"]["because"].partition("; ")[0] if given_up else ""
+    return [_row("dropout", f"0, as {because}")] if given_up else []
 
 
 def _rows(stage: Document) -> list[str]:

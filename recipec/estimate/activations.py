@@ -103,8 +103,8 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, k
     per_feature = path.compute if path.fused_norms else per_feature  # one kernel: its own input, nothing in fp32
     heads = architecture.num_heads + architecture.num_kv_heads * (not kind.borrows)
     qk_features = architecture.query_size + architecture.kv_size * (not kind.borrows)
-    normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
-    weighted = normalised_heads if lora is None and architecture.qk_norm != "unit" else 0
+    of_heads = 4 if MODEL_TYPES[architecture.model_type].norms_in_fp32 else path.compute
+    weighted = of_heads if lora is None and architecture.qk_norm != "unit" else 0
     qk = qk_features * (4 + weighted) + 4 * heads if architecture.qk_norm else 0
     if architecture.values_normed and not kind.borrows:
         qk += 4 * (architecture.kv_size + architecture.num_kv_heads)

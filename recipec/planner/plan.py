@@ -82,6 +82,14 @@ class OnFewer(Struct, frozen=True):
     pins: tuple[tuple[str, str], ...] = ()  # keys that keep the adaptation, where recipec would decide another
     otherwise: str = ""  # what it trains instead, where no key keeps it
     cost: Cost | None = None  # of the whole run with the same adaptation
+    takes: str = ""  # what it then takes that it does not take now: "with adamw-8bit"
+
+
+class Unquantized(Struct, frozen=True):
+    """An adapter that a plan trains on a quantized base, on the base as it is."""
+
+    fits: str  # "LoRA fits only with data in host memory"; "" where it fits as well without
+    effect: str  # what `train.quantization = "none"` gives
 
 
 class StagePlan(Struct, frozen=True):
@@ -118,6 +126,10 @@ class StagePlan(Struct, frozen=True):
     next_better: NextBetter | None
     next_micro_batch: str  # what the next larger one would take; "" where there is none
     options: tuple[str, ...] = ()  # what a recipe may also choose, each with what it gives
+    less_waiting: tuple[
+        str, ...
+    ] = ()  # where it mostly waits for the network: what to train or batch otherwise, planned
+    unquantized: Unquantized | None = None  # where the recipe asks for an adapter, and its base is quantized to fit
 
     @property
     def run_seconds(self) -> float:

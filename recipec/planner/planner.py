@@ -28,7 +28,7 @@ from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.on_fewer import on_one_node, on_used
-from recipec.planner.advice.options import options
+from recipec.planner.advice.options import with_options
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
@@ -167,7 +167,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
     runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
-    return replace(plan, options=options(context, found, loaded, runs, plan))
+    return with_options(context, found, loaded, runs, plan)
 
 
 def _without(context: Context, keys: Sequence[str]) -> Context:
@@ -265,7 +265,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
-        next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
+        next_better=next_better(context, chosen, found.tried, loaded),
         next_micro_batch=run.against.micro_batch,
     )
 

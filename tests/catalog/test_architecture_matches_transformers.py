@@ -161,6 +161,20 @@ def test_a_saved_mixture_says_the_same_as_the_published_one(variant: str) -> Non
     assert architecture_from_config(saved) == architecture_from_config(config_of(variant))
 
 
+@pytest.mark.executes
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_the_norms_that_multiply_in_fp32_keep_what_they_multiply_in_fp32(model_type: str) -> None:
+    import torch
+
+    norm = next(norms(layers_of(real_model(config_of(model_type)))[-1])).to_empty(device="cpu").to(torch.bfloat16)
+    states = torch.randn(3, TINY["hidden_size"], dtype=torch.bfloat16, requires_grad=True)
+    kept = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.setdefault(saved.data_ptr(), saved), lambda _: _):
+        norm(states)
+    wide = [saved for saved in kept.values() if saved.dtype == torch.float32 and saved.shape == states.shape]
+    assert (len(wide) == 2) is MODEL_TYPES[model_type].norms_in_fp32
+
+
 def real_model(config: dict):
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -185,6 +199,12 @@ def beside(model):
 
     decoder = getattr(model, model.base_model_prefix, getattr(model, "model", None))
     return ModuleDict({name: module for name, module in decoder.named_children() if name != "layers"})
+
+
+def norms(layer):
+    return (
+        part for part in layer.children() if {tuple(p.shape) for p in part.parameters()} == {(TINY["hidden_size"],)}
+    )
 
 
 def parameters(layer) -> int:

@@ -278,6 +278,11 @@ def _broken(loaded: LoadedRecipe, place: Place, found: str, limit: str, report: 
     report.add(Diagnostic("E0404", f"the plan breaks `policy.{limit}`: {found}", labels, help))
 
 
+def for_stage(text: str, stage: StagePlan) -> str:
+    """A hint whose keys hold for this stage alone, where there are several."""
+    return of_stage(text, stage.stage.name) if len(stage.decisions["stages"].value) > 1 else text
+
+
 def section_of(loaded: LoadedRecipe, stage: StagePlan) -> str:
     """The section of [data] that holds the rows of a stage."""
     return _section(loaded, stage.stage.name)

@@ -28,14 +28,15 @@ from recipec.planner.search.layouts import layouts
 from recipec.planner.search.names import adaptation_name, family_of
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema import Policy
 from recipec.rules.core import Wish
 from recipec.units import times
 
 _SMALL = "the least memory that it takes"
 
 
-def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
+def next_better(
+    context: Context, chosen: Candidate, tried: Sequence[Candidate], loaded: LoadedRecipe
+) -> NextBetter | None:
     """The next rung above `chosen`; None where the present GPUs hold it, the recipe fixes the adaptation or there is
     none."""
     found = _not_taken(context, chosen, tried)
@@ -47,14 +48,15 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     needs = gpu_gib(context.facts.gpu, now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
-    hosted = any(other.layout.adapts is rung and other.fits for other in tried)  # it fits, but not on the GPUs alone
+    tried_so = any(other.layout.adapts is rung and other.fits for other in tried)
+    hosted = tried_so or _hosted(context, rung, chosen, loaded)  # it fits, but not on the GPUs alone
     states = " and 8-bit optimizer states" if now[0].optimizer == EIGHT_BIT != chosen.layout.optimizer else ""
     what = "nothing in host memory" if same else f"{name} with nothing in host memory" if hosted else name
     what += states if hosted or same else states.replace(" and", " with")
     wider = [*more_gpus(context), *(() if same else more_nodes(context))]  # a network would undo it
     for change, changed in wider if wider and _holds(wider[-1][1], rung) else ():  # if the largest does not, none does
         found = _holds(changed, rung)
-        if found is not None and within(changed, policy):
+        if found is not None and within(changed, loaded.recipe.policy):
             return NextBetter(what, family, needs, change.lines, family_of(stage, found), asks)
     return NextBetter(what, family, needs, None, None, asks)
 
@@ -92,6 +94,16 @@ def _not_taken(
         return None
     least = _least(context, rung)
     return None if least is None else (rung, least)
+
+
+def _hosted(context: Context, rung: Adaptation, chosen: Candidate, loaded: LoadedRecipe) -> bool:
+    """Whether the same adapter on a base that is not quantized fits with data in host memory, which is not tried where
+    the quantized one fits without."""
+    if rung.family != chosen.layout.adapts.family or rung is chosen.layout.adapts:
+        return False
+    base = {"train.quantization": Wish(rung.base, "the next rung")}
+    then = buildable(replace(context, wishes={**context.wishes, **base}), loaded)
+    return then is not None and then.layout.adapts is rung
 
 
 def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
 from recipec.planner.plan import OnFewer
 from recipec.planner.search.context import Context
@@ -38,9 +39,11 @@ def _stays_first(context: Context, found: Fit, fewer: Machines) -> bool:
 
 
 def on_one_node(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
-    """On one node, where the recipe states a slow network between several."""
+    """On one node, where the recipe states a slow network between several, or these mostly wait for it."""
+    assert found.chosen is not None
     machines, stated = context.facts.machines, loaded.recipe.hardware.network_gbps
-    if machines.nodes == 1 or stated is None or stated >= LEAST_NETWORK_GBPS:
+    slow = stated is not None and stated < LEAST_NETWORK_GBPS
+    if machines.nodes == 1 or not (slow or waits_for_network(machines, found.chosen)):
         return OnFewer()
     return _planned(context, found, loaded, Machines(1, machines.gpus_per_node), runs)
 
@@ -49,14 +52,23 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
     changed = on_machines(context, fewer)
     then = fit(changed, loaded)
     if _alike(then, found):
-        return OnFewer(cost=runs.of(changed, then))
+        return OnFewer(cost=runs.of(changed, then), takes=_takes(then, found))
     wishes = same_adaptation(context, found)
     kept = replace(changed, wishes=wishes)
     same = fit(kept, loaded)
     if _alike(same, found):
         pins = tuple((key, wish.value) for key, wish in wishes.items() if key not in context.wishes)
-        return OnFewer(pins=pins, cost=runs.of(kept, same))
+        return OnFewer(pins=pins, cost=runs.of(kept, same), takes=_takes(same, found))
     return OnFewer(otherwise=adaptation_name(context.stage.name, then.chosen.layout) if then.chosen else "")
+
+
+def _takes(then: Fit, found: Fit) -> str:
+    """The optimizer, and that data waits in host memory, where that is otherwise on fewer GPUs."""
+    assert then.chosen is not None and found.chosen is not None
+    fewer, now = then.chosen.layout, found.chosen.layout
+    told = [fewer.optimizer] * (fewer.optimizer != now.optimizer)
+    told += ["data in host memory"] * (now.on_device and not fewer.on_device)
+    return f"with {' and '.join(told)}" if told else ""
 
 
 def _alike(then: Fit, found: Fit) -> bool:

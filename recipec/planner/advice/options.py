@@ -1,5 +1,5 @@
-"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, 8-bit states, packed
-rows, another engine of generation, more answers written together, fewer GPUs, a larger micro batch."""
+"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, a quantized base,
+8-bit states, packed rows, another engine of generation, more answers together, fewer GPUs, a larger micro batch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
+from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.next_better import on_present_gpus
+from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.smaller_states import in_8_bits
+from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
 from recipec.planner.plan import StagePlan
@@ -33,13 +36,21 @@ _WITH_MASK = "recipec does not take it by itself, as no run with such a mask on 
 _OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed sequence is many of them
 
 
-def options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
+def with_options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> StagePlan:
+    """The plan with what the recipe may choose instead."""
+    given = (context, found, loaded, runs)
+    then = {"unquantized": unquantized(*given), "less_waiting": less_waiting(*given)}
+    return replace(plan, options=_options(*given, plan), **then)
+
+
+def _options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
     """Changes of a plan that fit as well, with what they give."""
     assert found.chosen is not None
     larger = (f"a micro batch of {plan.next_micro_batch}",) if plan.next_micro_batch else ()
     more = on_present_gpus(context, found.chosen, found.tried, loaded)
     return (
         *([more.told] if more else []),
+        *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded),
         *faster_layout(context, found, loaded, runs),

@@ -136,7 +136,7 @@ class _Pair(Struct, frozen=True):
 _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (  # the first that applies is said
     (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other, it.chosen)),
     (lambda it: bool(it.other.obstacle), lambda it: it.other.obstacle),
-    (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {_measures(it.other)}"),
+    (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {measures(it.other)}"),
     (
         lambda it: it.other.adaptation != it.chosen.adaptation and it.ratio < 1 / (1 + it.chosen.tie),
         lambda it: f"{it.time} per example; {_asked(it)}",
@@ -233,7 +233,7 @@ def _simpler(pair: _Pair) -> str:
     return f"{counted(chosen.mesh.world_size, 'GPU')} {'is' if chosen.mesh.world_size == 1 else 'are'} enough"
 
 
-def _measures(candidate: Candidate) -> str:
+def measures(candidate: Candidate) -> str:
     """What a layout takes that one of another adaptation does without."""
     return "only with data in host memory" if not candidate.layout.on_device else "only with model parallelism"
 
@@ -267,7 +267,7 @@ def _slower(group: list[Candidate], chosen: Candidate) -> str:
 def _obstacle(candidate: Candidate, gpu: Gpu, noun: str) -> str:
     """What stands against the nearest layout of an adaptation."""
     if candidate.fits:
-        return f"{candidate.adaptation} fits {_measures(candidate)}"
+        return f"{candidate.adaptation} fits {measures(candidate)}"
     if candidate.over_bytes <= 0:
         return f"{candidate.adaptation} {candidate.obstacle}"
     needed = gpu_gib(gpu, candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)

@@ -22,10 +22,15 @@ def shorter_waits(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bo
     """A network with which this layout waits for half of a step at most, and fewer nodes, also where some are idle."""
     assert found.chosen is not None
     world, machines = found.chosen.layout.mesh.world_size, context.facts.machines
-    waits = world > machines.gpus_per_node and waiting_share(found.chosen) > MOSTLY
+    waits = waits_for_network(machines, found.chosen)
     network = _faster_network(context.facts, found.chosen, bounds) if waits else ()
     idle = machines.gpus - world >= machines.gpus_per_node
     return (*network, *(_fewer_nodes(context, found.chosen, found.tried, loaded) if waits or idle else ()))
+
+
+def waits_for_network(machines: Machines, chosen: Candidate) -> bool:
+    """Whether a layout on several nodes mostly waits for them."""
+    return chosen.layout.mesh.world_size > machines.gpus_per_node and waiting_share(chosen) > MOSTLY
 
 
 def _faster_network(facts: Facts, chosen: Candidate, bounds: Bounds) -> Iterator[str]:

@@ -8,30 +8,27 @@ from math import ceil, inf, log
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.estimate.cost import Cost
-from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
+from recipec.planner.advice.assumed import assumed_machine
 from recipec.planner.advice.change import toml
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.held_out import nothing_left
-from recipec.planner.advice.limits import learns_nothing, section_of
+from recipec.planner.advice.limits import for_stage, learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
+from recipec.planner.advice.slow_network import slow_network
 from recipec.planner.advice.thoughts import empty_thoughts
-from recipec.planner.advice.whole_runs import instead
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.bounds import usable_host_bytes
 from recipec.planner.search.known_bad import advised_against
 from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.evaluation import training_rows, training_tokens
 from recipec.rules.model import OPEN_LICENCES
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
 FEW_STEPS = 20  # recipec's choice: a warmup of 3% to 10% of fewer steps is one step or two
-WAITS_LITTLE = 0.05  # recipec's choice: adapters hardly need a network
 LEAST_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: 4 to 8 workers; recipec tokenizes rows before training
 WANTED_TOKENS = 10**12  # docs/rule-books/001.md, Step 1
 TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla", arXiv 2203.15556)
@@ -39,10 +36,9 @@ TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla"
 
 def warn(loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], plan: Plan, report: Report) -> None:
     """Report W05xx of a finished plan."""
-    _slow_network(loaded, plan, report)
     _few_cores(loaded, plan, report)
     _assumed_sizes(loaded, plan, report)
-    for finding in without_text(loaded, plan):
+    for finding in (*slow_network(loaded, plan), *without_text(loaded, plan)):
         report.add(finding)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
@@ -74,7 +70,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     found = f"{_trained(stage)} and a global batch of {batch}{of} give {counted(stage.steps, 'step')}"
     label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.label}")
     more = "text" if METHODS[stage.stage.name].of_text else "rows"
-    help = (_for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
+    help = (for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
 
@@ -154,11 +150,6 @@ def _assumed_in(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Label]:
     yield from (Label(place, "not read, either") for place in others)
 
 
-def _for_stage(text: str, stage: StagePlan) -> str:
-    """A hint whose keys hold for this stage alone, where there are several."""
-    return of_stage(text, stage.stage.name) if len(stage.decisions["stages"].value) > 1 else text
-
-
 def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     for decision in stage.decisions.values():
         if decision.dissent and not (decision.id == "warmup" and stage.steps == 1):  # 0 is what E0411 advises then
@@ -182,7 +173,7 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     examples = counted(rows, method.example)
     title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * rows
-    help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
+    help = (for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
 
@@ -193,11 +184,15 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
     if wish is None or wish.value == chosen.name or not chosen.quantized or "train.quantization" in wishes:
         return
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.adaptation"))
-    label = Label(place, stage.decisions["adaptation"].because.partition("; ")[2] or "it does not fit otherwise")
+    then, because = stage.unquantized, stage.decisions["adaptation"].because.partition("; ")[2]
+    if then is not None and then.fits:
+        because = f"{then.fits}, so {METHODS[stage.stage.name].called(chosen)} is used"
+    label = Label(place, because or "it does not fit otherwise")
+    refused = "the error names what would fit" if then is None else then.effect
     title = f"stage {stage.stage.label} trains a {ADAPTATIONS[wish.value].title} adapter on a quantized base"
     help = (
-        _for_stage(f'if that is what you want, write `train.adaptation = "{chosen.name}"`', stage),
-        _for_stage('to refuse it, write `train.quantization = "none"`: the error names what would fit', stage),
+        for_stage(f'if that is what you want, write `train.adaptation = "{chosen.name}"`', stage),
+        for_stage(f'to refuse it, write `train.quantization = "none"`: {refused}', stage),
     )
     report.add(Diagnostic("W0536", title, (label,), help))
 
@@ -222,7 +217,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
             fewer = f"{fewer}: as the recipe is, {stage.idle_because}"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
         ways = (*stage.work_for_idle, fewer)
-        report.add(Diagnostic("W0503", title, (label,), tuple(_for_stage(way, stage) for way in ways)))
+        report.add(Diagnostic("W0503", title, (label,), tuple(for_stage(way, stage) for way in ways)))
 
 
 def _fewer(used: int, per_node: int, nodes: int, measured: bool) -> str:
@@ -249,46 +244,6 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 
-def _slow_network(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report W0519 where the recipe states a slow network between its nodes, and the plan suffers from it."""
-    stated, nodes = loaded.recipe.hardware.network_gbps, loaded.recipe.hardware.nodes or 1
-    costs = ", ".join(filter(None, (_cost_of_network(stage) for stage in plan.stages)))
-    if stated is None or stated >= LEAST_NETWORK_GBPS or nodes == 1 or not costs:
-        return
-    label = Label(loaded.place("hardware", "network_gbps"), costs)
-    help = (*one_node_instead(plan), "connect the nodes with a faster network")
-    note = (
-        f"{LEAST_NETWORK_GBPS} Gbit/s is the minimum for several nodes, at 30% to 40% scaling efficiency "
-        "(docs/rule-books/001.md, Networking)"
-    )
-    title = f"the network between nodes has {stated:g} Gbit/s, less than {LEAST_NETWORK_GBPS}"
-    report.add(Diagnostic("W0519", title, (label,), help, (note,)))
-
-
-def one_node_instead(plan: Plan) -> Iterator[str]:
-    """One node, where all stages train the same on it in less time or for less money."""
-    runs = [stage.on_one_node.cost for stage in plan.stages]
-    seconds = sum(run.seconds for run in runs if run is not None)
-    usd = None if plan.cost_usd is None else sum(run.usd or 0 for run in runs if run is not None)
-    cheaper = usd is not None and plan.cost_usd is not None and usd < plan.cost_usd
-    if None in runs or not (seconds < plan.seconds or cheaper):
-        return
-    pins = [(key, value, stage) for stage in plan.stages for key, value in stage.on_one_node.pins]
-    lines = dict.fromkeys(_for_stage(f"`{key} = {toml(value)}`", stage) for key, value, stage in pins)
-    then = instead(Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, ""))
-    yield f"train on one node: set {' and '.join(['`hardware.nodes = 1`', *lines])}: {then}"
-
-
-def _cost_of_network(stage: StagePlan) -> str:
-    """How long a stage on several nodes waits, or that it stays on one; "" where it hardly waits."""
-    name, waits = stage.stage.name, stage.needs.waiting_share
-    if stage.layout.mesh.world_size <= stage.decisions["gpus_per_node"].value:
-        return f"stage {name} stays on one node"
-    if waits < WAITS_LITTLE:
-        return ""
-    return f"{waits:.0%} of a step of stage {name} is exposed communication"
-
-
 def _few_cores(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     """Report W0520 where the stated CPU cores are fewer than the loader's processes of a usual run."""
     decisions = plan.stages[0].decisions
@@ -308,7 +263,7 @@ def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report
     for found in advised_against(stage.layout, stage.decisions, model.architecture, stage.work):
         row, (first, *others) = found.row, culprits(loaded, stage.stage.name, [found]) or [loaded.place("train")]
         labels = (Label(first, row.why), *(Label(place, "part of the combination") for place in others))
-        help = stage.avoiding.get(row.id) or (_for_stage(row.instead, stage),)
+        help = stage.avoiding.get(row.id) or (for_stage(row.instead, stage),)
         report.add(Diagnostic("W0504", row.title, labels, help, (row.citation,)))
 
 

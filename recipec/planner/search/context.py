@@ -118,7 +118,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         if context.undropped:
             dropout = ledger.decisions["lora_dropout"]
             why = f"{context.undropped}; {dropout.because}"
-            ledger.decisions[dropout.id] = replace(dropout, value=0.0, because=why)
+            ledger.decisions[dropout.id] = replace(dropout, value=0.0, because=why, origin="planner")
     if ADAPTATIONS[adaptation].trains == SCALES:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in adaptations.shaping(ADAPTATIONS[adaptation]):
