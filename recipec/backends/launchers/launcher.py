@@ -80,6 +80,7 @@ def _names(job: Job) -> dict[str, Any]:
     launch, first = job.loaded.recipe.launch, job.stages[0]
     gate = " ".join(f"{name} is gated. Accept its license on the Hub, and set HF_TOKEN." for name in gated(job))
     alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
+    written = written_gib(job)
     all_alone = all(alone) and not any(stage.served_by for stage in job.stages)
     return {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
@@ -91,7 +92,8 @@ def _names(job: Job) -> dict[str, Any]:
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
         **_added(job),
-        "writes_gib": fragment(written_gib(job), job.ids("prediction", "keep_checkpoints")),
+        "writes_gib": fragment(" ".join(written.values()), job.ids("prediction", "keep_checkpoints")),
+        "written": fragment(", ".join(written), job.ids("model")),
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all_alone) for stage, one in zip(job.stages, alone, strict=True)],
     }
