@@ -93,7 +93,7 @@ def _names(job: Job) -> dict[str, Any]:
         "setup": [Raw(line) for line in launch.setup or []],
         **_added(job),
         "writes_gib": fragment(" ".join(written.values()), job.ids("prediction", "keep_checkpoints")),
-        "written": fragment(", ".join(written), job.ids("model")),
+        "written": fragment(", ".join(written), job.ids("model", *("new_tokens",) * bool(job.facts.new_tokens))),
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all_alone) for stage, one in zip(job.stages, alone, strict=True)],
     }
