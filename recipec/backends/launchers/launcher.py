@@ -15,6 +15,7 @@ from recipec.backends.generators import SERVER
 from recipec.backends.job import Job, StageJob
 from recipec.backends.machine import gpu_names, written_gib
 from recipec.backends.models import gated
+from recipec.backends.trackers import login
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw, fragment
@@ -86,6 +87,7 @@ def _names(job: Job) -> dict[str, Any]:
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
         "gated": first.because(bool(gate), "model"),
         "gated_message": gate,
+        "login": job.because(login(job.stages), "tracker"),
         **gpu_names(job),
         "expandable": job.because(_expandable(job), "gpu", "generator"),
         "one_device": job.because(all_alone, "world_size"),
