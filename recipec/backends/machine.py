@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from recipec.backends.adaptations.packed import PACKED
 from recipec.backends.generators import server_log
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import gated
+from recipec.backends.models import EXTENDED, TEXT_PART, gated
 from recipec.backends.parts import Import, Part, lines
 from recipec.backends.trackers import trackers
 from recipec.render.traced import Traced
@@ -45,14 +46,27 @@ def output_gib(stage: StageJob) -> float:
     return round((disk.checkpoints_bytes + disk.export_bytes) / GIB, 1)
 
 
-def written_gib(job: Job) -> str:
-    """What a run writes below data/, into the caches of datasets and of models, and below outputs/, in GiB."""
+def written_gib(job: Job) -> dict[str, str]:
+    """What a run writes below folders of the bundle and into the caches of datasets and of models, in GiB."""
     disks = [stage.plan.needs.storage for stage in job.stages]
     prepared = sum(disk.prepared_bytes for disk in disks)
-    cached = sum(disk.dataset_cache_bytes for disk in disks) - prepared
-    models = sum(disk.hub_cache_bytes for disk in disks)
-    outputs = sum(disk.checkpoints_bytes + disk.export_bytes for disk in disks)
-    return " ".join(f"{size / GIB:.1f}" for size in (prepared, cached, models, outputs))
+    packed = sum(stage.plan.needs.storage.packed_bytes for stage in job.stages if stage.start)
+    sizes = {
+        "data/": prepared,
+        "datasets": sum(disk.dataset_cache_bytes for disk in disks) - prepared,
+        "models": sum(disk.hub_cache_bytes for disk in disks),
+        "outputs/": sum(disk.checkpoints_bytes + disk.export_bytes for disk in disks) + packed,
+        **{f"{folder}/": size for folder, size in made_bytes(job).items()},
+    }
+    return {name: f"{size / GIB:.1f}" for name, size in sizes.items()}
+
+
+def made_bytes(job: Job) -> dict[str, int]:
+    """The folders of the bundle that scripts make of the recipe's model, and what they hold; stages share them."""
+    made = [TEXT_PART] * (job.facts.model.stored is not None) + [EXTENDED] * bool(job.facts.new_tokens)
+    copies = sum(stage.plan.needs.storage.made_bytes for stage in job.stages)
+    packed = [stage.plan.needs.storage.packed_bytes for stage in job.stages if not stage.start]
+    return {folder: copies // len(made) for folder in made} | ({PACKED: max(packed)} if any(packed) else {})
 
 
 def merged_gib(stage: StageJob) -> float:
@@ -147,6 +161,7 @@ def _disk(job: Job) -> str:
         "models" if job.facts.others or job.facts.rewards.models else "model": sum(
             disk.hub_cache_bytes for disk in found
         ),
+        "copies of it in the bundle": sum(disk.made_bytes for disk in found),
         "its weights packed": sum(disk.packed_bytes for disk in found),
         "prepared data": sum(disk.dataset_cache_bytes for disk in found),
         "checkpoints and results": sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),

@@ -11,6 +11,7 @@ from recipec.axes import KINDS, ROW_FORMATS, Kind
 from recipec.axes.row_formats import EITHER, IDS, TEXTS
 from recipec.backends.incomplete import leaving_out
 from recipec.backends.job import Job, StageJob
+from recipec.backends.machine import made_bytes, written_gib
 from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.overlong import handling, losing, selecting, stages_differ
@@ -110,10 +111,19 @@ def _names(job: Job) -> dict[str, Any]:
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **contents_of_rows(stages),
         **marks_of(stages),
+        **_room(job),
         "dataset_names": _dataset_names(stages),
         "iterator_names": _iterator_names(stages),
         "abstract_names": _abstract_names(stages),
     }
+
+
+def _room(job: Job) -> dict[str, Any]:
+    """What the script looks for on the disks beside rows, caches and outputs/."""
+    folders = ", ".join(f'BUNDLE / "{folder}"' for folder in made_bytes(job))
+    ids = ("model", "quantization", "strategy", *("new_tokens",) * bool(job.facts.new_tokens))
+    sizes = job.because(len(written_gib(job)), *ids)
+    return {"made": job.because(Raw(f"[{folders}]" if folders else ""), *ids), "written_sizes": sizes}
 
 
 def _end_to_look_for(stages: list[StageJob]) -> Traced:

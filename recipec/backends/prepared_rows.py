@@ -135,8 +135,9 @@ def opening_of(way: Way, fields: str) -> dict[str, Any]:
     column = json.dumps(way.shape.columns.get(ROW_FORMATS[way.shape.format].required[0].name), ensure_ascii=False)
     read = f"conversation_of(row, {column}{fields})"
     ids = ",".join(way.stage.ids("opening_answers"))
-    conversation = mark(ids, f"asked_first({read})" if skips else read)
-    return {"skips_openings": way.stage.because(skips, "opening_answers"), "conversation": conversation}
+    learned = mark(ids, f"asked_first({read})" if skips else f'{{"messages": {read}}}')
+    known = {"conversation": mark(ids, read), "learned": learned}
+    return {"skips_openings": way.stage.because(skips, "opening_answers"), **known}
 
 
 def flags_of(written: str) -> dict[str, Any]:

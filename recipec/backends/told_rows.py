@@ -21,7 +21,7 @@ _RESULTS = (
     "template: prepare_data.py looks for the texts alone)"
 )
 _OPENING = {
-    "skip": "what the assistant says before the first question is left out",
+    "skip": "what the assistant says before the first question is left out, and counted in report.json",
     "learn": "what the assistant says before the first question is learned, too",
 }
 _OF_THOUGHTS = {

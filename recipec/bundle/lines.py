@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -44,6 +44,13 @@ def stretches(old: Sequence[str], new: Sequence[str]) -> list[Stretch]:
         *_middle(old[head:end], new[head:new_end], head),
         *([Stretch(True, end, len(old), new_end, len(new))] if tail else []),
     ]
+
+
+def changed_lines(built: str, now: str) -> Iterator[tuple[int, int, str, str]]:
+    """Lines that took the place of others: both numbers, from 1, and both texts."""
+    old, new = lines_of(built), lines_of(now)
+    for each in stretches(old, new):
+        yield from ((a + 1, b + 1, old[a], new[b]) for a, b in each.pairs if not each.equal)
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:

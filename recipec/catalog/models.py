@@ -46,9 +46,8 @@ class Model(Struct, frozen=True):
 
     @property
     def params_on_disk(self) -> int:
-        """Parameters of the checkpoint, and of the language model that a bundle takes out of a larger one."""
-        size = self.architecture.params
-        return size + round(self.stored.params_billion * 1e9) if self.stored else size
+        """Parameters of the checkpoint, with what it holds beside the language model."""
+        return round(self.stored.params_billion * 1e9) if self.stored else self.architecture.params
 
     @property
     def line(self) -> str:

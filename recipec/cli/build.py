@@ -16,9 +16,10 @@ import click
 from recipec.bundle.build import FINE, UNUSABLE, WriteResult, write_bundle
 from recipec.bundle.changes import Action, FileChange, OnConflict
 from recipec.cli.compiling import compiled, tell
-from recipec.cli.inputs import AnyPath, RecipePath, open_bundle, plan_if_any
+from recipec.cli.edits import edits_in, edits_text
+from recipec.cli.inputs import AnyPath, RecipePath, plan_if_any
 from recipec.cli.output import Failure, dim, formats, print_json, strong, tone
-from recipec.cli.provenance import changed_decisions, edited_lines
+from recipec.cli.provenance import changed_decisions
 from recipec.compiler import Compilation
 from recipec.diagnostics.printable import printable
 from recipec.units import counted, value_text
@@ -70,7 +71,7 @@ def command(
         check=check,
     )
     written = not (check or dry_run) and was_written(result, conflict)
-    edits = _edited(out) if before and result.exit_code != UNUSABLE else []
+    edits = edits_in(out) if before and result.exit_code != UNUSABLE else []
     document = build_document(
         recipe, out, plan, before, result, edits, next_commands(recipe, out, compilation), written=written
     )
@@ -116,14 +117,6 @@ _WORDS = {
 }
 
 Document = dict[str, Any]
-
-
-def _edited(out: Path) -> list[Document]:
-    """The lines that the user edited; none where the records of the last build cannot be read, which a build mends."""
-    try:
-        return edited_lines(open_bundle(out))
-    except Failure:
-        return []
 
 
 def was_written(result: WriteResult, conflict: str) -> bool:
@@ -181,7 +174,8 @@ def _quoted(path: str) -> str:
 def build_text(document: Document, *, brief: bool = False) -> str:
     """The changes with their marks, a summary line, and unless `brief` where to go from here."""
     heading = f"{strong(printable(document['recipe']))} -> {strong(printable(document['out']))}"
-    lines = [heading, "", *_changes(document), *_decisions(document), *_edits(document), "", _summary(document)]
+    edits = ["", *edits_text(document["edits"])] if document["edits"] else []
+    lines = [heading, "", *_changes(document), *_decisions(document), *edits, "", _summary(document)]
     return "\n".join(lines if brief else [*lines, *_ending(document)]) + "\n"
 
 
@@ -217,22 +211,6 @@ def _whole_stages(rows: list[Document]) -> dict[str, str]:
 
 def _stage(row: Document) -> str:
     return str(row["id"].partition(".")[0])
-
-
-_SHOWN_EDITS = 8
-
-
-def _edits(document: Document) -> list[str]:
-    """The lines that differ from what was built, and the key with which the recipe would say the same."""
-    edits = document["edits"]
-    rows = [f"  {edit['file']}:{edit['line']}: {edit['built']} -> {edit['now']}{_adopted(edit)}" for edit in edits]
-    left = len(rows) - _SHOWN_EDITS
-    more = [f"  and {counted(left, 'more line')}"] if left > 0 else []
-    return ["", "lines that you edited:", *map(printable, rows[:_SHOWN_EDITS]), *more] if rows else []
-
-
-def _adopted(edit: Document) -> str:
-    return f"  (to keep it in the recipe, set `{edit['key']}`)" if edit["key"] else ""
 
 
 def _side(decision: Document | None) -> str:

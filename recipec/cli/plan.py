@@ -140,9 +140,9 @@ def _rows(stage: Document) -> list[str]:
     lines = [_row("rows", told)] if length["origin"] == "data" else []
     lines += [_row("labels", decisions["label_meaning"]["value"])] if "label_meaning" in decisions else []
     lines += [_row("answers", decisions["unlearned_answers"]["value"])] if "unlearned_answers" in decisions else []
-    incomplete = decisions["incomplete"]
-    skips = incomplete["value"] == "skip"
-    return [*lines, *([_row("skips", f"incomplete rows, counted ({incomplete['because']})")] if skips else [])]
+    skipped = {"incomplete": "incomplete rows", "opening_answers": "messages before the first question"}
+    skips = {what: decisions[id]["because"] for id, what in skipped.items() if decisions[id]["value"] == "skip"}
+    return lines + [_row("skips", f"{what}, counted ({because})") for what, because in skips.items()]
 
 
 def _row(label: str, text: str) -> str:
@@ -280,6 +280,7 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
         "the models" if beside else "the base model": disk["hub_cache_bytes"],
+        "copies of it in the bundle": disk["made_bytes"],
         "its weights packed": disk["packed_bytes"],
         "prepared and tokenized data": disk["dataset_cache_bytes"],
     }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from recipec.bundle.lines import lines_of, stretches
+from recipec.bundle.lines import changed_lines, lines_of, stretches
 from recipec.bundle.merge import conflict_at
 from recipec.bundle.source_map import Lines, Origin, copied_from, ids_at
 from recipec.cli.inputs import Records, files_on_disk, open_bundle, text_on_disk
@@ -85,7 +85,7 @@ def explain_line(out: Path, path: str, line: int) -> Document:
     origin = ids_at(out, path, line)
     if origin is None:
         raise _no_such_line(bundle, path, now)
-    placed_by = _of_every_line(bundle, path)
+    placed_by = of_every_line(bundle, path)
     own = [id for id in origin.ids if id not in placed_by]
     decisions, copied = decisions_of(bundle.plan), copied_from(out, path)
     return {
@@ -113,7 +113,7 @@ def _kind(origin: Origin, own: list[str], copied: str, *, left: bool) -> str:
     return "decided" if own else "fixed"
 
 
-def _of_every_line(bundle: Records, path: str) -> list[str]:
+def of_every_line(bundle: Records, path: str) -> list[str]:
     """The decisions that put the whole file there: those that every one of its lines names."""
     lines = bundle.lines.get(path, {})
     if not lines or len(lines) < len(bundle.built[path].splitlines()):
@@ -137,47 +137,20 @@ def _no_such_line(bundle: Records, path: str, text: str | None) -> Failure:
     return Failure(f"`{path}` {gone}", f"the files of this bundle: {', '.join(sorted(bundle.built))}")
 
 
-def edited_lines(bundle: Records) -> list[Document]:
-    """The lines that the user changed: as built, as they are, and the recipe key that decides them, "" for none."""
-    decisions = decisions_of(bundle.plan)
-    return [
-        {
-            "file": path,
-            "line": after,
-            "built": built.strip(),
-            "now": now.strip(),
-            "key": _key(bundle, path, before, decisions),
-        }
-        for path, text in files_on_disk(bundle).items()
-        for before, after, built, now in _changed(bundle.built[path], text)
-    ]
-
-
-def _changed(built: str, now: str) -> Iterator[tuple[int, int, str, str]]:
-    """Lines that took the place of others: both numbers, from 1, and both texts."""
-    old, new = lines_of(built), lines_of(now)
-    for each in stretches(old, new):
-        yield from ((a + 1, b + 1, old[a], new[b]) for a, b in each.pairs if not each.equal)
-
-
-def _key(bundle: Records, path: str, line: int, decisions: Mapping[str, Document]) -> str:
-    """The key of the nearest decision on a line of the last build that a recipe can set."""
-    own = [id for id in bundle.lines.get(path, {}).get(line, ()) if id not in _of_every_line(bundle, path)]
-    return next((key for id in own if (key := decisions.get(id, {}).get("key"))), "")
-
-
 class Emitted(Struct, frozen=True):
-    """A plan, and for each line of its files the decisions behind it."""
+    """A plan, for each line of its files the decisions behind it, and which lines the user changed."""
 
     plan: Document
     lines: Lines
+    edited: Mapping[str, Collection[int]] = {}
 
     @classmethod
     def in_bundle(cls, bundle: Records) -> Emitted:
         """The lines as they are numbered now, after the user's edits; lines that were taken out are gone."""
         texts = files_on_disk(bundle)
         now = {path: _moved(bundle.lines.get(path, {}), bundle.built[path], text) for path, text in texts.items()}
-        return cls(bundle.plan, now)
+        changed = {path: changed_lines(bundle.built[path], text) for path, text in texts.items()}
+        return cls(bundle.plan, now, {path: {after for _, after, *_ in found} for path, found in changed.items()})
 
 
 def explain_key(key: str, emitted: Emitted) -> Document:
@@ -190,7 +163,7 @@ def explain_key(key: str, emitted: Emitted) -> Document:
     return {
         "schema_version": SCHEMA_VERSION,
         "key": key,
-        "decisions": [_decision(id, decisions, emitted.lines) for id in found],
+        "decisions": [_decision(id, decisions, emitted) for id in found],
     }
 
 
@@ -220,23 +193,24 @@ def _names(id: str, key: str) -> set[str]:
     return {id, name, *(keys if key else ())}
 
 
-def _decision(id: str, decisions: Mapping[str, Document], lines: Lines) -> Document:
+def _decision(id: str, decisions: Mapping[str, Document], emitted: Emitted) -> Document:
     stage, _, name = id.partition(".")
     mates = ((other, decision) for other, decision in decisions.items() if other.startswith(f"{stage}."))
     decided = (row for row in mates if not row[0].endswith(_ESTIMATES))  # they name all that was decided
     leads_to = [other for other, decision in decided if name in decision["inputs"]]
-    return reason(id, decisions) | {"leads_to": leads_to, "lines": _reached(id, lines)}
+    return reason(id, decisions) | {"leads_to": leads_to, "lines": _reached(id, emitted)}
 
 
-def _reached(id: str, lines: Lines) -> list[Document]:
-    """The lines that a decision marks, runs of them together."""
+def _reached(id: str, emitted: Emitted) -> list[Document]:
+    """The lines that a decision marks, runs of them together; those that the user changed are runs of their own."""
     runs: list[Document] = []
-    for path, marks in lines.items():
+    for path, marks in emitted.lines.items():
         for line in sorted(line for line, ids in marks.items() if id in ids):
-            if runs and runs[-1]["file"] == path and runs[-1]["last"] == line - 1:
+            run = {"file": path, "edited": line in emitted.edited.get(path, ())}
+            if runs and runs[-1] | run == runs[-1] and runs[-1]["last"] == line - 1:
                 runs[-1]["last"] = line
             else:
-                runs.append({"file": path, "first": line, "last": line})
+                runs.append(run | {"first": line, "last": line})
     return runs
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from recipec.cli.edits import edits_in, edits_text
 from recipec.cli.inputs import AnyPath, open_bundle
 from recipec.cli.output import FINE, FOUND, formats, missing_package, print_json
 
@@ -43,8 +44,10 @@ def command(out: Path, level: str, ranks: int | None, format: str) -> int:
         report = verify_bundle(out.absolute(), level, ranks, told)  # its processes run in other folders
     except ModuleNotFoundError as error:
         raise missing_package("verify", error) from error
+    edits = [] if report.ok else edits_in(out)
     if format == "json":
-        print_json(report.document())
+        print_json(report.document() | {"edits": edits})
     else:
         click.echo("\n" + summary(report.document()), nl=False)
+        click.echo("".join(f"{line}\n" for line in ["", *edits_text(edits)] if edits), nl=False)
     return FINE if report.ok else FOUND

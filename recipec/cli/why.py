@@ -201,4 +201,5 @@ def _reach(decision: Document) -> str:
 
 
 def _place(run: Document) -> str:
-    return f"{run['file']}:{run['first']}" + (f"-{run['last']}" if run["last"] > run["first"] else "")
+    last = f"-{run['last']}" if run["last"] > run["first"] else ""
+    return f"{run['file']}:{run['first']}{last}" + " (you edited it)" * run["edited"]

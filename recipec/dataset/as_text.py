@@ -37,8 +37,14 @@ def _found(row: Row, columns: Sequence[str], talks: Sequence[str]) -> Iterator[t
     """Columns and fields of their messages that hold no text, with the value; no messages, whatever their form."""
     yield from ((name, "", row[name]) for name in columns if _is_no_text(row.get(name)))
     for name in talks:
-        for turn in turns_of(row.get(name)):  # a list there is one of parts
-            yield from ((name, key, turn[key]) for key in _SAID if isinstance(turn.get(key), int | float | dict))
+        for turn in turns_of(row.get(name)):
+            yield from ((name, key, turn[key]) for key in _SAID if _is_unsaid(turn.get(key)))
+
+
+def _is_unsaid(said: Any) -> bool:
+    """Whether it is neither a text nor texts in parts; parts that hold something else can be no text."""
+    parts = isinstance(said, list) and all(isinstance(part, dict) and "type" in part for part in said)
+    return type(said) in _WORDS and not parts
 
 
 def _is_no_text(value: Any) -> bool:

@@ -32,6 +32,10 @@ _TEXT = (
     "text = lambda row, said, names, *kinds: {name: said[name] if isinstance(said[name], str) "
     "else json.dumps(row[name], ensure_ascii=False) for name in names if isinstance(row.get(name), kinds)}"
 )
+# What a message says in parts, such as texts and images, is no list to write as text.
+_PARTS = (
+    'parts = lambda said: isinstance(said, list) and all(isinstance(part, dict) and "type" in part for part in said)'
+)
 
 _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
 
@@ -85,21 +89,21 @@ def _csv_rows(file: str) -> str:
 def text_command(columns: Sequence[str], fields: Mapping[str, Sequence[str]], place: str) -> str:
     """The command that writes as text what columns hold, and fields of the messages of others; "" without objects.
 
-    Numbers are written as they stand in the file, everything else as JSON.
+    Numbers are written as they stand in the file, everything else as JSON; parts of messages stay.
     """
     file = file_of(place)
     if not (reads := _BOTH.get(_reading(place, file), "")):
         return ""
     parts = [f"text(row, said, {_listed(columns)}, int, float, list, dict)"] * bool(columns)
     for name, keys in fields.items():
-        column, turn = (
-            json.dumps(name, ensure_ascii=False),
-            f"turn | text(turn, told, {_listed(keys)}, int, float, dict)",
-        )
+        column = json.dumps(name, ensure_ascii=False)
+        said = f"[name for name in {_listed(keys)} if not parts(turn.get(name))]"
+        turn = f"turn | text(turn, told, {said}, int, float, list, dict)"
         parts.append(f"{{{column}: [{turn} for turn, told in zip(row[{column}] or [], said[{column}] or [])]}}")
     made = f"json.dumps({' | '.join(('row', *parts))}{_DATES * file.endswith('.parquet')})"
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
-    program = f"{opened}; {_TEXT}; [print({made}) for row, said in both]"
+    helpers = f"{_TEXT}; {_PARTS}" if fields else _TEXT
+    program = f"{opened}; {helpers}; [print({made}) for row, said in both]"
     written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
     return f"`{_python(program)} > {written}`"
 

@@ -35,6 +35,7 @@ class Storage(Struct, frozen=True):
     dataset_cache_bytes: int
     prepared_bytes: int  # of these the rows that prepare_data.py writes; the others are in the cache of datasets
     hub_cache_bytes: int
+    made_bytes: int  # the folders that text_part.py and vocabulary.py make of the model, in the bundle; 0: none
     packed_bytes: int  # the 4-bit base that ranks share, which quantize.py writes; 0 where none does
     total_bytes: int
 
@@ -54,6 +55,7 @@ def run_storage(
     keep_checkpoints: int,
     dataset_tokens: int,
     downloaded_bytes: int | None = None,
+    made_bytes: int = 0,
 ) -> Storage:
     """Disk that a run needs; the Hub cache holds 16-bit weights of all models where nothing is said."""
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
@@ -65,8 +67,8 @@ def run_storage(
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
     packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
-    total = kept + export + data + hub + packed
-    return Storage(checkpoint, reloaded, export, kept, data, prepared, hub, packed, total)
+    total = kept + export + data + hub + made_bytes + packed
+    return Storage(checkpoint, reloaded, export, kept, data, prepared, hub, made_bytes, packed, total)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import TEXTS
 from recipec.axes.tasks import AUTO
@@ -15,18 +17,20 @@ from recipec.dataset import (
     DataShape,
     Message,
     carried,
+    converted,
     thoughts,
     turns_of,
     written_in,
 )
 from recipec.dataset.contents import parted
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.converting import KEEP, OFF
+from recipec.facts.converting import KEEP, OFF, reading_of
 from recipec.facts.fact import known, stated
 from recipec.facts.sizes import LAST_ANSWER
-from recipec.facts.sources import SampledSource, rows_of, states_rows
+from recipec.facts.sources import SKIP, SampledSource, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
+from recipec.units import counted
 
 REASONING = "reasoning"  # of CARRIED
 _SHOWN = 60  # characters of a thought
@@ -88,10 +92,29 @@ def conversation_facts(
     yield kept
     yield _without_thoughts({} if states_rows(loaded) else answers)
     yield _apart(loaded, sources, shape, kept)
-    absent = "conversations that begin with an answer are refused"
-    yield stated(
-        loaded, "opening_answers", loaded.recipe.data.opening_answers, "data", "opening_answers", absent=absent
-    )
+    yield _openings(loaded, sources)
+
+
+def _openings(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Decision:
+    """What becomes of answers before the first question; the reason counts those of the sample that are left out."""
+    said, absent = loaded.recipe.data.opening_answers, "conversations that begin with an answer are refused"
+    found = stated(loaded, "opening_answers", said, "data", "opening_answers", absent=absent)
+    lost = [count for source in sources for count in _lost_messages(loaded, source)] if said == SKIP else []
+    if not any(lost):
+        return found
+    seen = f"{counted(sum(lost), 'message')} in {sum(map(bool, lost)):,} of {len(lost):,} sampled rows"
+    return replace(found, because=f"{found.because}; {seen}")
+
+
+def _lost_messages(loaded: LoadedRecipe, source: SampledSource) -> list[int]:
+    """Of each sampled conversation how many messages stand before its first question."""
+    reading = replace(reading_of(loaded, source.shape.carries), opening_answers="learn")
+    pairs = zip(source.rows, source.made, strict=True)
+    return [
+        len(converted(row, source.shape, reading)["messages"]) - len(made["messages"])
+        for row, made in pairs
+        if "messages" in made
+    ]
 
 
 def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:

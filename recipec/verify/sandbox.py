@@ -64,6 +64,7 @@ class Sandbox(Struct, frozen=True):
             "HF_HOME": str(self.root / "hf"),
             "HF_HUB_CACHE": str(self.root / "hub"),
             "HF_HUB_OFFLINE": "1",
+            "WANDB_MODE": "offline",
             "MASTER_PORT": str(free_port()),
             "OMP_NUM_THREADS": "1",
             "DS_ACCELERATOR": "cpu",

@@ -316,6 +316,21 @@ def test_verify_passes_on_what_it_is_asked_and_what_is_found(run, out, monkeypat
     assert run("verify", "out").stdout.startswith("tried: one thing\n\n{'schema_version'")
 
 
+@pytest.mark.parametrize("ok", [True, False])
+def test_verify_that_fails_names_edited_lines_and_their_keys(run, out, monkeypatch, ok):
+    train = out / "train.py"
+    train.write_text(train.read_text().replace("learning_rate=2e-4", "learning_rate=1e-4"))
+    report = SimpleNamespace(ok=ok, document=lambda: {"schema_version": 1, "ok": ok})
+    verifier(monkeypatch, lambda *_: report)
+
+    said = run("verify", "out").stdout
+
+    edit = "learning_rate=2e-4, -> learning_rate=1e-4,  (to keep it in the recipe, set `train.learning_rate`)\n"
+    assert said.endswith(edit) is not ok
+    keys = [each["key"] for each in json.loads(run("verify", "out", "--json").stdout)["edits"]]
+    assert keys == ([] if ok else ["train.learning_rate"])
+
+
 @pytest.mark.parametrize(
     ("missing", "says"),
     [("torch", "pip install recipec[verify]"), ("recipec.verify.runner", "this is a bug in recipec")],

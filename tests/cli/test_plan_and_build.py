@@ -263,6 +263,7 @@ def test_lines_that_were_edited_are_named_with_the_key_that_says_the_same(run, o
         f"  train.py:{line}: learning_rate=2e-4, -> learning_rate=9e-5,  "
         "(to keep it in the recipe, set `train.learning_rate`)\n"
     ) in text
+    assert "lines that you edited; README.md and registry/entry.json show the values as built:\n" in text
     assert "lines that you edited" not in run("build", "recipe.toml", "-o", "out", "--force").stdout
 
 

@@ -106,7 +106,9 @@ def test_edited_lines(run, out):
     assert (added["kind"], added["decisions"]) == ("yours", [])
     assert "you added this line" in run("why", "out/train.py:1").stdout
     reached = ask(run, "out", "epochs")["decisions"][0]["lines"]
-    assert {"file": "train.py", "first": line + 1, "last": line + 1} in reached
+    assert {"file": "train.py", "edited": True, "first": line + 1, "last": line + 1} in reached
+    assert [place["file"] for place in reached if place["edited"]] == ["train.py"] and len(reached) > 1
+    assert f"train.py:{line + 1} (you edited it)" in run("why", "out", "epochs").stdout
 
 
 def test_lines_of_a_conflict_are_said_to_be_of_one(run, out):
@@ -159,7 +161,7 @@ def test_a_decision_answers_to_its_names(run, out, key, target):
 
     assert (decision["id"], decision["value"], decision["where"]) == ("sft.learning_rate", 2e-4, "recipe.toml:17")
     line = line_of(out / "train.py", "learning_rate=")
-    assert {"file": "train.py", "first": line, "last": line} in decision["lines"]
+    assert {"file": "train.py", "edited": False, "first": line, "last": line} in decision["lines"]
     text = run("why", target, key).stdout
     assert f"train.py:{line}" in text
     assert "`train.learning_rate` in the recipe, set at recipe.toml:17" in text

@@ -197,6 +197,37 @@ def test_messages_behind_the_last_learned_answer_are_counted(
     assert f"the first chat.jsonl:1: {expected} messages in all" in told.labels[0].message
 
 
+@pytest.mark.parametrize(
+    "beside", [{}, {"weight": 1}, {"instruction": "Name it.", "output": "It."}], ids=["whole", "each answer", "mixed"]
+)
+def test_messages_before_the_first_question_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], beside: dict[str, object]
+) -> None:
+    """In report.json, in the closing line and, of the sampled rows, in the plan."""
+    learned = {name: value for name, value in beside.items() if name == "weight"}
+    system, again = {"role": "system", "content": "Be kind."}, [{"role": "user", "content": "And?"}, said("No.")]
+    rows = [asked(f"Question {n}", said(f"A {n}", **learned), *again) for n in range(20)]
+    for n in range(3):
+        rows[n]["messages"] = [system, said("Hi."), said("Ask me."), *rows[n]["messages"]]
+    write(tmp_path / "chat.jsonl", rows)
+    made = with_key(recipe(), "data.opening_answers", "skip")
+    if "output" in beside:
+        write(tmp_path / "more.jsonl", [beside | {"instruction": f"Name {n}."} for n in range(20)])
+        made = with_key(made, "data.train", [{"path": "chat.jsonl"}, {"path": "more.jsonl"}])
+    script = emitted(tmp_path, made, monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    if hasattr(script, "get_training_chat_template"):
+        tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    script.main()
+    assert report_of(tmp_path, "sft")["messages_before_questions"] == 6
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "sft: messages left out before the first question of a conversation: 6."
+    (stage,) = json.loads(good(tmp_path, made).plan_json)["stages"]
+    (told,) = [each["because"] for each in stage["decisions"] if each["id"] == "opening_answers"]
+    assert told.endswith("; 6 messages in 3 of 20 sampled rows")
+
+
 EMPTY = ["", " \n", "\u200b", "\ufeff \u2800\u00ad\ufe0f"]
 
 

@@ -78,4 +78,4 @@ def test_a_folder_of_another_revision_is_neither_kept_nor_trained(tmp_path: Path
 
 def test_the_disk_holds_the_checkpoint_and_the_part() -> None:
     known = model(NAMES[0])
-    assert known.params_on_disk == known.architecture.params + 4_300_000_000
+    assert known.params_on_disk == 4_300_000_000 > known.architecture.params

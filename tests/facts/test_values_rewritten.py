@@ -132,3 +132,47 @@ def test_the_group_zero_stays_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("date", ["2024-9-8", "2024-09", "2024-09-08 00:00:00 UTC", "2024-9-8T07:00", "2024-W36"])
 def test_dates_that_say_one_thing_are_read(tmp_path: Path, date: str) -> None:
     assert not refused(tmp_path, SPLIT_TIME, written(tmp_path, [date, "2023-01-31"] * 20))
+
+
+@pytest.mark.parametrize("field", ["value", "content"])
+@pytest.mark.parametrize(
+    ("said", "what", "text"),
+    [
+        (["a", "b"], "lists", '["a", "b"]'),
+        ([1, {"type": "text", "text": "b"}], "lists", '[1, {"type": "text", "text": "b"}]'),
+        ({"a": 1}, "objects", '{"a": 1}'),
+        (0.50, "numbers", "0.5"),
+        (True, "true and false", "true"),
+    ],
+    ids=["list", "mixed list", "object", "number", "flag"],
+)
+def test_what_a_message_says_is_written_as_text_by_a_command(
+    tmp_path: Path, field: str, said: Any, what: str, text: str
+) -> None:
+    """Texts in parts stay as they are; what is said in none of these ways is one text."""
+    who = {"value": ("from", "human", "gpt"), "content": ("role", "user", "assistant")}[field]
+    parts = "So." if field == "value" else [{"type": "text", "text": "So."}]
+    rows = [[{who[0]: who[1], field: f"Why {n}?"}, {who[0]: who[2], field: parts}] for n in range(20)]
+    rows[7][1][field] = said
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"conversations": row}) + "\n" for row in rows))
+    recipe = with_key(BASES["lora-single"], "data.train", "rows.jsonl")
+    (found,) = [one for one in compiled(tmp_path, recipe, only_plan=True).diagnostics if one.code == "E0304"]
+    help = found.help[-1]
+    assert help.startswith(f"write {what} as text: `python3 -c ")
+    subprocess.run(["bash", "-c", re.findall("`(python3 .*)`", help)[0]], cwd=tmp_path, check=True)
+    written = [json.loads(line)["conversations"] for line in (tmp_path / "rows.new.jsonl").open()]
+    assert written[7][1][field] == text
+    rows[7][1][field] = text
+    assert written == rows
+    again = compiled(tmp_path, with_key(recipe, "data.train", "rows.new.jsonl"), only_plan=True).diagnostics
+    assert not [one for one in again if one.code.startswith("E")]
+
+
+def test_parts_that_are_images_are_not_written_as_text(tmp_path: Path) -> None:
+    image = [{"type": "image", "url": "x.png"}]
+    rows = [[{"role": "user", "content": f"{n}?"}, {"role": "assistant", "content": "So."}] for n in range(20)]
+    rows[7][0]["content"] = image
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"messages": row}) + "\n" for row in rows))
+    recipe = with_key(BASES["lora-single"], "data.train", "rows.jsonl")
+    (found,) = [one for one in compiled(tmp_path, recipe, only_plan=True).diagnostics if one.code == "E0304"]
+    assert not any("as text" in line for line in found.help)

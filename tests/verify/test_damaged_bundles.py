@@ -38,6 +38,18 @@ def test_a_file_that_scripts_read_may_not_be_taken_out(tmp_path: Path) -> None:
     assert problem.startswith("configs/deepspeed.json, requirements.txt: ")
 
 
+def test_a_script_that_people_start_may_be_taken_out(tmp_path: Path) -> None:
+    """The merge of the last stage, which nothing starts; not that of a stage whose result another one begins with."""
+    root = copy_of("sft-dpo", tmp_path).root
+    gone = ["stages/1-sft/merge_adapter.py", "stages/2-dpo/merge_adapter.py"]
+    for path in gone:
+        (root / path).unlink()
+    assert missing_problems(read_bundle(root))[0].startswith(", ".join(gone))  # no build has noted it
+    change(root / ".recipec/lock.json", lambda lock: lock.update(deleted=gone))
+    (problem,) = missing_problems(read_bundle(root))
+    assert problem.startswith(f"{gone[0]}: ") and "merge_adapter.py" in problem.partition(". Only ")[2]
+
+
 def test_a_file_that_the_lock_no_longer_names_is_missed(tmp_path: Path) -> None:
     root = copy_of("sft-lora", tmp_path).root
     change(root / ".recipec/lock.json", lambda lock: (lock["files"].pop("evaluate.py"), lock["files"].pop("rows.py")))

@@ -15,6 +15,7 @@ from recipec.backends.generators import SERVER
 from recipec.backends.job import Job, StageJob
 from recipec.backends.machine import gpu_names, written_gib
 from recipec.backends.models import gated
+from recipec.backends.trackers import login
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw, fragment
@@ -80,18 +81,21 @@ def _names(job: Job) -> dict[str, Any]:
     launch, first = job.loaded.recipe.launch, job.stages[0]
     gate = " ".join(f"{name} is gated. Accept its license on the Hub, and set HF_TOKEN." for name in gated(job))
     alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
+    written = written_gib(job)
     all_alone = all(alone) and not any(stage.served_by for stage in job.stages)
     return {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
         "gated": first.because(bool(gate), "model"),
         "gated_message": gate,
+        "login": job.because(login(job.stages), "tracker"),
         **gpu_names(job),
         "expandable": job.because(_expandable(job), "gpu", "generator"),
         "one_device": job.because(all_alone, "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
         **_added(job),
-        "writes_gib": fragment(written_gib(job), job.ids("prediction", "keep_checkpoints")),
+        "writes_gib": fragment(" ".join(written.values()), job.ids("prediction", "keep_checkpoints")),
+        "written": fragment(", ".join(written), job.ids("model", *("new_tokens",) * bool(job.facts.new_tokens))),
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all_alone) for stage, one in zip(job.stages, alone, strict=True)],
     }

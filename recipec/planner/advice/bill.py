@@ -98,14 +98,12 @@ def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> 
     """What it takes until the models that only this stage brings are on the disk as training reads them."""
     model = facts.model
     whole_bytes = 2 * model.architecture.params
-    part_bytes = whole_bytes if model.stored and first else 0
-    extended_bytes = whole_bytes if facts.new_tokens and first else 0
-    if downloaded := needs.storage.hub_cache_bytes - part_bytes - extended_bytes:
+    if downloaded := needs.storage.hub_cache_bytes:
         yield whole_run.download(downloaded, rates)
-    if part_bytes:
-        yield whole_run.text_part(2 * model.params_on_disk - part_bytes, part_bytes, rates)
-    if extended_bytes:
-        yield whole_run.extended(extended_bytes, rates)
+    if model.stored and first:
+        yield whole_run.text_part(2 * model.params_on_disk, whole_bytes, rates)
+    if facts.new_tokens and first:
+        yield whole_run.extended(whole_bytes, rates)
 
 
 def _rows(value: Mapping[str, Any]) -> Rows:

@@ -37,9 +37,9 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     tokens = round(prepared_rows(value) * training_tokens(value) * work.method.sequences_per_example)
     first = fetches_model(facts, value)
     downloaded = sum(map(_file_bytes, _downloaded(facts, work.method, first)))
-    downloaded += 2 * shape.params if first and facts.new_tokens else 0  # vocabulary.py writes the whole model
     saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
-    storage = run_storage(shape, chosen.layout, work, min(value["keep_checkpoints"], saves - 1), tokens, downloaded)
+    kept = min(value["keep_checkpoints"], saves - 1)
+    storage = run_storage(shape, chosen.layout, work, kept, tokens, downloaded, _made_bytes(facts, first))
     merged = merged_bytes(shape, chosen.layout) if chosen.layout.adapts.merges else 0
     rows = looked_at(value, "test")
     per_node = facts.machines.gpus_per_node
@@ -83,6 +83,12 @@ def _downloaded(facts: Facts, method: Method, first: bool) -> list[Model]:
 def _file_bytes(model: Model) -> int:
     """Of a checkpoint of the Hub, with what it holds beside the language model."""
     return published_bytes(model.architecture) + 2 * (model.params_on_disk - model.architecture.params)
+
+
+def _made_bytes(facts: Facts, first: bool) -> int:
+    """What text_part.py and vocabulary.py write into the bundle: the whole model, each of them."""
+    scripts = (facts.model.stored is not None) + bool(facts.new_tokens)
+    return 2 * facts.model.architecture.params * scripts if first else 0
 
 
 def _with_merged(storage: Storage, merged: int) -> Storage:

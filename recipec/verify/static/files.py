@@ -7,9 +7,11 @@ from recipec.verify.bundle import MOST_ADDED_BYTES, Bundle
 from recipec.verify.report import VerifyReport
 
 _READ_BY_NO_SCRIPT = ("README.md", ".gitattributes", ".gitignore", "ruff.toml", "registry/")  # files, and folders
+_STARTED_BY_HAND = ("merge_adapter.py", "combine.py")  # of the last stage; no script reads them
 _CURE = (
     "not there any more. `recipec build RECIPE -o OUT --restore FILE` writes a file again and keeps your other edits. "
-    "If a file that no script reads, such as README.md, is to stay deleted, build once without options"
+    f"Only {', '.join((*_READ_BY_NO_SCRIPT, *_STARTED_BY_HAND))} and the launch script may stay deleted: for these, "
+    "build once without options"
 )
 
 
@@ -34,8 +36,9 @@ def missing_problems(bundle: Bundle) -> list[str]:
 
 
 def _may_stay_away(bundle: Bundle, path: str) -> bool:
-    """Whether the bundle runs without this file: no script reads it, or it is the script that starts the others."""
-    return path == bundle.launcher or any(
+    """Whether the bundle runs without this file: no script reads it, or it is one that people start."""
+    by_hand = {f"{folder}{name}" for folder in ("", bundle.last.folder) for name in _STARTED_BY_HAND}
+    return path in by_hand | {bundle.launcher} or any(
         path.startswith(name) if name.endswith("/") else path == name for name in _READ_BY_NO_SCRIPT
     )
 

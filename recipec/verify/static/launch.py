@@ -87,8 +87,8 @@ def _evaluated(bundle: Bundle, node: int, told: Mapping[str, str]) -> tuple[int,
     with TemporaryDirectory(prefix="recipec-launch-") as folder:
         notes = Path(folder, "notes")
         notes.touch()
-        environment = {"PATH": folder, "HOME": folder, "HF_TOKEN": "none", "BASH_ENV": str(READER)}
-        environment |= {"RECIPEC_NOTES": str(notes)}
+        environment = {"PATH": folder, "HOME": folder, "BASH_ENV": str(READER), "RECIPEC_NOTES": str(notes)}
+        environment |= {"HF_TOKEN": "none", "WANDB_MODE": "offline"}
         done = run_command(
             [bash, f"{root}/{bundle.launcher}"],
             environment=environment | place | dict(told),
