@@ -36,8 +36,17 @@ def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
 
 def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
     """The model that a section names by `name`, or says to be `like` another; `table` is where the section is."""
-    if is_path(section.name):
-        return _folder(loaded, section, table, report)
+    found = (
+        _folder(loaded, section, table, report) if is_path(section.name) else _of_hub(loaded, section, table, report)
+    )
+    if found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
+        report.add(_holds_more(loaded, (*table, "name"), found))
+        return None
+    return found
+
+
+def _of_hub(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
+    """The model of the Hub that a section names."""
     found, reported = model(section.name), len(report.diagnostics)
     if found is None and (why := _no_hub_id(loaded, section.name)):
         report.add(_folder_meant(loaded, (*table, "name"), section.name, why))
@@ -63,9 +72,6 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         found = _cached(loaded, section, (*table, "name"), report)
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
-    elif found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
-        report.add(_holds_more(loaded, (*table, "name"), found))
-        return None
     elif found is not None and (others := others_meant(section.name, found)):
         report.add(short_name(loaded, (*table, "name"), found.name, others))
     return found
