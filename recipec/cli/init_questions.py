@@ -155,6 +155,7 @@ def _refused_model(answer: str) -> str:
     from recipec.catalog.lookup import nearest
     from recipec.catalog.models import model, model_names
     from recipec.catalog.refused import why_not
+    from recipec.catalog.vision import named_for_images, trained_on_text
     from recipec.recipe.extends import is_path
 
     if (wrong := _refused_line(answer)) or answer == AUTO or is_path(answer) or model(answer):
@@ -164,6 +165,8 @@ def _refused_model(answer: str) -> str:
             return ""
     except (UnsupportedConfig, OSError, ValueError) as error:
         why = f"its config.json in the Hugging Face cache: {error}"
+    if not why and named_for_images(answer):
+        return "; ".join([f"no model `{answer}` in the catalog", *trained_on_text(answer)])
     close = ", ".join(nearest(answer, model_names()))
     similar = f"similar names: {close}" if close else "see `recipec list models`"
     more = "a folder begins with ./; for another model, name one of its shape and then set `like` in the recipe"

@@ -114,6 +114,10 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
             ["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "llama3-8b"],
             "--model: no model `llama3-8b` in the catalog; similar names: meta-llama/Meta-Llama-3-8B",
         ),
+        (
+            ["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "acme/Big-VL-7B"],
+            "name a checkpoint of the catalog whose language model is trained on text, such as",
+        ),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "m/\udcff"], "--model: "),
         (["--yes", "--gpu", "h100", "--data", "a/b"], f"--format: Format of its rows ({', '.join(ROW_FORMATS)})"),
         (["--data", "a/b"], f"--format: Format of its rows ({', '.join(ROW_FORMATS)})"),
