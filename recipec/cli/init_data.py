@@ -30,17 +30,37 @@ def look(pattern: str) -> SeenRows:
 
     Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them.
     """
-    from recipec.dataset import files_of, glob_of_texts, globs_in, may_be_on_hub, read_sample
+    from recipec.dataset import files_of, glob_of_texts, globs_in, read_sample
 
     files = files_of(pattern, Path())
     if not files and (globs := globs_in(pattern, Path())):
         raise ValueError(f"a folder; name its files: {glob_of_texts(globs, Path()) or ' or '.join(globs)}")
-    if not files and may_be_on_hub(pattern):
+    if is_data_set(pattern):
         return SeenRows("", "recipec reads no data set of the Hub")
     if not files:
-        raise ValueError(f"no file `{pattern}`")
+        raise ValueError(f"no file `{pattern}`{_in_folder(pattern)}")
     sample = read_sample(files, pattern, Path())
     return _seen(sample) if sample else SeenRows("", "install pyarrow to let recipec read Parquet files")
+
+
+def is_data_set(name: str) -> bool:
+    """Whether a data set of the Hub is meant: what may be one, and begins with the name of no folder."""
+    from recipec.dataset import files_of, globs_in, may_be_on_hub
+
+    if not may_be_on_hub(name) or files_of(name, Path()):
+        return False
+    return globs_in(name.partition("/")[0], Path()) is None
+
+
+def _in_folder(name: str) -> str:
+    """What is in the folder that a name begins with, where it may be that of a data set too; else ""."""
+    from recipec.dataset import globs_in, may_be_on_hub
+
+    folder = name.partition("/")[0]
+    if not may_be_on_hub(name) or (globs := globs_in(folder, Path())) is None:
+        return ""
+    held = f"the folder `{folder}` has {' and '.join(globs) or 'no data files'}"
+    return f'; {held}; for a data set of the Hub, write a recipe with `train = {{ hub = "{name}" }}`'
 
 
 def _seen(sample: Sample) -> SeenRows:

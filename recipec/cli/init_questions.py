@@ -12,7 +12,7 @@ from msgspec import Struct
 from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
 from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
-from recipec.cli.init_data import SeenRows, look
+from recipec.cli.init_data import SeenRows, is_data_set, look
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
@@ -35,10 +35,7 @@ Answers = dict[str, ProposedAnswer]
 
 def on_hub(given: Flags) -> bool:
     """Whether the data are a data set of the Hub, of whose rows the user says the format."""
-    from recipec.dataset import files_of, globs_in, may_be_on_hub
-
-    data = given.get("data", "")
-    return may_be_on_hub(data) and not files_of(data, Path()) and globs_in(data, Path()) is None
+    return is_data_set(given.get("data", ""))
 
 
 # What is proposed; None where nobody can guess.

@@ -144,6 +144,18 @@ def test_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, named, fi
     assert f"--data: a folder; name its files: {path}/{glob}" in f"{result.stderr} or".replace("\n", "")
 
 
+@pytest.mark.parametrize(("files", "held"), [(["train.jsonl"], "data/*.jsonl"), ([], "no data files")])
+def test_a_mistyped_file_of_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, files, held):
+    (folder / "data").mkdir()
+    for name in files:
+        (folder / "data" / name).write_text((folder / "rows.jsonl").read_text())
+    flags = ["--format", "chat", "--gpu", "h100", "--model", "Qwen/Qwen3-8B"]
+    result = run("init", "new", "--yes", *flags, "--data", "data/missing")
+    assert f"--data: no file `data/missing`; the folder `data` has {held}; for a data set" in result.stderr
+    assert not (folder / "new").exists()
+    assert run("init", "new", "--yes", *flags, "--data", "other/missing").exit_code == 0
+
+
 def test_nothing_is_overwritten(run, folder):
     before = (folder / "recipe.toml").read_bytes()
 
