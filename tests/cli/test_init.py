@@ -282,10 +282,10 @@ def test_rows_that_cannot_be_used_are_told_as_check_tells_them(run, folder):
 
 
 def test_rows_of_no_format_are_refused_with_the_help_of_check(run, folder):
-    odd = [json.dumps({"user_query": f"Why {n}?", "bot_reply": f"So {n}."}) for n in range(60)]
+    odd = [json.dumps({"dialog": f"User: Why {n}?\nAssistant: So {n}."}) for n in range(60)]
     (folder / "odd.jsonl").write_text("\n".join(odd))
     result = run("init", "new", "--data", "odd.jsonl", "--gpu", "h100", "--yes")
-    assert result.exit_code == 2 and 'prompt = "user_query", completion = "bot_reply"' in result.stderr
+    assert result.exit_code == 2 and "no known format fits" in result.stderr
     assert not (folder / "new").exists()
 
 
