@@ -7,7 +7,7 @@ from recipec.planner.document import trains
 from recipec.planner.untrained import OF_LAYOUTS
 from recipec.rules.core import Decision
 
-SECTIONS = ("train", "alignment", "fusion", "data", "recipe")  # the model and the hardware have fields of their own
+FIELDS_OF_THEIR_OWN = ("model", "hardware")  # of an entry: what these sections decide
 FOLLOWING = ("adam_beta2", "decay_share", "loss_on", "eos_token")  # from what a recipe sets, without a key of their own
 NAMED = ("alignment_method",)  # the stage has its name
 
@@ -24,5 +24,5 @@ def _counts(decision: Decision) -> bool:
         return decision.value is True or decision.value > 1
     if decision.id in FOLLOWING:
         return True
-    settable = decision.key.partition(".")[0] in SECTIONS or (not decision.key and decision.origin == "recipe")
-    return settable and trains(decision)
+    settable = decision.key or decision.origin == "recipe"
+    return settable and decision.key.partition(".")[0] not in FIELDS_OF_THEIR_OWN and trains(decision)

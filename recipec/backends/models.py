@@ -250,7 +250,7 @@ def is_below_root(name: str) -> bool:
 
 def folder_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
     """Lines that stop a script whose models are in folders that are not there; the libraries would ask the Hub."""
-    beside = (line for role in stage.method.named_models for line in _folder_check(stage, role, role.upper()))
+    beside = (line for role in stage.method.named_models for line in folder_check(stage, role, role.upper()))
     return (*start_checks(stage, constant), *beside)
 
 
@@ -258,10 +258,10 @@ def start_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
     """The lines that look for the model that the stage begins with; the stage before has checked its own."""
     if made_folder(stage):
         return lines(stage.ids("model", *added_by(stage)), *_made_check(stage, constant))
-    return () if stage.plan.stage.starts_from is not None else _folder_check(stage, "model", constant)
+    return () if stage.plan.stage.starts_from is not None else folder_check(stage, "model", constant)
 
 
-def _folder_check(stage: StageJob, decision: str, constant: str) -> tuple[Raw, ...]:
+def folder_check(stage: StageJob, decision: str, constant: str) -> tuple[Raw, ...]:
     """The lines that look for one folder that the recipe names; none for a model of the Hub."""
     name = stage.job.facts.model.name if decision == "model" else stage.value(decision)
     if not is_path(name):

@@ -44,7 +44,7 @@ from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
 from recipec.render.environment import snippet
-from recipec.render.traced import Raw, Traced, mark
+from recipec.render.traced import Raw, Traced, fragment, mark
 
 
 def preparation_artifacts(job: Job) -> list[Artifact]:
@@ -122,8 +122,11 @@ def _room(job: Job) -> dict[str, Any]:
     """What the script looks for on the disks beside rows, caches and outputs/."""
     folders = ", ".join(f'BUNDLE / "{folder}"' for folder in made_bytes(job))
     ids = ("model", "quantization", "strategy", *("new_tokens",) * bool(job.facts.new_tokens))
-    sizes = job.because(len(written_gib(job)), *ids)
-    return {"made": job.because(Raw(f"[{folders}]" if folders else ""), *ids), "written_sizes": sizes}
+    return {
+        "made": job.because(Raw(f"[{folders}]" if folders else ""), *ids),
+        "and_made": fragment(", *made_gib: float" if folders else "", job.ids(*ids)),
+        "written_sizes": job.because(len(written_gib(job)), *ids),
+    }
 
 
 def _end_to_look_for(stages: list[StageJob]) -> Traced:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job
-from recipec.backends.models import RECORD, base_model, from_hub, taken_from
+from recipec.backends.models import RECORD, base_model, folder_check, from_hub, is_below_root, taken_from
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
@@ -28,6 +28,8 @@ def text_part_artifacts(job: Job) -> list[Artifact]:
     names = {
         "name": first.traced("model"),
         "model": base_model(first),
+        "below_root": first.because(is_below_root(job.facts.model.name), "model"),
+        "folder_check": folder_check(first, "model", "MODEL"),
         "taken_from": first.traced("model", taken_from(first)),
         "record": RECORD,
         "shape": from_hub(first, "AutoConfig", Raw("MODEL"), whole=True),

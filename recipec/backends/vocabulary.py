@@ -45,7 +45,7 @@ def vocabulary_artifacts(job: Job) -> list[Artifact]:
     names = {
         "name": first.traced("model"),
         "model": source,
-        "local_model": first.because(is_below_root(job.facts.model.name), "model"),
+        "local_model": first.because(is_below_root(job.facts.model.name) and not stored, "model"),
         "extended_from": fragment(extended_from(first), ids),
         "folder": EXTENDED,
         "tokens": NEW_TOKENS,

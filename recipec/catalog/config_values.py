@@ -17,6 +17,14 @@ class UnsupportedConfig(Exception):
         self.missing = missing
 
 
+class UnbuiltType(UnsupportedConfig):
+    """A configuration of a type that is known and not built: the shape of no other model stands for it."""
+
+    def __init__(self, model_type: str, why: str) -> None:
+        super().__init__(f"model_type '{model_type}' is not built: {why}")
+        self.model_type = model_type
+
+
 def flag(config: Mapping[str, Any], wanted: bool | Key) -> bool:
     """A switch; what is no key is given by the class."""
     return wanted if isinstance(wanted, bool) else bool(config.get(wanted.name, wanted.default))

@@ -9,7 +9,7 @@ from recipec.catalog.architecture import Architecture, WholeAttention
 from recipec.catalog.config_chunks import chunk_keys, chunks_of
 from recipec.catalog.config_experts import experts_of, has_experts
 from recipec.catalog.config_inputs import borrowing_of, input_keys, inputs_of
-from recipec.catalog.config_values import UnsupportedConfig, flag, integer, share
+from recipec.catalog.config_values import UnbuiltType, UnsupportedConfig, flag, integer, share
 from recipec.catalog.mixer_configs import mixer_keys, mixer_of
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.patterns import kinds_in, pattern_keys, with_pattern
@@ -34,7 +34,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     if not isinstance(model_type, str):
         raise UnsupportedConfig("the configuration names no model_type", ("model_type",))
     if why := why_no_type(model_type):
-        raise UnsupportedConfig(f"model_type '{model_type}' is not built: {why}")
+        raise UnbuiltType(model_type, why)
     if model_type not in MODEL_TYPES:
         raise UnsupportedConfig(
             f"model_type '{model_type}' is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"

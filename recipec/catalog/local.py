@@ -11,6 +11,7 @@ from recipec.catalog.config_values import UnsupportedConfig
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.models import Model
 from recipec.catalog.templates import template_with
+from recipec.catalog.text_parts import Stored, holds_more, text_config
 from recipec.files import read_lines, read_regular
 
 _MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
@@ -19,7 +20,8 @@ _MOST_OF_TOKENIZER = 256 * 2**20  # tokenizer.json: 250,000 tokens and their mer
 
 def local_model(folder: Path) -> Model:
     """The model saved in `folder`; raises UnsupportedConfig with the reason. The caller names it (`name` is empty)."""
-    architecture = architecture_from_config(read_config(folder / "config.json"))
+    config = read_config(folder / "config.json")
+    architecture = architecture_from_config(text_config(config))
     tokenizer = _optional(folder / "tokenizer_config.json")
     template = _template(folder, tokenizer)
     return Model(
@@ -32,7 +34,14 @@ def local_model(folder: Path) -> Model:
         stop_tokens=_stop_tokens(folder, tokenizer),
         params_billion=architecture.params / 1e9,
         source="config.json",
+        stored=_stored(folder, config["model_type"], architecture.params) if holds_more(config) else None,
     )
+
+
+def _stored(folder: Path, model_type: str, params: int) -> Stored:
+    """What a checkpoint holds beside its language model, by the size of its files in 16 bits where they are there."""
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors") if path.is_file())
+    return Stored(model_type, max(size / 2, params) / 1e9)
 
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")

@@ -21,6 +21,11 @@ def why_no_type(model_type: str) -> str | None:
     return next((row["reason"] for row in _rows() if model_type in row["model_types"]), None)
 
 
+def reads_images(model_type: str) -> bool:
+    """Whether a model_type that is not built reads images or sound beside text."""
+    return any(row.get("images", False) for row in _rows() if model_type in row["model_types"])
+
+
 @cache
 def _rows() -> list[dict[str, Any]]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))["models"]

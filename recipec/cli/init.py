@@ -25,6 +25,7 @@ from recipec.axes import (
     tasks,
 )
 from recipec.axes.row_formats import UNPAIRED_PREFERENCE
+from recipec.cli.init_columns import parsed, table
 from recipec.cli.init_data import SeenRows, look
 from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
@@ -92,6 +93,7 @@ class TaskName(click.Choice[str]):
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
 @click.option("--data", metavar="DATA", help="Training data: a path or glob, or owner/name on the Hugging Face Hub.")
+@click.option("--columns", metavar="ROLE=NAME,…", help="Your names of columns: prompt=question,completion=answer.")
 @click.option("--format", help="Format of the rows of a data set on the Hub, for example chat.")
 @click.option("--split", help="Split of a data set on the Hub, for example train_sft.")
 @click.option("--task", type=TaskName(list(tasks())), help="Training task.")
@@ -148,13 +150,16 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     model = ProposedAnswer(_relative_model(answers["model"].value, folder), answers["model"].because)
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written, "model": _literal(model)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
-    seen = SeenRows(stated.value, "") if stated else look(answers["data"].value)
+    columns = answers.get("columns")
+    named = parsed(columns.value) if columns else {}
+    seen = SeenRows(stated.value, "") if stated else look(answers["data"].value, named)
     format = UNPAIRED_PREFERENCE.name if seen.labeled and answers["task"].value == _LABELED.task else seen.format
     method, read_as = _method(answers["task"].value, format)
     rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
     if seen.labeled and method == _LABELED:
         rows += f"# {seen.labeled}\n"
+    rows += f"columns = {table(named)}{_reason(columns)}\n" if columns else ""
     rows += _beside(seen, method) + _columns(seen, method)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -25,36 +26,75 @@ class SeenRows(Struct, frozen=True):
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
 
 
-def look(pattern: str) -> SeenRows:
-    """What the rows show that a path or glob names. Raises Unreadable, UnknownFormat, OSError or ValueError.
+def look(pattern: str, named: Mapping[str, str] = MappingProxyType({})) -> SeenRows:
+    """What the rows show that a path or glob names, in the columns that are `named` and the usual ones.
 
-    Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them.
+    Rows that cannot be used, but have a format, are left to `recipec check`, which tells all of them. Raises
+    Unreadable, UnknownFormat, OSError or ValueError.
     """
-    from recipec.dataset import files_of, glob_of_texts, globs_in, may_be_on_hub, read_sample
+    if is_data_set(pattern):
+        return SeenRows("", "recipec reads no data set of the Hub")
+    sample = _sampled(pattern)
+    return _seen(sample, named) if sample else SeenRows("", "install pyarrow to let recipec read Parquet files")
+
+
+def reads_all(pattern: str, named: Mapping[str, str]) -> bool:
+    """Whether all rows can be used in the columns that are `named`, and none is a conversation as one text."""
+    from recipec.dataset import UnknownFormat, recognise, transcripts
+
+    sample = _sampled(pattern)
+    try:
+        shape = recognise(sample.rows, None, named, sample.places, skips=True) if sample else None
+    except UnknownFormat:
+        return False
+    return bool(sample and shape and not [*transcripts(sample.rows)])
+
+
+def _sampled(pattern: str) -> Sample | None:
+    from recipec.dataset import files_of, glob_of_texts, globs_in, read_sample
 
     files = files_of(pattern, Path())
     if not files and (globs := globs_in(pattern, Path())):
         raise ValueError(f"a folder; name its files: {glob_of_texts(globs, Path()) or ' or '.join(globs)}")
-    if not files and may_be_on_hub(pattern):
-        return SeenRows("", "recipec reads no data set of the Hub")
     if not files:
-        raise ValueError(f"no file `{pattern}`")
-    sample = read_sample(files, pattern, Path())
-    return _seen(sample) if sample else SeenRows("", "install pyarrow to let recipec read Parquet files")
+        raise ValueError(f"no file `{pattern}`{_in_folder(pattern)}")
+    return read_sample(files, pattern, Path())
 
 
-def _seen(sample: Sample) -> SeenRows:
+def is_data_set(name: str) -> bool:
+    """Whether a data set of the Hub is meant: what may be one, and begins with the name of no folder."""
+    from recipec.dataset import files_of, globs_in, may_be_on_hub
+
+    if not may_be_on_hub(name) or files_of(name, Path()):
+        return False
+    return globs_in(name.partition("/")[0], Path()) is None
+
+
+def _in_folder(name: str) -> str:
+    """What is in the folder that a name begins with, where it may be that of a data set too; else ""."""
+    from recipec.dataset import globs_in, may_be_on_hub
+
+    folder = name.partition("/")[0]
+    if not may_be_on_hub(name) or (globs := globs_in(folder, Path())) is None:
+        return ""
+    held = f"the folder `{folder}` has {' and '.join(globs) or 'no data files'}"
+    return f'; {held}; for a data set of the Hub, write a recipe with `train = {{ hub = "{name}" }}`'
+
+
+def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.axes import ROW_FORMATS
     from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
-    from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, ratings, recognise
+    from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, misnamed, ratings, recognise
     from recipec.dataset.classes import answer_columns, columns_for, text_and_class
     from recipec.dataset.contents import lacking
     from recipec.dataset.labeled import labeled_answers
     from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
+    if wrong := next(misnamed(sample.rows, named), ""):
+        raise UnknownFormat(wrong)
     try:
-        shape = recognise(sample.rows, None, {}, sample.places, skips=True)
+        shape = recognise(sample.rows, None, named, sample.places, skips=True)
     except BadRows as error:
         shape = error.shape
     except UnknownFormat as error:
@@ -62,7 +102,7 @@ def _seen(sample: Sample) -> SeenRows:
     if lines and ROW_FORMATS[shape.format] == PROMPTS:
         raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
     format, evidence, columns, read = shape.format, shape.evidence, "", shape.columns
-    if ROW_FORMATS[format] == TEXT and (found := text_and_class(sample.rows)):
+    if ROW_FORMATS[format] == TEXT and not named and (found := text_and_class(sample.rows)):
         format, columns, read = PROMPT_COMPLETION.name, columns_for(*found), answer_columns(*found)
         evidence = f"`{found[1]}` is the class of `{found[0]}`"
     lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]

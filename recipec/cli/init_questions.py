@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from msgspec import Struct
 from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
 from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
-from recipec.cli.init_data import SeenRows, look
+from recipec.cli.init_columns import misread, parsed, readings, stated
+from recipec.cli.init_data import SeenRows, is_data_set, look
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
@@ -35,10 +37,19 @@ Answers = dict[str, ProposedAnswer]
 
 def on_hub(given: Flags) -> bool:
     """Whether the data are a data set of the Hub, of whose rows the user says the format."""
-    from recipec.dataset import files_of, globs_in, may_be_on_hub
+    return is_data_set(given.get("data", ""))
 
-    data = given.get("data", "")
-    return may_be_on_hub(data) and not files_of(data, Path()) and globs_in(data, Path()) is None
+
+def names_columns(given: Flags) -> bool:
+    """Whether the user says which column is what: rows that no format knows by names, and where the flag is given."""
+    return "columns" in given or ("data" in given and bool(readings(given["data"])))
+
+
+def _seen(given: Flags) -> SeenRows:
+    """What the rows show in the answers so far; nothing where it is still open which column is what."""
+    if "data" not in given or (names_columns(given) and "columns" not in given):
+        return SeenRows("", "the usual task")
+    return look(given["data"], parsed(given["columns"]) if "columns" in given else {})
 
 
 # What is proposed; None where nobody can guess.
@@ -46,6 +57,17 @@ def on_hub(given: Flags) -> bool:
 
 def _data(folder: Path, given: Flags) -> ProposedAnswer | None:
     return None
+
+
+def _columns(folder: Path, given: Flags) -> ProposedAnswer | None:
+    """The only reading that the columns have; of two texts nobody can guess which is the answer."""
+    found = readings(given["data"])
+    return ProposedAnswer(stated(found[0]), "the only reading of these names") if len(found) == 1 else None
+
+
+def _readings(given: Flags) -> list[str]:
+    """Every reading of the columns, as the flag takes it."""
+    return [stated(columns) for columns in readings(given["data"])]
 
 
 def _format(folder: Path, given: Flags) -> ProposedAnswer | None:
@@ -58,7 +80,7 @@ def _split(folder: Path, given: Flags) -> ProposedAnswer:
 
 def _task(folder: Path, given: Flags) -> ProposedAnswer:
     """The task of the method that rows like these are usually for."""
-    seen = look(given["data"]) if "data" in given else SeenRows("", "the usual task")
+    seen = _seen(given)
     format, evidence = seen.format, seen.evidence
     if stated := given.get("format"):
         format, evidence = stated, "the usual task for them"
@@ -122,9 +144,36 @@ def _refused_data(answer: str) -> str:
         look(answer)
     except UnicodeEncodeError:
         return "file names in a recipe must be UTF-8"
-    except (Unreadable, UnknownFormat, OSError, ValueError) as error:
+    except UnknownFormat:
+        return ""  # the names of the columns may tell
+    except (Unreadable, OSError, ValueError) as error:
         return str(error)
     return ""
+
+
+def _refused_columns(answer: str) -> str:
+    try:
+        parsed(answer)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _unknown_format(given: Flags) -> str:
+    """Why the rows have no format where no names of columns would give them one, and the user names none."""
+    from recipec.dataset import UnknownFormat
+
+    if names_columns(given):
+        return ""
+    try:
+        look(given["data"])
+    except UnknownFormat as error:
+        return str(error)
+    return ""
+
+
+def _misread(given: Flags) -> str:
+    return "" if on_hub(given) else misread(given["data"], parsed(given["columns"]))
 
 
 def _help_with_data(answer: str) -> tuple[str, ...]:
@@ -133,7 +182,9 @@ def _help_with_data(answer: str) -> tuple[str, ...]:
 
     try:
         look(answer)
-    except (Unreadable, UnknownFormat) as error:
+    except UnknownFormat as error:
+        return error.help or ("where the names of columns are yours, add `--columns prompt=NAME,completion=NAME`",)
+    except Unreadable as error:
         return error.help
     except (OSError, ValueError):
         return ()
@@ -155,6 +206,7 @@ def _refused_model(answer: str) -> str:
     from recipec.catalog.lookup import nearest
     from recipec.catalog.models import model, model_names
     from recipec.catalog.refused import why_not
+    from recipec.catalog.vision import named_for_images, trained_on_text
     from recipec.recipe.extends import is_path
 
     if (wrong := _refused_line(answer)) or answer == AUTO or is_path(answer) or model(answer):
@@ -164,6 +216,8 @@ def _refused_model(answer: str) -> str:
             return ""
     except (UnsupportedConfig, OSError, ValueError) as error:
         why = f"its config.json in the Hugging Face cache: {error}"
+    if not why and named_for_images(answer):
+        return "; ".join([f"no model `{answer}` in the catalog", *trained_on_text(answer)])
     close = ", ".join(nearest(answer, model_names()))
     similar = f"similar names: {close}" if close else "see `recipec list models`"
     more = "a folder begins with ./; for another model, name one of its shape and then set `like` in the recipe"
@@ -215,6 +269,8 @@ class Question(Struct, frozen=True):
     example: str = ""  # where there may be nothing to propose
     applies: Callable[[Flags], bool] = lambda given: True
     helps: Callable[[str], Sequence[str]] = lambda answer: ()  # what to do about an answer that is refused
+    fits: Callable[[Flags], str] = lambda given: ""  # what is wrong with an answer beside those before it
+    hints: Callable[[Flags], Sequence[str]] = lambda given: ()  # the answers there may be, where none is proposed
 
 
 QUESTIONS = (
@@ -225,6 +281,17 @@ QUESTIONS = (
         _refused_data,
         "for example data/train.jsonl",
         helps=_help_with_data,
+        fits=_unknown_format,
+    ),
+    Question(
+        "columns",
+        "Which column is what (prompt=NAME,completion=NAME)",
+        _columns,
+        _refused_columns,
+        "for example prompt=question,completion=answer",
+        applies=names_columns,
+        fits=_misread,
+        hints=_readings,
     ),
     Question(
         "format",
@@ -256,18 +323,19 @@ def described(flags: list[str]) -> list[str]:
 
 def propose_all(folder: Path, given: Flags) -> Answers:
     """The flags that were given, and proposals for the others; ends the command where there is none."""
-    answers, missing = {}, []
+    answers, missing, hints = {}, [], []
     for question in QUESTIONS:
         if _is_left_out(question, given):
             continue
         answer = _given(question, given) or question.propose(folder, given)
         if answer is None:
             missing.append(f"--{question.flag}")
+            hints += [f"--{question.flag} {shlex.quote(hint)}" for hint in question.hints(given)]
         else:
             answers[question.flag] = answer
             given = given | {question.flag: answer.value}
     if missing:
-        help = ("recipec cannot guess these values: pass the flags", *described(missing))
+        help = ("recipec cannot guess these values: pass the flags", *described(missing), *hints)
         raise Failure(f"missing {', '.join(missing)}", *help, exit_code=UNUSABLE)
     return answers
 
@@ -278,7 +346,7 @@ def ask(folder: Path, given: Flags) -> Answers:
     for question in QUESTIONS:
         if _is_left_out(question, given):
             continue
-        answers[question.flag] = _given(question, given) or _prompted(question, question.propose(folder, given))
+        answers[question.flag] = _given(question, given) or _prompted(question, folder, given)
         given = given | {question.flag: answers[question.flag].value}
     return answers
 
@@ -296,23 +364,27 @@ def _is_left_out(question: Question, given: Flags) -> bool:
 def _given(question: Question, given: Flags) -> ProposedAnswer | None:
     if question.flag not in given:
         return None
-    if wrong := question.refuses(given[question.flag]):
+    if wrong := question.refuses(given[question.flag]) or question.fits(given):
         raise Failure(f"--{question.flag}: {wrong}", *question.helps(given[question.flag]), exit_code=UNUSABLE)
     return ProposedAnswer(given[question.flag], "")
 
 
-def _prompted(question: Question, proposal: ProposedAnswer | None) -> ProposedAnswer:
-    """Ask until the answer can be used; the proposal's reason stands above the question."""
-    if proposal:
-        click.echo(printable(f"{proposal.value}: {proposal.because}"))
+def _prompted(question: Question, folder: Path, given: Flags) -> ProposedAnswer:
+    """Ask until the answer can be used; the proposal's reason, or what may be answered, stands above the question."""
+    proposal = question.propose(folder, given)
+    shown = [f"{proposal.value}: {proposal.because}"] if proposal else question.hints(given)
+    for line in shown:
+        click.echo(printable(line))
     value = proposal.value if proposal else ""  # without a default, click asks again and says nothing
-    answer = click.prompt(question.text, default=value, show_default=bool(value), value_proc=_checked(question))
+    check = _checked(question, given)
+    answer = click.prompt(question.text, default=value, show_default=bool(value), value_proc=check)
     return proposal if proposal and answer == proposal.value else ProposedAnswer(answer, "")
 
 
-def _checked(question: Question) -> Callable[[str], str]:
+def _checked(question: Question, given: Flags) -> Callable[[str], str]:
     def check(answer: str) -> str:
         wrong = question.refuses(answer) if answer else f"enter a value, {question.example}"
+        wrong = wrong or question.fits({**given, question.flag: answer})
         if wrong:
             raise click.UsageError(printable("; ".join([wrong, *question.helps(answer)])))
         return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from recipec.axes import METHODS, Method
@@ -18,6 +19,8 @@ from recipec.recipe.trainer_arguments import configs_with
 from recipec.rules.row_pages import explain_row_called
 
 _NEED_A_PACKAGE = {row.name for row in ATTENTIONS.values() if row.package}  # that is not in the pinned stack (BAD-011)
+
+_LIKE_A_MODEL = re.compile(r"/|\d")  # a name of the Hub, or one with a size or a generation
 
 
 def meaning_of(word: str) -> str | None:
@@ -126,6 +129,22 @@ def _family(word: str) -> str | None:
     return "\n".join([f"# {word}: a family of models in the catalog", "", *lines, ""])
 
 
+def _model_outside(word: str) -> str | None:
+    """Why a model is not in the catalog, as far as that is known, and what is instead."""
+    from recipec.catalog.refused import why_not
+    from recipec.catalog.vision import named_for_images, trained_on_text
+
+    if why := why_not(word):
+        return f"# {word}: a model that is known and not built yet\n\nThe reason: {why}.\n"
+    if not (named_for_images(word) and _LIKE_A_MODEL.search(word)):
+        return None
+    said = (
+        "Its name says that it reads images or sound. recipec trains models on text, and takes the language model out"
+    )
+    ways = [f"- {line[:1].upper()}{line[1:]}." for line in trained_on_text(word)]
+    return "\n".join([f"# {word}: a model outside the catalog", "", f"{said} of some such checkpoints.", "", *ways, ""])
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
@@ -194,6 +213,7 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _gpu,
     _model,
     _family,
+    _model_outside,
     _value_elsewhere,
     _argument,
     _class_of_trainer,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from recipec.axes import CARRIED, RowFormat
-from recipec.axes.row_formats import EITHER, FLAG_TEXTS, FLAGS, FROM_VALUE, IDS, MESSAGES, TEXTS
+from recipec.axes.row_formats import EITHER, FLAG_TEXTS, FLAGS, FROM_VALUE, IDS, MESSAGES, RATING_WORDS, TEXTS
 
 Row = Mapping[str, Any]
 
@@ -82,6 +82,13 @@ def on_a_scale(rows: Sequence[Row], name: str) -> bool:
     return len({*said} if all(type(value) in (int, float) for value in said) else ()) > 2
 
 
+def on_a_written_scale(rows: Sequence[Row], name: str) -> bool:
+    """The same, or of numbers that are texts, as CSV has them, where the name of the column says that it rates."""
+    named = any(word in name.lower() for word in RATING_WORDS)
+    said = {str(row[name]) for row in rows if row.get(name) not in NOTHING} if named else ()
+    return on_a_scale(rows, name) or (len(said) > 2 and all(map(_is_number, said)))
+
+
 def rated_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
     """Those of the columns that hold a flag in some rows, and in the others nothing or a word, such as "unrated"."""
     return [name for name in names if _are_ratings([row.get(name) for row in rows])]
@@ -101,7 +108,11 @@ def _unsaid(label: str) -> str:
 
 def _is_word(label: Any) -> bool:
     """Whether a label is a text that is neither one of FLAG_TEXTS nor a number."""
-    return isinstance(label, str) and flag_of(label) is None and not label.strip().replace(".", "", 1).isdecimal()
+    return isinstance(label, str) and flag_of(label) is None and not _is_number(label)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdecimal()
 
 
 _WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}

@@ -20,7 +20,7 @@ from recipec.dataset.contents import (
     flag_of,
     flag_text,
     lacking,
-    on_a_scale,
+    on_a_written_scale,
     rated_columns,
 )
 from recipec.dataset.faults import RowFault, UnknownFormat, told
@@ -183,7 +183,7 @@ def _close(rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str
         flag = next((role for role in format.required if role.holds == FLAGS), None)
         found = _columns(rows[0], format, renamed)
         if flag and not {role.name for role in format.required} - found.keys() - {flag.name}:
-            others = [name for name in rows[0] if name not in found.values() and not on_a_scale(rows, name)]
+            others = [name for name in rows[0] if name not in found.values() and not on_a_written_scale(rows, name)]
             for name in rated_columns(rows, others) or others[: len(others) == 1]:
                 yield f'name the column that is true or false: `columns = {{ {flag.name} = "{name}" }}`'
 

@@ -20,7 +20,7 @@ from recipec.axes.row_formats import (
     TEXT,
     TEXTS,
 )
-from recipec.dataset.contents import Row, flag_of, on_a_scale, rated_columns, turns_of
+from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
 from recipec.dataset.side_by_side import contents, questions_and_answers
 from recipec.dataset.talks import written_out
@@ -42,7 +42,9 @@ def suggested_columns(
     rated = rated_columns(rows, rows[0])
     first = rows[0] | dict.fromkeys(rated, True)  # the first row may have no rating
     common = [name for name in first if name in rated or all(name in row for row in rows)]
-    common = [name for name in common if not on_a_scale(rows, name)]  # no text, and no flag though it begins with 1
+    common = [
+        name for name in common if not on_a_written_scale(rows, name)
+    ]  # no text, and no flag though it begins with 1
     kept = {role: name for role, name in renamed.items() if name in common}
     for by_name in (True, False):
         tried = [(format, _assigned(first, common, format, kept, by_name)) for format in formats]

@@ -10,15 +10,16 @@ from msgspec.structs import replace
 
 from recipec.axes import stages_of
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.config_values import UnsupportedConfig
-from recipec.catalog.hub_cache import cached_model
+from recipec.catalog.config_values import UnbuiltType, UnsupportedConfig
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names, others_meant
 from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
+from recipec.catalog.vision import named_for_images, trained_on_text, ways_out
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.cached import cached, in_the_shape_of, not_built
 from recipec.facts.fact import known, short_name, stated
 from recipec.facts.quantized import quantized
 from recipec.facts.working_folder import path_from_recipe
@@ -36,8 +37,17 @@ def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
 
 def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
     """The model that a section names by `name`, or says to be `like` another; `table` is where the section is."""
-    if is_path(section.name):
-        return _folder(loaded, section, table, report)
+    found = (
+        _folder(loaded, section, table, report) if is_path(section.name) else _of_hub(loaded, section, table, report)
+    )
+    if found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
+        report.add(_holds_more(loaded, (*table, "name"), found))
+        return None
+    return found
+
+
+def _of_hub(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
+    """The model of the Hub that a section names."""
     found, reported = model(section.name), len(report.diagnostics)
     if found is None and (why := _no_hub_id(loaded, section.name)):
         report.add(_folder_meant(loaded, (*table, "name"), section.name, why))
@@ -48,7 +58,7 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
         return None
     if found is None and (why := why_not(section.name)):
-        report.add(_not_built(loaded, (*table, "name"), section.name, why))
+        report.add(not_built(loaded, (*table, "name"), section.name, why))
         return None
     if found is None and (copy := quantized(loaded, (*table, "name"), section.name)):
         report.add(copy)
@@ -56,16 +66,13 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
     if found is None and section.like is not None:
         path = (*table, "like")
         like = _local(loaded, section.like, path, report) if is_path(section.like) else model(section.like)
-        found = replace(like, name=section.name, template_sha256="", licence=None, gated=None) if like else None
+        found = like and in_the_shape_of(loaded, section, table, like, report)
         if found is not None and table == ("model",) and _renders_as_base(loaded, found):
             report.add(_taken_for_base(loaded, section))
     elif found is None:
-        found = _cached(loaded, section, (*table, "name"), report)
+        found = cached(loaded, section, table, report)
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
-    elif found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
-        report.add(_holds_more(loaded, (*table, "name"), found))
-        return None
     elif found is not None and (others := others_meant(section.name, found)):
         report.add(short_name(loaded, (*table, "name"), found.name, others))
     return found
@@ -90,6 +97,7 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
         label = Label(loaded.place(*path, part="value"), str(error))
         help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
         help = path_from_recipe(name, loaded.folder) or (*help, *made_by_a_run(loaded, name))
+        help = ways_out(name, error.model_type) if isinstance(error, UnbuiltType) else help
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
 
@@ -119,17 +127,6 @@ def _folder_meant(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: s
         return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (*seen,))
     more = () if is_url else made_by_a_run(loaded, name)
     return Diagnostic("E0301", f"`{name}` is not the id of a model on the Hugging Face Hub", (label,), (help, *more))
-
-
-def _cached(loaded: LoadedRecipe, section: Any, path: tuple[str, ...], report: Report) -> Model | None:
-    """A model outside the catalog that the Hub's cache on this machine has."""
-    try:
-        return cached_model(section.name, section.revision)
-    except (UnsupportedConfig, OSError, ValueError) as error:
-        label = Label(loaded.place(*path, part="value"), f"its config.json in the Hugging Face cache: {error}")
-        help = ("add `like` with a catalog name of the same shape, or name a model of the catalog",)
-        report.add(Diagnostic("E0301", f"unknown model `{section.name}`", (label,), help))
-        return None
 
 
 def _incomplete(loaded: LoadedRecipe, name: str, table: tuple[str, ...]) -> Iterator[Diagnostic]:
@@ -167,20 +164,16 @@ def _taken_for_base(loaded: LoadedRecipe, section: Any) -> Diagnostic:
     return Diagnostic("W0521", f"`{section.name}` is taken for a base model", (label,), help)
 
 
-def _not_built(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str) -> Diagnostic:
-    """A model that is known and that no other one's shape stands for."""
-    label = Label(loaded.place(*path, part="value"), why)
-    help = ("`recipec list models` has the models that are built; `like` does not help, since no shape is its own",)
-    return Diagnostic("E0301", f"`{name}` is known and not built yet", (label,), help)
-
-
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:
     close = nearest(name, (*model_names(), AUTO))
+    label = Label(loaded.place(*path, part="value"), "not in the catalog")
+    if named_for_images(name):
+        return Diagnostic("E0301", f"unknown model `{name}`", (label,), (*trained_on_text(name),))
     here = not is_path(name) and os.path.isdir(loaded.folder / name)
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",
-        (Label(loaded.place(*path, part="value"), "not in the catalog"),),
+        (label,),
         (
             *([f'for the folder beside the recipe, write `"./{name}"`'] if here else []),
             f"similar names in the catalog: {', '.join(close)}" if close else "see `recipec list models`",

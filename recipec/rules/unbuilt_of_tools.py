@@ -91,11 +91,15 @@ OF_TOOLS = (
         "Images, audio and video; classifiers, embedding models and rerankers",
         "TRL 1.16; transformers 5.23",
         "recipec trains models that write text, and reward models over text",
+        "the language model of a checkpoint that reads images, such as google/gemma-3-4b-it, is trained on text: name "
+        "one of the catalog in `model.name`, or a folder with one; "
         'for classes of texts write `columns = { prompt = "text", completion = "label" }` under [data]: a model that '
         'writes text then answers with the class; `goal.task = "reward"` trains a model that scores an answer; remove '
         "other columns from the rows, or name them in `data.ignore`",
         words=(
             *("vision", "multimodal", "vlm", "image", "images", "audio", "audios", "video", "videos", "freeze_vision"),
+            *("vision_language", "vision_language_model", "vision_language_models", "vision_text", "vlms", "mllm"),
+            *("image_text_to_text", "multi_modal", "visual", "freeze_vision_tower", "freeze_multi_modal_projector"),
             *(
                 "classification",
                 "classifier",

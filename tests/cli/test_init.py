@@ -114,6 +114,10 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
             ["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "llama3-8b"],
             "--model: no model `llama3-8b` in the catalog; similar names: meta-llama/Meta-Llama-3-8B",
         ),
+        (
+            ["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "acme/Big-VL-7B"],
+            "name a checkpoint of the catalog whose language model is trained on text, such as",
+        ),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--model", "m/\udcff"], "--model: "),
         (["--yes", "--gpu", "h100", "--data", "a/b"], f"--format: Format of its rows ({', '.join(ROW_FORMATS)})"),
         (["--data", "a/b"], f"--format: Format of its rows ({', '.join(ROW_FORMATS)})"),
@@ -138,6 +142,18 @@ def test_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, named, fi
     result = run("init", "new", "--yes", "--gpu", "h100", "--data", named)
     path = named.removesuffix("**").rstrip("/")
     assert f"--data: a folder; name its files: {path}/{glob}" in f"{result.stderr} or".replace("\n", "")
+
+
+@pytest.mark.parametrize(("files", "held"), [(["train.jsonl"], "data/*.jsonl"), ([], "no data files")])
+def test_a_mistyped_file_of_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, files, held):
+    (folder / "data").mkdir()
+    for name in files:
+        (folder / "data" / name).write_text((folder / "rows.jsonl").read_text())
+    flags = ["--format", "chat", "--gpu", "h100", "--model", "Qwen/Qwen3-8B"]
+    result = run("init", "new", "--yes", *flags, "--data", "data/missing")
+    assert f"--data: no file `data/missing`; the folder `data` has {held}; for a data set" in result.stderr
+    assert not (folder / "new").exists()
+    assert run("init", "new", "--yes", *flags, "--data", "other/missing").exit_code == 0
 
 
 def test_nothing_is_overwritten(run, folder):
@@ -266,10 +282,10 @@ def test_rows_that_cannot_be_used_are_told_as_check_tells_them(run, folder):
 
 
 def test_rows_of_no_format_are_refused_with_the_help_of_check(run, folder):
-    odd = [json.dumps({"user_query": f"Why {n}?", "bot_reply": f"So {n}."}) for n in range(60)]
+    odd = [json.dumps({"dialog": f"User: Why {n}?\nAssistant: So {n}."}) for n in range(60)]
     (folder / "odd.jsonl").write_text("\n".join(odd))
     result = run("init", "new", "--data", "odd.jsonl", "--gpu", "h100", "--yes")
-    assert result.exit_code == 2 and 'prompt = "user_query", completion = "bot_reply"' in result.stderr
+    assert result.exit_code == 2 and "no known format fits" in result.stderr
     assert not (folder / "new").exists()
 
 

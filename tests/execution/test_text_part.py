@@ -31,9 +31,6 @@ NODE = {"gpu": "h200", "gpus_per_node": 8}  # for the largest
     "name", [pytest.param(name, marks=[pytest.mark.matrix] * (name not in QUICK)) for name in NAMES]
 )
 def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, name: str) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
-
     known, hub = model(name), hub_folder(tmp_path / "hub", name, None)
     write_stand_in(known, stand_in_tokenizer(known, ["one two three"], "{{ messages }}"), hub)
     bundle = texts(good(tmp_path, with_key(with_key(CHAT, "model.name", name), "hardware", NODE)))
@@ -47,11 +44,30 @@ def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, n
         subprocess.run([sys.executable, "text_part.py"], cwd=tmp_path, env=environment, check=True, timeout=300)
     assert stale.read_text() == name
     assert [file.name for file in stale.parent.glob("*.safetensors")] == ["model.safetensors"]
+    _is_the_language_model(hub, tmp_path / "text-part", known.architecture.model_type)
 
-    whole = AutoModelForImageTextToText.from_pretrained(hub)
-    part = AutoModelForCausalLM.from_pretrained(tmp_path / "text-part")
+
+@pytest.mark.executes
+def test_so_does_that_of_a_folder_of_the_user(tmp_path: Path) -> None:
+    known, folder = model(NAMES[0]), tmp_path / "recipe" / "gemma"
+    write_stand_in(known, stand_in_tokenizer(known, ["one two three"], "{{ messages }}"), folder)
+    bundle = texts(good(folder.parent, with_key(CHAT, "model.name", "./gemma")))
+    (tmp_path / "text_part.py").write_text(bundle["text_part.py"], encoding="utf-8")
+    command, beside = [sys.executable, "text_part.py"], {"HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    refused = subprocess.run(command, cwd=tmp_path, env=beside, capture_output=True, text=True, timeout=300)
+    assert "Set DATA_ROOT to the folder of the recipe." in refused.stderr
+    subprocess.run(command, cwd=tmp_path, env=beside | {"DATA_ROOT": "recipe"}, check=True, timeout=300)
+    _is_the_language_model(folder, tmp_path / "text-part", known.architecture.model_type)
+
+
+def _is_the_language_model(checkpoint: Path, made: Path, model_type: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    whole = AutoModelForImageTextToText.from_pretrained(checkpoint)
+    part = AutoModelForCausalLM.from_pretrained(made)
     assert part.config.architectures == [type(part).__name__]
-    assert part.config.model_type == known.architecture.model_type
+    assert part.config.model_type == model_type
     decoder = whole.language_model.model if hasattr(whole, "language_model") else whole.model.language_model
     head = whole.get_output_embeddings()
     wanted, found = decoder.state_dict(), part.model.state_dict()

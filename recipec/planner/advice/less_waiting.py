@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS
+from recipec.axes.adaptations import MATRICES
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.ways_out import fits_in, fitting
@@ -18,7 +19,8 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 
 WORTH_NAMING = 0.9  # of the training time; our decision
-_ADAPTER, _ADAPTATION, _BATCH = "lora", "train.adaptation", "train.global_batch_size"
+_ADAPTATION, _BATCH = "train.adaptation", "train.global_batch_size"
+_ADAPTER = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)  # the table begins with the usual ones
 
 
 def less_waiting(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
@@ -32,8 +34,8 @@ def less_waiting(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
 def _adapters(context: Context, found: Fit) -> Iterator[Change]:
     """Their gradients are few: nodes hardly wait for each other."""
     assert found.chosen is not None
-    if found.chosen.layout.adapts.trains_all and _ADAPTER in METHODS[context.stage.name].adaptations:
-        yield Change(((_ADAPTATION, ADAPTATIONS[_ADAPTER].family),))
+    if found.chosen.layout.adapts.trains_all and _ADAPTER.name in METHODS[context.stage.name].adaptations:
+        yield Change(((_ADAPTATION, _ADAPTER.family),))
 
 
 def _larger_batch(found: Fit) -> Iterator[Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -229,12 +230,18 @@ def _far_slower(after: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) 
 
 
 def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> bool:
-    alike = other.layout.adapts.family == chosen.layout.adapts.family
-    limit = FAR_SLOWER if alike else FAR_SLOWER_IN_FULL
-    limit = 1 + TIE if ledger.decisions["priority"].value == "speed" else limit
+    return seconds_per_sequence(chosen) > _limit(other, ledger, chosen) * seconds_per_sequence(other)
+
+
+def _limit(other: Candidate, ledger: Ledger, chosen: Candidate) -> float:
+    """Times the time of the other one that the chosen one may take."""
     if chosen.by_memory and other.memory.peak_allocated_bytes < chosen.memory.peak_allocated_bytes:
-        limit = 1 / (1 + TIE)
-    return seconds_per_sequence(chosen) > limit * seconds_per_sequence(other)
+        return 1 / (1 + TIE)
+    if ledger.decisions["priority"].value == "speed":
+        return 1 + TIE
+    if other.layout.adapts.family == chosen.layout.adapts.family:
+        return FAR_SLOWER
+    return FAR_SLOWER_IN_FULL if chosen.layout.adapts.trains_all else inf
 
 
 def _without_dropout(

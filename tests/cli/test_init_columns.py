@@ -1,0 +1,103 @@
+"""`recipec init` for rows whose columns have names of the user's own: what is proposed, asked, refused and written."""
+
+from __future__ import annotations
+
+import tomllib
+from types import SimpleNamespace
+
+import pytest
+
+from recipec.cli import init
+
+OWN = "frage,antwort\n" + "".join(f"Was ist {n}?,Das ist die Zahl {n}\n" for n in range(60))
+RATED = "user_text,agent_reply,rating\n" + "".join(f"What is {n}?,It is {n},{n % 5 + 1}\n" for n in range(60))
+COMMA = '"a, b",c\n' + "".join(f"What is {n}?,It is {n}\n" for n in range(60))
+SILENT = "foo,bar,baz\n" + "".join(f"a {n},b {n},c {n}\n" for n in range(60))
+FLAGS = ("--gpu", "h100", "--model", "Qwen/Qwen2.5-7B-Instruct", "--yes")
+TOLD = {"prompt": "frage", "completion": "antwort"}
+
+
+@pytest.fixture
+def init_with(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def started(rows: str, *flags: str):
+        (tmp_path / "rows.csv").write_text(rows)
+        return run("init", "new", "--data", "rows.csv", *flags)
+
+    return started
+
+
+def written() -> dict[str, str]:
+    with open("new/recipe.toml", "rb") as file:
+        return tomllib.load(file)["data"]["columns"]
+
+
+def test_of_two_readings_the_user_names_one(init_with, run, tmp_path):
+    result = init_with(OWN, *FLAGS)
+    assert result.exit_code == 2
+    assert "missing --columns" in result.stderr
+    assert "--columns prompt=frage,completion=antwort\n" in result.stderr
+    assert "--columns prompt=antwort,completion=frage\n" in result.stderr
+    assert not (tmp_path / "new").exists()
+
+    assert init_with(OWN, *FLAGS, "--columns", "prompt=frage, completion=antwort").exit_code == 0
+    assert written() == TOLD
+    assert run("check", "new/recipe.toml").exit_code == 0
+
+
+def test_the_only_reading_is_proposed(init_with):
+    assert init_with(RATED, *FLAGS).exit_code == 0  # no text is answered with a number of a scale
+    assert written() == {"prompt": "user_text", "completion": "agent_reply"}
+
+
+def test_a_name_that_a_list_cannot_hold_is_named_in_a_table(init_with):
+    result = init_with(COMMA, *FLAGS)
+    table = '{ prompt = "a, b", completion = "c" }'
+    assert f"--columns '{table}'\n" in result.stderr
+    assert init_with(COMMA, *FLAGS, "--columns", table).exit_code == 0
+    assert written() == {"prompt": "a, b", "completion": "c"}
+
+
+def test_names_that_say_nothing_can_be_named(init_with):
+    assert "add `--columns prompt=NAME,completion=NAME`" in init_with(SILENT, *FLAGS).stderr
+    assert init_with(SILENT, *FLAGS, "--columns", "prompt=bar,completion=baz").exit_code == 0
+    assert written() == {"prompt": "bar", "completion": "baz"}
+
+
+def test_those_of_a_data_set_of_the_hub_are_written_unseen(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = [*FLAGS, "--data", "acme/rows", "--format", "prompt-completion"]
+    assert run("init", "new", *flags, "--columns", "prompt=frage,completion=antwort").exit_code == 0
+    assert written() == TOLD
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("question=frage,completion=antwort", "--columns: `question` is not one of prompt, chosen, "),
+        ("prompt=,completion=antwort", "--columns: write it as prompt=question,completion=answer"),
+        ("prompt=frage,completion=antwrt", "names `antwrt` for the completion, which no row has"),
+        ("{ prompt = 1 }", "--columns: write it as"),
+        ("{ prompt", "--columns: "),
+    ],
+)
+def test_columns_that_cannot_be_read_are_refused(init_with, tmp_path, columns, says):
+    result = init_with(OWN, *FLAGS, "--columns", columns)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_question_shows_the_readings(init_with, monkeypatch):
+    from click.testing import CliRunner
+
+    from recipec.cli.group import recipec
+
+    init_with(OWN)
+    monkeypatch.setattr(init, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    answers = "\n".join(["rows.csv", "prompt=nope", "prompt=frage,completion=antwort", *[""] * 4, ""])
+    result = CliRunner().invoke(recipec, ["init", "new", "--gpu", "h100"], input=answers)
+    assert "\nprompt=frage,completion=antwort\nprompt=antwort,completion=frage\nWhich column is what" in result.output
+    assert "names `nope` for the prompt, which no row has" in result.output
+    assert written() == TOLD
