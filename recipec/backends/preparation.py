@@ -124,7 +124,7 @@ def _room(job: Job) -> dict[str, Any]:
     ids = ("model", "quantization", "strategy", *("new_tokens",) * bool(job.facts.new_tokens))
     return {
         "made": job.because(Raw(f"[{folders}]" if folders else ""), *ids),
-        "and_made": fragment(", *made_gib: float" if folders else "", job.ids(*ids)),
+        "room_of_outputs": fragment("outputs_gib: float" + ", *made_gib: float" * bool(folders), job.ids(*ids)),
         "written_sizes": job.because(len(written_gib(job)), *ids),
     }
 
