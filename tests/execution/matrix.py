@@ -253,10 +253,12 @@ def report(known: dict[str, dict[str, str]]) -> Iterator[str]:
     yield "A refused cell names the rule that refuses it (`recipec explain RULE`), or the diagnostic."
     yield f"Stack: {', '.join(f'{name} {version}' for name, version in stack().items())}."
     yield ""
-    yield "| cell | level | result | checks | loss | seconds |"
-    yield "|---|---|---|---|---|---|"
+    yield "A cell is what the code of its day did; the tests of every day run each method and strategy once."
+    yield ""
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---" * len(COLUMNS) + "|"
     for row in rows:
-        yield "| " + " | ".join(row[column] for column in COLUMNS[:-1]) + " |"
+        yield "| " + " | ".join(row[column] for column in COLUMNS) + " |"
 
 
 if __name__ == "__main__":
