@@ -90,7 +90,7 @@ def result(task: str) -> Path:
     """The folder of a task's adapter."""
     folder = BUNDLE / "outputs" / task
     if not (folder / "finished.json").is_file():
-        raise SystemExit(f"{folder} holds no finished adapter. Run launch/local.sh, or train.py of the task, first.")
+        raise SystemExit(f"{folder} holds no finished adapter. Train this task first, as README.md says.")
     return folder
 
 

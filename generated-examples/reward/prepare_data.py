@@ -30,15 +30,16 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared amon
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
+from pyarrow import ArrowInvalid
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
-MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
 UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
 BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
+MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, or with an empty answer
 # Why rows are left out: the name of the count in report.json, and what is said of it.
 LEFT_OUT = {
     "empty": "rows with nothing to learn",
@@ -82,7 +83,7 @@ STAGES = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
-    parser.add_argument("--writes-gib", type=float, nargs=4, metavar=("DATA", "DATASETS", "MODELS", "OUTPUTS"))
+    parser.add_argument("--writes-gib", type=float, nargs=4, metavar="GIB", help="as check_room takes them")
     args = parser.parse_args()
     root = args.data_root
     tokenizer = load_tokenizer()
@@ -98,6 +99,10 @@ def main() -> None:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
+    except (ArrowInvalid, json.JSONDecodeError, OSError) as error:
+        if isinstance(error, OSError) and (error.errno or type(error) is not OSError):
+            raise  # of the system or the network, such as a full disk; pyarrow's own have no number
+        raise SystemExit(f"Cached rows are damaged: {error}. Delete {HF_DATASETS_CACHE}: it is made anew.") from error
     PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n", encoding="utf-8")
 
 

@@ -17,8 +17,12 @@ export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
 
-python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
-  echo "This run is planned for 1 x a100-80gb, and PyTorch sees no GPU." >&2
+if [[ -z "${WANDB_API_KEY:-}${WANDB_IDENTITY_TOKEN_FILE:-}" && ! "${WANDB_MODE:-}" =~ ^(offline|dryrun|disabled)$ ]]; then
+  SERVER="${WANDB_BASE_URL:-https://api.wandb.ai}" SERVER="${SERVER#*://}"
+  grep -qsF "${SERVER%%[:/]*}" "${NETRC:-$HOME/.netrc}" || { echo 'The run is recorded by W&B, and there is no login. Set WANDB_API_KEY, run wandb login, or set WANDB_MODE=offline.' >&2; exit 1; }
+fi
+python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelerator(check_available=True).type).sum().item()" || {
+  echo "This run is planned for 1 x a100-80gb, and PyTorch computes on no GPU." >&2
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }

@@ -17,8 +17,8 @@ export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
 
-python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
-  echo "This run is planned for 1 x h100, and PyTorch sees no GPU." >&2
+python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelerator(check_available=True).type).sum().item()" || {
+  echo "This run is planned for 1 x h100, and PyTorch computes on no GPU." >&2
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }

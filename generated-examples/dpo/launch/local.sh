@@ -34,8 +34,8 @@ planned() { # NAME NUMBER STAGE
 
 DPO_PROCESSES="$(planned NPROC_PER_NODE 4 dpo)"
 
-python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
-  echo "This run is planned for 4 x l40s, and PyTorch sees no GPU." >&2
+python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelerator(check_available=True).type).sum().item()" || {
+  echo "This run is planned for 4 x l40s, and PyTorch computes on no GPU." >&2
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }

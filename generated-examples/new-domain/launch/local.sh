@@ -26,12 +26,12 @@ fi
 export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
 
-python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
-  echo "This run is planned for 1 x h100, and PyTorch sees no GPU." >&2
+python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelerator(check_available=True).type).sum().item()" || {
+  echo "This run is planned for 1 x h100, and PyTorch computes on no GPU." >&2
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.1 2.1 12.0 79.3 # predicted: data/, datasets, models, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.1 2.1 6.0 79.3 6.0 # predicted: data/, datasets, models, outputs/, extended-model/
 python "$BUNDLE/vocabulary.py"
 python "$BUNDLE/stages/1-continue-pretrain/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/stages/1-continue-pretrain/train.py" "$@"

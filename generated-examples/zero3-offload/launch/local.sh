@@ -32,8 +32,8 @@ SFT_PROCESSES="$(planned NPROC_PER_NODE 4 sft)"
 # The optimizer runs on the CPU, and every process gets its share of the cores; without this it would get one.
 SFT_THREADS="${OMP_NUM_THREADS:-$((($(nproc) + SFT_PROCESSES - 1) / SFT_PROCESSES))}"
 
-python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
-  echo "This run is planned for 4 x rtx-4090, and PyTorch sees no GPU." >&2
+python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelerator(check_available=True).type).sum().item()" || {
+  echo "This run is planned for 4 x rtx-4090, and PyTorch computes on no GPU." >&2
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }

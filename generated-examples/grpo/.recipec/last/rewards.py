@@ -89,7 +89,7 @@ def check_rewards(rows: Dataset, prompts: int, file: Path) -> None:
 
 
 def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
-    """Stop with the rows where a function raises, hangs, or gives no numbers; no one has to mend a run for it."""
+    """Stop with the rows where a function raises, hangs, or gives no numbers, before a model is loaded."""
     given = {name: rows[name][:] for name in rows.column_names} | {"prompts": rows["prompt"][:]}
     given |= {"completion_ids": [[0] for _ in rows], "trainer_state": TrainerState()}
     given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}

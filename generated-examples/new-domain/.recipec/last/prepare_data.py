@@ -43,6 +43,7 @@ from datasets import (
 )
 from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
+from pyarrow import ArrowInvalid
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vocabulary import with_new_tokens
@@ -50,10 +51,11 @@ from vocabulary import with_new_tokens
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
+MADE = [BUNDLE / "extended-model"]  # what other scripts make of the model
 SEED = 42
-MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, empty, or asking what is held out
 UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
 BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
+MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, empty, or asking what is held out
 # Why rows are left out: the name of the count in report.json, and what is said of it.
 LEFT_OUT = {
     "empty": "rows with nothing to learn",
@@ -134,7 +136,7 @@ STAGES = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
-    parser.add_argument("--writes-gib", type=float, nargs=4, metavar=("DATA", "DATASETS", "MODELS", "OUTPUTS"))
+    parser.add_argument("--writes-gib", type=float, nargs=5, metavar="GIB", help="as check_room takes them")
     args = parser.parse_args()
     root = args.data_root
     tokenizer = load_tokenizer()
@@ -152,6 +154,10 @@ def main() -> None:
             prepare(stage, root, tokenizer, held_out)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
+    except (ArrowInvalid, json.JSONDecodeError, OSError) as error:
+        if isinstance(error, OSError) and (error.errno or type(error) is not OSError):
+            raise  # of the system or the network, such as a full disk; pyarrow's own have no number
+        raise SystemExit(f"Cached rows are damaged: {error}. Delete {HF_DATASETS_CACHE}: it is made anew.") from error
     PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n", encoding="utf-8")
 
 
@@ -210,11 +216,12 @@ def put(fresh: Path, file: Path) -> str:
     return digest_of_rows
 
 
-def check_room(data_gib: float, cache_gib: float, models_gib: float, outputs_gib: float) -> None:
+def check_room(data_gib: float, cache_gib: float, models_gib: float, outputs_gib: float, *made_gib: float) -> None:
     """Refuse disks too small for what this run writes, less what is there already: they would be full after hours."""
     models = Path(os.environ.get("HF_HUB_CACHE", f"{HF_CACHE_HOME}/hub"))
     caches = {HF_DATASETS_CACHE: cache_gib, models: models_gib}
     predicted = {BUNDLE / "data": data_gib, **caches, BUNDLE / "outputs": outputs_gib}
+    predicted |= dict(zip(MADE, made_gib, strict=True))
     missing = {folder: max(0.0, gib - held_gib(folder)) for folder, gib in predicted.items()}
     disks: dict[int, list[Path]] = {}
     for folder in missing:

@@ -25,6 +25,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared amon
 
 from datasets import Dataset, Features, IterableDataset, Value, concatenate_datasets, load_dataset, load_dataset_builder
 from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
+from pyarrow import ArrowInvalid
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -74,7 +75,7 @@ STAGES = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
-    parser.add_argument("--writes-gib", type=float, nargs=4, metavar=("DATA", "DATASETS", "MODELS", "OUTPUTS"))
+    parser.add_argument("--writes-gib", type=float, nargs=4, metavar="GIB", help="as check_room takes them")
     args = parser.parse_args()
     root = args.data_root
     tokenizer = load_tokenizer()
@@ -91,6 +92,10 @@ def main() -> None:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
+    except (ArrowInvalid, json.JSONDecodeError, OSError) as error:
+        if isinstance(error, OSError) and (error.errno or type(error) is not OSError):
+            raise  # of the system or the network, such as a full disk; pyarrow's own have no number
+        raise SystemExit(f"Cached rows are damaged: {error}. Delete {HF_DATASETS_CACHE}: it is made anew.") from error
     PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n", encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import set_seed
+from accelerate.utils import gather_object, set_seed
 from peft import get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -101,6 +101,7 @@ class PPOTrainer(Trainer):
         self.micro_steps = self.minibatch_micro_steps * args.minibatches * args.answer_passes  # of a generation
         self.micro_step, self.waiting = 0, []  # of this process; checkpoints are saved between generations alone
         self.noted: dict[str, list[torch.Tensor]] = defaultdict(list)
+        self.told: dict[str, list[float]] = defaultdict(list)  # by reward functions
         set_seed(args.seed, device_specific=True)  # ranks draw their own answers
 
     def get_train_dataloader(self) -> DataLoader:
@@ -193,10 +194,18 @@ class PPOTrainer(Trainer):
         texts = self.processing_class.batch_decode(answers, skip_special_tokens=True)
         given = {name: [row[name] for row in rows] for name in rows[0]} | {"prompts": [row["prompt"] for row in rows]}
         given |= {"completion_ids": answers, "trainer_state": self.state}
-        given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
+        given |= {"log_extra": lambda column, values: None}
+        given |= {"log_metric": lambda name, value: self.told[name].append(value)}
         completions = [[{"role": "assistant", "content": text}] for text in texts]
         found = [reward(completions, **given) for reward in self.reward_funcs]
         return [[torch.nan if value is None else value for value in row] for row in zip(*found, strict=True)]
+
+    def metrics_of_rewards(self) -> dict[str, float]:
+        """The means over all ranks of what the reward functions logged with `log_metric` since the last call."""
+        parts = gather_object([dict(self.told)])
+        self.told.clear()
+        values = {name: [value for part in parts for value in part.get(name, [])] for part in parts for name in part}
+        return {name: sum(each) / len(each) for name, each in values.items()}
 
     def whitened(self, advantages: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """With mean 0 and variance 1 over the tokens of all ranks."""
@@ -258,6 +267,7 @@ class PPOTrainer(Trainer):
             means = torch.stack([torch.stack(values).float().mean() for values in self.noted.values()])
             means = self.accelerator.reduce(means, "mean").tolist()
             logs |= dict(zip(self.noted, means, strict=True)) | {"num_tokens": self.state.num_input_tokens_seen}
+            logs |= self.metrics_of_rewards()
             self.noted.clear()
         super().log(logs, start_time)
 
@@ -271,7 +281,7 @@ class PPOTrainer(Trainer):
         self.model.eval()
         args, every = self.args, self.eval_dataset
         rows = every.select(range(args.process_index, len(every), args.world_size))  # perhaps none
-        sums = torch.zeros(4, device=args.device)
+        sums, in_training, self.told = torch.zeros(4, device=args.device), self.told, defaultdict(list)
         devices = [] if args.device.type == "cpu" else [args.device]
         with torch.random.fork_rng(devices, device_type=args.device.type):
             torch.manual_seed(args.seed + args.process_index)
@@ -282,6 +292,8 @@ class PPOTrainer(Trainer):
         reward, kl, cut = (float(part / judged.clamp(min=1)) for part in parts)
         objective = reward - args.beta * kl - args.missing_eos_penalty * cut
         found = {"objective": objective, "reward": reward, "kl": kl, "clipped_ratio": cut, "loss": -objective}
+        found |= self.metrics_of_rewards()
+        self.told = in_training
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(args, self.state, self.control, metrics)
