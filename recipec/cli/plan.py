@@ -96,12 +96,12 @@ def stage_text(stage: Document) -> str:
         [*_memory(stage["memory"], values, noun), *beside],
         [*_time_and_cost(stage, noun), *_machine(stage, noun)],
     ]
-    first = [*_chosen(stage["choice"], values), *_dropout(stage), *_rows(stage)]
+    first = [*_chosen(stage["choice"], values, _by_planner(stage)), *_rows(stage)]
     parts = [first, *figures, _rejected(stage, noun), _options(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
 
-def _chosen(choice: Document, values: Document) -> list[str]:
+def _chosen(choice: Document, values: Document, settled: Document) -> list[str]:
     machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
     spread = STRATEGIES[choice["strategy"]].title
     served_by = f"; {_writers(values['server_gpus'])}" if "server_gpus" in values else ""
@@ -112,9 +112,10 @@ def _chosen(choice: Document, values: Document) -> list[str]:
             "on",
             f"{machine}, {spread}{_mesh(choice['mesh'])}, {_offload(choice)}{served_by}",
         ),
-        _row("batch", f"{batch} = {_split(choice)}, {_length(values)}"),
+        _row("batch", f"{batch} = {_split(choice)}, {_length(values)}{_because(settled, 'global_batch_size')}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
+        *([_row("dropout", f"0{_because(settled, 'lora_dropout')}")] if "lora_dropout" in settled else []),
         *([_row("experts", dispatched(values))] if "capacity_factor" in values else []),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
     ]
@@ -124,12 +125,13 @@ def _writers(gpus: int) -> str:
     return "1 more writes the answers" if gpus == 1 else f"{gpus} more write the answers"
 
 
-def _dropout(stage: Document) -> list[str]:
-    """That an adapter goes without its dropout, where the planner gave it up for memory."""
-    decisions = {decision["id"]: decision for decision in stage["decisions"]}
-    given_up = "lora_dropout" in decisions and decisions["lora_dropout"]["origin"] == "planner"
-    because = decisions["lora_dropout"]["because"].partition("; ")[0] if given_up else ""
-    return [_row("dropout", f"0, as {because}")] if given_up else []
+def _by_planner(stage: Document) -> Document:
+    """Why the planner settles values: what is learned otherwise than the rules have it because of the GPUs, too."""
+    return {each["id"]: each["because"] for each in stage["decisions"] if each["origin"] == "planner"}
+
+
+def _because(settled: Document, id: str) -> str:
+    return f"; {settled[id].partition('; ')[0]}" if id in settled else ""
 
 
 def _rows(stage: Document) -> list[str]:

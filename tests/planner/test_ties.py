@@ -248,3 +248,11 @@ def test_where_memory_comes_first_no_row_of_the_table_is_as_fast_in_less(tmp_pat
     assert fit and not [row.family for row in less if row.seconds and row.seconds <= found.seconds * 1.25]
     assert found.memory.peak_allocated_bytes < stage(tmp_path, tables).memory.peak_allocated_bytes
     assert "the recipe puts memory first" in " ".join(row.reason for row in fit)
+
+
+def test_the_plan_says_that_its_batch_is_raised(tmp_path: Path) -> None:
+    tables = with_key(with_key(SLOW_NETWORK, "train.adaptation", "full"), "data.examples", 200_000)
+    tables = with_key(tables, "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 4, "network_gbps": 400})
+    text = plan_text(json.loads(good(tmp_path, with_key(tables, "model.name", "meta-llama/Llama-3.1-70B")).plan_json))
+    (line,) = [line for line in text.splitlines() if line.startswith("  batch ")]
+    assert line.endswith("; raised from 64, with which GPUs would mostly wait for each other")

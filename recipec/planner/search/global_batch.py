@@ -20,7 +20,9 @@ def raise_batch(ledger: Ledger, least: int, short: str) -> None:
     why = f"raised from {batch.value}, with which {short}; {batch.because}"
     accepts = (least, batch.accepts[1]) if short == NOTHING_FITS else batch.accepts
     inputs = tuple(dict.fromkeys((*batch.inputs, "gpus")))
-    ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=inputs, accepts=accepts)
+    ledger.decisions[batch.id] = replace(
+        batch, value=least, because=why, inputs=inputs, accepts=accepts, origin="planner"
+    )
 
 
 def beside_server(ledger: Ledger) -> None:
