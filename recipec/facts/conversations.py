@@ -94,10 +94,12 @@ def conversation_facts(
     )
 
 
-def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:
+def against_conversations(
+    loaded: LoadedRecipe, shapes: Iterable[DataShape], held_out: Iterable[DataShape] = ()
+) -> Iterator[Diagnostic]:
     """Yield the keys of [data] that say something of conversations, where the rows have none of it (E0401)."""
     rows = [ROW_FORMATS[name] for name in dict.fromkeys(shape.format for shape in shapes)]
-    carry = {name for row in rows for name in row.carries}
+    carry = {name for shape in held_out for name in shape.carries} | {name for row in rows for name in row.carries}
     answered = any(row.turns and not KINDS[row.kind].taught for row in rows)  # the model thinks, or does not
     useless = {
         "reasoning": "reasoning" not in carry and not (answered and loaded.recipe.data.reasoning == OFF),
