@@ -23,8 +23,8 @@ from recipec.dataset.contents import parted
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.converting import KEEP, OFF
 from recipec.facts.fact import known, stated
-from recipec.facts.sizes import LAST_ANSWER
 from recipec.facts.sources import SampledSource, rows_of, states_rows
+from recipec.facts.unlearned import LAST_ANSWER
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 

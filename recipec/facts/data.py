@@ -41,7 +41,7 @@ from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unanswered import unanswered
-from recipec.facts.unlearned import unlearned
+from recipec.facts.unlearned import nothing_learned, unlearned
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -123,7 +123,7 @@ def data_facts(
     format = known("data_format", shape.format, shape.evidence + answered_prompts(sources), origin="data")
     measured, lengths = sizes(loaded, section, sources, template, context)
     facts = without_repeated_answers(without_left_out(measured, sources), sources, loaded.recipe.data)
-    facts += [replace(format, key="data.format"), *unlearned(sources)]
+    facts += [replace(format, key="data.format"), *unlearned(sources, loaded.recipe.data)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, sources, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
     for finding in _findings(loaded, section, sources, template):
@@ -161,6 +161,7 @@ def _findings(
     yield from spoken_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, sources)
+    yield from nothing_learned(loaded, section, sources)
     yield from against_stated(loaded, section, sources)
     yield from same_answers(loaded, section, sources)
     yield from opposite_answers(loaded, section, sources)

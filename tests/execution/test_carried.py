@@ -557,8 +557,10 @@ def test_pairs_that_differ_in_their_thoughts_alone_are_learned(tmp_path: Path, m
 
 
 def test_weights_of_0_alone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=0)) for n in range(20)])
+    """Rows that are others than those of the build, which refuses such."""
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=1)) for n in range(20)])
     script = emitted(tmp_path, recipe(), monkeypatch)
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=0)) for n in range(20)])
     dropped = r"dropped: conversations without a learned answer \(20\)"
     with pytest.raises(SystemExit, match=f"left for train: 0, needed: 3; {dropped}"):
         script.main()
