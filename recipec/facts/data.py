@@ -31,6 +31,7 @@ from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answe
 from recipec.facts.repeated import many_repeated, without_left_out
 from recipec.facts.repeated_answers import without_repeated_answers
 from recipec.facts.same_answers import opposite_answers, same_answers
+from recipec.facts.seen_answers import SeenAnswers, seen_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import Weighted, answered, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
@@ -79,6 +80,7 @@ class DataFacts(Struct, frozen=True):
     answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
     pair_answers: PairAnswers = PairAnswers()  # what is kept of the answers of pairs
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
+    seen_answers: SeenAnswers = SeenAnswers()  # what a chat template may not write of them
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -147,8 +149,9 @@ def data_facts(
     total = rows_there(sources), all(sample.counted for sample in samples)
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
+    of_answers = {"pair_answers": pair_answers(sources), "seen_answers": seen_answers(sources, loaded.recipe.data)}
     judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
-    return DataFacts(*found, lengths=lengths, thinking=thinking, pair_answers=pair_answers(sources), **judged)
+    return DataFacts(*found, lengths=lengths, thinking=thinking, **of_answers, **judged)
 
 
 def _findings(
