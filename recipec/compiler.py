@@ -31,6 +31,7 @@ from recipec.planner.advice.limits import (
 from recipec.planner.advice.prepared_ahead import with_rows_ahead
 from recipec.planner.advice.shadowed import shadowed
 from recipec.planner.advice.warnings import warn
+from recipec.planner.advice.written_answers import check_answers
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.adapters import as_written
@@ -170,6 +171,7 @@ def _plan_checked(task: _Planned, sound: bool) -> Report:
         return report
     check_stages(task.loaded, task.plan, report)
     check_templates(task.loaded, task.plan, task.facts, report)
+    check_answers(task.loaded, task.plan, task.facts, report)
     if sound:
         beside = {role: other.model for role, other in task.facts.others.items()}
         warn(task.loaded, task.facts.model, beside, task.plan, report)

@@ -39,7 +39,7 @@ from recipec.backends.stated_rows import planned_rows, states_rows, stating
 from recipec.dataset import DataShape, reaches_down
 from recipec.facts.converting import SKIP
 from recipec.facts.model import is_path
-from recipec.facts.sizes import LAST_ANSWER
+from recipec.facts.unlearned import LAST_ANSWER
 from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned

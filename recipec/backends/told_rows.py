@@ -11,8 +11,7 @@ from recipec.dataset import OF_RESULTS, DataShape
 from recipec.facts.conversations import REASONING
 from recipec.facts.converting import KEEP, OFF, SKIP, STRIP
 from recipec.facts.labels import MEANING
-from recipec.facts.sizes import LAST_ANSWER
-from recipec.facts.unlearned import UNLEARNED
+from recipec.facts.unlearned import LAST_ANSWER, UNLEARNED
 from recipec.recipe.schema_data import GENERAL, DataSource
 from recipec.units import counted, shown_share
 

@@ -142,6 +142,14 @@ def _template(folder: Path, tokenizer: dict[str, Any]) -> str | None:
     return (listed if isinstance(listed, str) else "") if listed else None
 
 
+def template_in(folder: Path) -> str | None:
+    """The text of the one chat template in a folder; None where there is none that can be read."""
+    try:
+        return _template(folder, _optional(folder / "tokenizer_config.json")) or None
+    except UnsupportedConfig:
+        return None
+
+
 def _stop_tokens(folder: Path, tokenizer: dict[str, Any]) -> tuple[str, ...]:
     """The tokens that generation stops at; else the tokenizer's own end token; else none."""
     ids = _optional(folder / "generation_config.json").get("eos_token_id")

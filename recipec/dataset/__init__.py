@@ -32,6 +32,7 @@ from recipec.dataset.files import (
     walks_everything,
 )
 from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
+from recipec.dataset.joined_answers import answers_joined
 from recipec.dataset.messages import Message, RowReading
 from recipec.dataset.published import from_published
 from recipec.dataset.ratings import learning_from, ratings
@@ -70,6 +71,7 @@ __all__ = [
     "Unanswered",
     "UnknownFormat",
     "Unreadable",
+    "answers_joined",
     "asks",
     "carried",
     "converted",

@@ -12,8 +12,10 @@ from recipec.dataset import ASSISTANT, Converted, DataShape, Message, thoughts
 from recipec.dataset.contents import THOUGHT
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource
+from recipec.facts.unlearned import learned_places
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
+from recipec.recipe.schema_data import Data
 from recipec.units import counted
 
 _IS_SPECIAL = ("a special token of the model", "special tokens of the model")
@@ -72,7 +74,7 @@ def _behind_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sample
         for source in sources
         if KINDS[ROW_FORMATS[source.shape.format].kind].masked
         for place, made in zip(source.places, source.made, strict=True)
-        if (count := _behind(made["messages"]))
+        if (count := _behind(made["messages"], loaded.recipe.data))
     }
     if found:
         first = next(iter(found))
@@ -83,10 +85,10 @@ def _behind_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sample
         yield Diagnostic("W0532", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
-def _behind(messages: Sequence[Message]) -> int:
+def _behind(messages: Sequence[Message], data: Data) -> int:
     """How many messages stand behind the last learned answer; 0 where there is none."""
-    learned = [place for place, message in enumerate(messages, 1) if message.get("learned")]
-    return len(messages) - learned[-1] if learned else 0
+    learned = learned_places(messages, data)
+    return len(messages) - learned[-1] - 1 if learned else 0
 
 
 def _thoughts_in_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:

@@ -17,8 +17,9 @@ from recipec.dataset import ASSISTANT, Converted, says
 from recipec.dataset.messages import Message
 from recipec.facts.fact import known
 from recipec.facts.rehearsal import DUPLICATE, EMPTY, RehearsedRow, RehearsedRows, leave_out, repeated, says_something
-from recipec.facts.sizes import GENERAL_TOKENS, LAST_ANSWER, learned_ends, rounded
+from recipec.facts.sizes import GENERAL_TOKENS, learned_ends, rounded
 from recipec.facts.sources import SampledSource
+from recipec.facts.unlearned import learned_places
 from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
 
@@ -79,24 +80,25 @@ def _size(rows: Decision, each: float, many: str, kept: Decision | None) -> Deci
 def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:
     """The answers of a source that are to be learned, those that preparation leaves out among them."""
     for place, made in zip(source.places, source.made, strict=True):
-        found = [*_of_answers(made, bool(ROW_FORMATS[source.shape.format].answers))]
+        found = _of_answers(made, bool(ROW_FORMATS[source.shape.format].answers), data)
         lengths, _ = learned_ends(made, source.shape, data)
-        for itself, tokens in zip(found[-1:] if data.loss_on == LAST_ANSWER else found, lengths, strict=True):
+        for itself, tokens in zip(found, lengths, strict=True):
             yield _Answer(place, source, itself, reasons=[EMPTY] * (not itself), tokens=tokens)
 
 
-def _of_answers(made: Converted, ends: bool) -> Iterator[bytes]:
+def _of_answers(made: Converted, ends: bool, data: Data) -> Iterator[bytes]:
     """The digest of every learned answer with what was said before it; nothing for one that prepare_data.py leaves out.
 
     `ends`: the row is one answer and its prompt.
     """
     turns = [*made["prompt"], *_learned_at_its_end(made["completion"])] if ends else made["messages"]
+    learned = {*learned_places(turns, data)}
     said = sha256(json.dumps(made.get("tools"), sort_keys=True, default=str).encode())
     asked, unasked = False, False  # something beside answers was said; a question said nothing
-    for turn in turns:
-        learned, content = turn.get("learned"), {name: value for name, value in turn.items() if name != "learned"}
+    for place, turn in enumerate(turns):
+        content = {name: value for name, value in turn.items() if name != "learned"}
         said.update(json.dumps(content, sort_keys=True, default=str).encode())
-        if learned:
+        if place in learned:
             yield said.digest() if asked and not unasked and says_something(turn) else b""
         asked = asked or (turn["role"] != ASSISTANT[0] and says(turn["content"]))
         unasked = unasked or (turn["role"] == "user" and not says(turn["content"]))

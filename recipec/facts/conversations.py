@@ -26,8 +26,8 @@ from recipec.dataset.contents import parted
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.converting import KEEP, OFF, reading_of
 from recipec.facts.fact import known, stated
-from recipec.facts.sizes import LAST_ANSWER
 from recipec.facts.sources import SKIP, SampledSource, rows_of, states_rows
+from recipec.facts.unlearned import LAST_ANSWER
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 from recipec.units import counted
@@ -117,10 +117,12 @@ def _lost_messages(loaded: LoadedRecipe, source: SampledSource) -> list[int]:
     ]
 
 
-def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:
+def against_conversations(
+    loaded: LoadedRecipe, shapes: Iterable[DataShape], held_out: Iterable[DataShape] = ()
+) -> Iterator[Diagnostic]:
     """Yield the keys of [data] that say something of conversations, where the rows have none of it (E0401)."""
     rows = [ROW_FORMATS[name] for name in dict.fromkeys(shape.format for shape in shapes)]
-    carry = {name for row in rows for name in row.carries}
+    carry = {name for shape in held_out for name in shape.carries} | {name for row in rows for name in row.carries}
     answered = any(row.turns and not KINDS[row.kind].taught for row in rows)  # the model thinks, or does not
     useless = {
         "reasoning": "reasoning" not in carry and not (answered and loaded.recipe.data.reasoning == OFF),

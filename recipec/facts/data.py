@@ -31,6 +31,7 @@ from recipec.facts.left_out import equal_answers, many_repeated, opposite_answer
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
 from recipec.facts.rehearsal import RehearsedRows, rehearsed
+from recipec.facts.seen_answers import SeenAnswers, seen_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.short_values import shortest_values
 from recipec.facts.sizes import Weighted, mean_up_to, rounded, rows_there, sizes
@@ -41,7 +42,7 @@ from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
-from recipec.facts.unlearned import unlearned
+from recipec.facts.unlearned import nothing_learned, unlearned
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -80,6 +81,7 @@ class DataFacts(Struct, frozen=True):
     pair_answers: PairAnswers = PairAnswers()  # what is kept of the answers of pairs
     thinking: bool = False  # whether a sampled answer has a thought, which the recipe may leave out
     shortest: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column of rewards -> a value, and its row
+    seen_answers: SeenAnswers = SeenAnswers()  # what a chat template may not write of them
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
 
     @property
@@ -125,7 +127,7 @@ def data_facts(
     measured, lengths = sizes(loaded, section, sources, template, context)
     rehearsal = rehearsed(sources)
     facts = without_repeated_answers(without_left_out(measured, rehearsal), sources, loaded.recipe.data)
-    facts += [replace(format, key="data.format"), *unlearned(sources)]
+    facts += [replace(format, key="data.format"), *unlearned(sources, loaded.recipe.data)]
     facts += [incomplete_fact(loaded, sources), *label_facts(loaded, section, rehearsal, report)]
     facts += conversation_facts(loaded, section, sources, shape, report)
     for finding in _findings(loaded, section, rehearsal, template):
@@ -149,9 +151,10 @@ def data_facts(
     total = rows_there(sources), all(sample.counted for sample in samples)
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
+    of_answers = {"pair_answers": pair_answers(sources), "seen_answers": seen_answers(sources, loaded.recipe.data)}
     judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
-    kept = {"pair_answers": pair_answers(sources), "shortest": shortest_values(sources, shape.handed)}
-    return DataFacts(*found, lengths=lengths, thinking=thinking, **judged, **kept)
+    shortest = shortest_values(sources, shape.handed)
+    return DataFacts(*found, lengths=lengths, thinking=thinking, shortest=shortest, **of_answers, **judged)
 
 
 def _findings(
@@ -165,6 +168,7 @@ def _findings(
     yield from spoken_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, rehearsal)
+    yield from nothing_learned(loaded, section, sources)
     yield from against_stated(loaded, section, sources)
     yield from equal_answers(loaded, section, rehearsal)
     yield from opposite_answers(loaded, section, rehearsal)

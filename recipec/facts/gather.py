@@ -232,6 +232,7 @@ def _data(
     data = with_held_out(loaded, known_rows, template, report)
     if data.keys() == looked.keys():
         shapes = [shape for facts in data.values() for shape in facts.shapes]
+        held = [shape for facts in data.values() for part in facts.held_out.values() for shape in part.shapes]
         skips = loaded.recipe.data.incomplete == SKIP
         lacking = [*against_rows(rewards, data, skips=skips), *against_episodes(acting, data, skips=skips)]
         for finding in (*against_data(loaded, data), *lacking):
@@ -240,7 +241,7 @@ def _data(
         whole = acting.environment is not None or loaded.recipe.alignment.environment is None
         of_details = (
             unread if not lacking and whole else (finding for finding in unread if finding.code != _UNREAD),
-            against_conversations(loaded, shapes),
+            against_conversations(loaded, shapes, held),
             unread_keys(loaded),
             () if lacking else found_within(rewards, data),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),

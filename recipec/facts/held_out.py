@@ -44,8 +44,8 @@ def with_held_out(
     found = {}
     for name, facts in data.items():
         parts = {part: fitting[part][name] for part in PARTS if name in fitting[part]}
-        held_out = {part: _held_out(loaded, held, facts.shape) for part, held in parts.items()}
-        carrying = _carrying_parts(loaded, facts, [source for held in parts.values() for source in held])
+        carrying = _carrying_more(loaded, facts, [source for held in parts.values() for source in held])
+        held_out = {part: _held_out(loaded, held, carrying.shape) for part, held in parts.items()}
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
         apart = {part: held for part, held in parts.items() if part in HELD_OUT}
@@ -88,14 +88,16 @@ def _replays(loaded: LoadedRecipe) -> bool:
 
 
 def _held_out(loaded: LoadedRecipe, sources: list[SampledSource], learned: DataShape) -> HeldOut:
+    sources = [replace(one, shape=replace(one.shape, carries=_taken(one.shape, learned.carries))) for one in sources]
     answers = answers_each([as_learned(loaded, source, learned) for source in sources], loaded.recipe.data)
     return HeldOut(tuple(source.shape for source in sources), unread(loaded, sources), answers)
 
 
-def _carrying_parts(loaded: LoadedRecipe, facts: DataFacts, sources: list[SampledSource]) -> DataFacts:
-    """The section with what its held-out rows carry that has no name which could be refused: texts in parts."""
-    held = {name for source in sources for name in carries(loaded, source)}
-    own = [name for name in CARRIED if name in facts.shape.carries or (name in held and not _names(name))]
+def _carrying_more(loaded: LoadedRecipe, facts: DataFacts, sources: list[SampledSource]) -> DataFacts:
+    """The section with what held-out rows alone carry: what data.carry names, and what has no name: texts in parts."""
+    held, named = {name for source in sources for name in carries(loaded, source)}, loaded.recipe.data.carry or ()
+    more = {name for name in held if not _names(name) or (name in named and not CARRIED[name].apart)}
+    own = [name for name in CARRIED if name in facts.shape.carries or name in more]
     if own == list(facts.shape.carries):
         return facts
     carried = replace(facts.decisions["carried"], value=own, because="; ".join(CARRIED[name].means for name in own))

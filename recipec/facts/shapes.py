@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
+from recipec.axes import CARRIED, COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
@@ -82,7 +82,7 @@ def shape_of_all(sources: Sequence[SampledSource]) -> DataShape:
     """The shape that stands for all sources: of the rows that the others become, with what any of them carries."""
     shapes = list(dict.fromkeys(source.shape.format for source in sources if source.shape))
     first = next(source.shape for source in sources if source.shape and _is_joined(source.shape.format, shapes))
-    carries = [name for name in ROW_FORMATS[first.format].carries if any(name in _carries(other) for other in sources)]
+    carries = [name for name in CARRIED if any(name in _carries(other) for other in sources)]
     return replace(first, carries=tuple(carries), evidence=_evidence(sources) if len(shapes) > 1 else first.evidence)
 
 

@@ -19,6 +19,7 @@ from recipec.facts.converting import KEEP
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import SampledSource, states_rows
 from recipec.facts.token_size import TokenSize, token_size
+from recipec.facts.unlearned import learned_places
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
@@ -29,7 +30,6 @@ from recipec.units import counted
 TOKENS_AROUND_MESSAGE = 5
 # Qwen's templates write 560 bytes around the tools of a conversation (TRL 1.16, chat_templates/qwen3.jinja).
 TOKENS_AROUND_TOOLS = 140
-LAST_ANSWER = "last-answer"  # of data.loss_on
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the Hub
 STATED = "the recipe states the rows, so none is measured"
@@ -327,9 +327,8 @@ def learned_ends(made: Converted, shape: DataShape, data: Data) -> tuple[list[fl
         return [whole], whole
     messages = made["messages"]
     reached = [*accumulate(_message_tokens(message, TokenSize()) for message in messages)]  # for a share of them
-    shown = _shown(messages, reached) if data.reasoning == KEEP else reached
-    lengths = [length for message, length in zip(messages, shown, strict=True) if message.get("learned")]
-    return lengths[-1:] if data.loss_on == LAST_ANSWER else lengths, reached[-1]
+    shown = [*_shown(messages, reached)] if data.reasoning == KEEP else reached
+    return [shown[place] for place in learned_places(messages, data)], reached[-1]
 
 
 def _shown(messages: Sequence[Message], reached: Sequence[float]) -> Iterator[float]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from recipec.axes.tasks import AUTO
+from recipec.catalog.hub_cache import cached_folder
+from recipec.catalog.local import template_in
 from recipec.catalog.mirrors import mirrored
 from recipec.catalog.models import Model
+from recipec.catalog.models import model as of_catalog
 from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.model import has_template
@@ -16,6 +20,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 
 _KEY = ("data", "template")
+_OWN = (None, AUTO, "model")  # values of it that mean the model's own
 _MOST_BYTES = 2**20  # templates have 50 KiB at most
 _MARKS = re.compile("[\ue000-\uf8ff]")  # private use; some of them mark in the back ends what a line comes from
 
@@ -39,8 +44,29 @@ def template_text(loaded: LoadedRecipe, report: Report) -> str | None:
 
 def template_of(loaded: LoadedRecipe, model: Model | None) -> Template | None:
     """What is known of the chat template of the training; None where it is not the model's own, or nothing is."""
-    own = loaded.recipe.data.template in (None, AUTO, "model")
+    own = loaded.recipe.data.template in _OWN
     return model.template if own and model is not None else None
+
+
+def text_shown(loaded: LoadedRecipe, model: Model, own: str | None) -> str | None:
+    """The text of the chat template of the training: that of the recipe's file, or the model's own.
+
+    None where the text is not on this machine.
+    """
+    if own is not None or loaded.recipe.data.template not in _OWN:
+        return own
+    folder = folder_of(loaded, model)
+    return template_in(folder) if folder is not None else None
+
+
+def folder_of(loaded: LoadedRecipe, model: Model) -> Path | None:
+    """Where the model's files are on this machine, if a plan may rest on them."""
+    if is_path(model.name):
+        return loaded.folder / model.name
+    named = loaded.recipe.model
+    if of_catalog(model.name) is not None or named.like is not None:
+        return None
+    return cached_folder(model.name, named.revision)
 
 
 def against_template(loaded: LoadedRecipe, model: Model) -> Iterator[Diagnostic]:

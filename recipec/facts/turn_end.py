@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 from recipec.axes.tasks import AUTO
-from recipec.catalog.hub_cache import cached_folder
 from recipec.catalog.local import has_token
 from recipec.catalog.mirrors import mirrored
 from recipec.catalog.models import Model
@@ -15,8 +13,8 @@ from recipec.catalog.templates import template_with, templates
 from recipec.catalog.vocabularies import lack_of
 from recipec.facts.fact import known
 from recipec.facts.model import has_template, source_of
+from recipec.facts.template import folder_of
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.extends import is_path
 from recipec.rules.core import Decision
 
 CHATML, PLAIN = "chatml", "plain"
@@ -55,7 +53,7 @@ def _end(loaded: LoadedRecipe, model: Model, text: str | None) -> tuple[str, str
 
 def _knowledge(loaded: LoadedRecipe, model: Model, end: str) -> _Known:
     """Whether the model's tokenizer has the token that ends turns; None where that is not known."""
-    if (folder := _folder(loaded, model)) is not None:
+    if (folder := folder_of(loaded, model)) is not None:
         has, where = has_token(folder, end), model.name
         said = {True: "has", False: "lacks"}.get(has, "does not show whether it has")
         return has, f"the tokenizer of {where} {said} {end}", ""
@@ -66,13 +64,3 @@ def _knowledge(loaded: LoadedRecipe, model: Model, end: str) -> _Known:
     if lack := lack_of(model.family, end):
         return False, f"tokenizers of {model.family} lack {end}", f"{lack.source} (checked {lack.checked})"
     return None, f"the catalog does not say whether the tokenizer of {model.name} has {end}", ""
-
-
-def _folder(loaded: LoadedRecipe, model: Model) -> Path | None:
-    """Where the model's files are on this machine, if a plan may rest on them."""
-    if is_path(model.name):
-        return loaded.folder / model.name
-    named = loaded.recipe.model
-    if of_catalog(model.name) is not None or named.like is not None:
-        return None
-    return cached_folder(model.name, named.revision)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from recipec.axes import CARRIED, METHODS, ROW_FORMATS, readers
+from recipec.axes import CARRIED, KINDS, METHODS, ROW_FORMATS, readers
 from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES
 from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
@@ -70,7 +70,7 @@ def _unread_in(
     if lost:
         refused = [*accepted, *(name for name in every if name in meant)]
         ways = [facts.answers[name] for name in lost if name in (*FLAG_NAMES, PASSAGE) and name in facts.answers]
-        if reading := _reading(loaded, facts, lost):
+        if reading := _reading(loaded, part, facts, lost):
             ways.append(f"to read {_listed(lost)}: `{reading}` under [data]")
         yield _lost(loaded, part, {name: meant[name] for name in lost}, refused, ways)
     if others:
@@ -79,9 +79,15 @@ def _unread_in(
         yield _passed_over(loaded, part, others, [*accepted, *every], ways)
 
 
-def _carrying(facts: DataFacts, names: list[str]) -> list[str]:
-    """Values of data.carry that read what rows of the format may hold; none where one of the names stays unread."""
-    rows = {name: CARRIED[name] for name in ROW_FORMATS[facts.shape.format].carries}
+def _carrying(part: str, facts: DataFacts, names: list[str]) -> list[str]:
+    """Values of data.carry that read what held-out rows hold; none where one of the names stays unread.
+
+    What the rows of a section hold is read without them.
+    """
+    shapes = facts.held_out[part].shapes if part in facts.held_out else ()
+    able = {name for shape in shapes for name in ROW_FORMATS[shape.format].carries} - {*facts.shape.carries}
+    masked = KINDS[ROW_FORMATS[facts.shape.format].kind].masked
+    rows = {name: row for name, row in CARRIED.items() if name in able and (not row.apart or masked)}
     columns = {name for name in names if name not in facts.fields}
     found = {
         name: next((own for own, row in rows.items() if name in (row.columns if name in columns else row.fields)), "")
@@ -102,9 +108,9 @@ def _richer(shape: DataShape, name: str) -> str:
     return ""
 
 
-def _reading(loaded: LoadedRecipe, facts: DataFacts, lost: list[str]) -> str:
+def _reading(loaded: LoadedRecipe, part: str, facts: DataFacts, lost: list[str]) -> str:
     """The lines that have the lost columns read; "" where no lines do."""
-    if carry := _carrying(facts, lost):
+    if carry := _carrying(part, facts, lost):
         return f"carry = {json.dumps(sorted({*(loaded.recipe.data.carry or ()), *carry}))}"
     return _richer(facts.shape, lost[0]) if len(lost) == 1 and not loaded.recipe.data.columns else ""
 

@@ -36,6 +36,7 @@ from recipec.recipe.clashes import (
     foreign_keys,
 )
 from recipec.recipe.document import Written
+from recipec.recipe.empty_tables import empty_tables
 from recipec.recipe.launch_script import said_of_no_script, taken_variables, unreadable_setup
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.loops import asked_of_loops
@@ -336,6 +337,7 @@ CHECKS: tuple[Check, ...] = (
     indivisible_batches,
     no_room_to_decay,
     _order_of_nothing,
+    empty_tables,
     held_by_nothing,
     replay_of_nothing,
     idle_project,

@@ -206,6 +206,10 @@ class Written(Struct, frozen=True):
         """Tell whether the recipe writes `path`, rightly or wrongly."""
         return value_at(self.document.data, path) is not None
 
+    def is_empty(self, *path: str | int) -> bool:
+        """Tell whether the recipe writes a table at `path`, and nothing in it."""
+        return value_at(self.document.data, path) == {}
+
     def lacks(self, *path: str | int) -> bool:
         """Tell whether the recipe neither writes `path` nor means it by an unknown key."""
         return not self.has(*path) and not stands_for(self.meant, path)

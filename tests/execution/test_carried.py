@@ -557,8 +557,10 @@ def test_pairs_that_differ_in_their_thoughts_alone_are_learned(tmp_path: Path, m
 
 
 def test_weights_of_0_alone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=0)) for n in range(20)])
+    """Rows that are others than those of the build, which refuses such."""
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=1)) for n in range(20)])
     script = emitted(tmp_path, recipe(), monkeypatch)
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=0)) for n in range(20)])
     dropped = r"dropped: conversations without a learned answer \(20\)"
     with pytest.raises(SystemExit, match=f"left for train: 0, needed: 3; {dropped}"):
         script.main()
@@ -614,3 +616,28 @@ def test_a_template_that_ends_every_text_writes_answers_behind_prompts(
     monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
     script.main()
     assert len(prepared(tmp_path, "sft/train")) == 16
+
+
+def test_a_thought_that_the_template_leaves_out_is_refused_with_what_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a tokenizer whose template is another one than that of the build."""
+    rows = [asked(f"Question {n}", said(f"A {n}", reasoning_content=f"Hm {n}.")) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script, tokenizer = emitted(tmp_path, recipe(), monkeypatch), tokenizer_of(rows)
+    tokenizer.chat_template = template_text("qwen2_5", "chat")
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    with pytest.raises(SystemExit, match=r'line 1: .*To train without thoughts, set reasoning = "strip" under'):
+        script.main()
+
+
+def test_an_answer_behind_another_is_refused_with_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the sample, which the build has read."""
+    rows = [asked(f"Question {n}", said(f"A {n}", weight=1)) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script, tokenizer = emitted(tmp_path, recipe(), monkeypatch), tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    rows[0]["messages"].append(said("B", weight=1))
+    write(tmp_path / "chat.jsonl", rows)
+    with pytest.raises(SystemExit, match=r"line 1: .* join answers that follow each other, or remove the row"):
+        script.main()

@@ -37,6 +37,22 @@ def test_which_templates_cut_an_answer_that_speaks_of_tags(family: str, said: st
     assert all(cut) == templates()[family].cuts
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_which_templates_write_a_thought(family: str) -> None:
+    """In a field of its own none does that has no empty thought to write."""
+    told = rendered(family, [*ASKED, {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}])
+    tagged = rendered(family, [*ASKED, {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nSo."}])
+    assert ("Hm." in told) == templates()[family].empty_thought
+    assert ("Hm." not in tagged) == templates()[family].drops_thoughts
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if not templates()[family].alternates])
+def test_which_templates_move_the_empty_thought_to_the_last_of_several_answers(family: str) -> None:
+    first, both = (rendered(family, [*TOLD, *more]) for more in ([], TOLD[1:]))
+    moved = "</think>" in first and first.partition("</think>")[0] not in both
+    assert moved == templates()[family].moves_thought
+
+
 def rendered(name: str, messages: list[dict[str, str]], **mode: bool) -> str:
     from transformers.utils.chat_template_utils import _compile_jinja_template
 

@@ -75,16 +75,17 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Repo
             "thoughts": "reasoning" in carries and thoughts in ("keep", "template"),
         }
         if template in OWN_TEMPLATES and thoughts == "off":
-            report.add(_no_mode(loaded, template))
+            report.add(no_mode(loaded, f"`{template}`"))
         named = [name for name, has in lost.items() if has]
         if template in OWN_TEMPLATES and named:
             label = Label(loaded.place("data", section), f"rows with {' and '.join(named)}")
             help = ('name a template that writes them: `template = "./your.jinja"` under [data], or take a chat model',)
+            help += ('to train without thoughts: `reasoning = "strip"` under [data]',) * (named == ["thoughts"])
             title = f"the chat template `{template}` does not write {' and '.join(named)}"
             report.add(Diagnostic("E0401", title, (label,), help))
 
 
-def _no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
+def no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
     """A template without thoughts has no mode in which they are left out."""
     label = Label(
         loaded.place("data", "reasoning"), "answers without thoughts, in the template's mode without thinking"
@@ -93,7 +94,7 @@ def _no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
         "remove `reasoning`: this template writes no thoughts at all",
         'to take thoughts out of the rows: `reasoning = "strip"`',
     )
-    title = f"the chat template `{template}` does not write a mode without thinking"
+    title = f"the chat template {template} does not write a mode without thinking"
     return Diagnostic("E0401", title, (label,), help)
 
 
