@@ -784,6 +784,9 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     if lost:
         where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.100}"
         why = ", as it reads </think> as the end of a thought" if "</think>" in lost[0] else ""
+        if lost[0] == said[-1]:  # the thought
+            strip = 'set reasoning = "strip" under [data] and build again'
+            raise UnreadableRow(f"{where}. To train without thoughts, {strip}")
         raise UnreadableRow(f"{where}{why}. Correct or remove the row, or set data.template")
     return text
 

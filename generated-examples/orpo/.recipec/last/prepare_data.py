@@ -720,6 +720,9 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     if lost:
         where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.100}"
         why = ", as it reads </think> as the end of a thought" if "</think>" in lost[0] else ""
+        if lost[0] == said[-1]:  # the thought
+            strip = 'set reasoning = "strip" under [data] and build again'
+            raise UnreadableRow(f"{where}. To train without thoughts, {strip}")
         raise UnreadableRow(f"{where}{why}. Correct or remove the row, or set data.template")
     return text
 
@@ -763,7 +766,9 @@ def prove_answers(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
             said = [spoken(turn) for turn in answer]
             if not whole.startswith(asked) or not all(part in behind for part in said):
                 wrong = f"the chat template does not write {answer!s:.500} behind its prompt"
-                raise SystemExit(f"{row['place']}: {wrong}; set data.template")
+                follows = row["prompt"] and row["prompt"][-1]["role"] == "assistant"
+                way = "join answers that follow each other, or remove the row" if follows else "set data.template"
+                raise SystemExit(f"{row['place']}: {wrong}; {way}")
 
 
 if __name__ == "__main__":
