@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job
-from recipec.backends.reading import endings_of
 from recipec.backends.trackers import trackers
 from recipec.catalog.stack import requirements
 from recipec.render.traced import Raw, fragment
@@ -12,9 +11,8 @@ from recipec.rules.optimizers import BITSANDBYTES
 
 def requirements_of(job: Job) -> list[Raw]:
     """The pins that the bundle imports, each with the decision that needs it."""
-    needed: dict[str, tuple[str, ...]] = dict.fromkeys(("torch", "transformers", "trl", "accelerate", "datasets"), ())
-    if ".parquet" in endings_of(job):
-        needed |= {"pyarrow": job.ids("data_format")}
+    always = ("torch", "transformers", "trl", "accelerate", "datasets", "pyarrow")
+    needed: dict[str, tuple[str, ...]] = dict.fromkeys(always, ())
     for stage in job.stages:
         needed |= dict.fromkeys(stage.adapts.packages, stage.ids("adaptation", "quantization"))
         if stage.value("optimizer") in BITSANDBYTES:

@@ -127,7 +127,7 @@ def test_every_way_to_read_rows_emits_clean_code(tmp_path: Path, what: str) -> N
         recipe = with_key(recipe, f"data.{key}", value)
     bundle = texts(good(tmp_path, recipe))
     _assert_clean(_written(tmp_path / "out", bundle))
-    assert ("pyarrow==" in bundle["requirements.txt"]) is ("ParquetFile" in bundle["prepare_data.py"])
+    assert "pyarrow==" in bundle["requirements.txt"] and "from pyarrow import" in bundle["prepare_data.py"]
 
 
 def _write_rows(file: Path, rows: list[dict[str, object]]) -> None:
