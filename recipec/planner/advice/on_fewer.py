@@ -11,7 +11,8 @@ from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
 from recipec.planner.plan import OnFewer
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, acceptable_adaptations, fit
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.measures import acceptable_adaptations
 from recipec.planner.search.names import adaptation_name
 from recipec.recipe import LoadedRecipe
 
