@@ -319,10 +319,20 @@ def with_key(recipe: Tables, key: str, value: Any) -> Tables:
 
 
 def without(recipe: Tables, *keys: str) -> Tables:
-    """A copy of the recipe without the dotted keys."""
+    """A copy of the recipe without the dotted keys, and without tables within sections that have no other key."""
     for key in keys:
         recipe = with_key(recipe, key, None)
+        table, _, _ = key.rpartition(".")
+        if "." in table and not any(value is not None for value in _table(recipe, table).values()):
+            recipe = with_key(recipe, table, None)
     return recipe
+
+
+def _table(recipe: Tables, key: str) -> Mapping[str, Any]:
+    found: Any = recipe
+    for name in key.split("."):
+        found = (found or {}).get(name)
+    return found or {}
 
 
 def toml(recipe: Mapping[str, Any]) -> str:

@@ -131,7 +131,9 @@ def _by_planner(stage: Document) -> Document:
 
 
 def _because(settled: Document, id: str) -> str:
-    return f"; {settled[id].partition('; ')[0]}" if id in settled else ""
+    clauses = settled.get(id, "").split("; ")
+    raised = [clause for clause in clauses if clause.startswith("raised from")]
+    return f"; {(raised or clauses)[0]}" if id in settled else ""
 
 
 def _rows(stage: Document) -> list[str]:

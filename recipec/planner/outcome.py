@@ -109,7 +109,8 @@ def _run_batch(ledger: Ledger, layout: Layout) -> None:
     """The global batch that the layout makes, where that is not the one that was decided."""
     decided, made = ledger.decisions["global_batch_size"], layout.global_batch
     if made != decided.value:
-        nearest = f"the nearest to {decided.value} that {counted(layout.mesh.data_parallel, 'rank')} can make"
+        ranks, micro = counted(layout.mesh.data_parallel, "rank"), layout.micro_batch
+        nearest = f"the nearest to {decided.value} that {ranks} can make{f' in micro batches of {micro}' * (micro > 1)}"
         ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
 
 

@@ -14,7 +14,7 @@ from recipec.catalog.models import model
 from recipec.estimate.memory import step_memory
 from recipec.layout import Layout
 from recipec.planner import StagePlan
-from recipec.planner.search import fit
+from recipec.planner.search import measures
 from recipec.planner.search.layouts import layouts
 
 SMALL = {"micro_batch_size": 1, "activation_checkpointing": False}
@@ -41,7 +41,7 @@ def test_some_layers_are_recomputed_only_where_states_are_on_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[Layout] = []
-    monkeypatch.setattr(fit, "layouts", lambda *asked: [*map(_noted(tried), layouts(*asked))])
+    monkeypatch.setattr(measures, "layouts", lambda *asked: [*map(_noted(tried), layouts(*asked))])
     assert compiled(tmp_path, with_key(BASES["zero3-offload"], "goal.priority", "speed"), only_plan=True).plan
     assert {layout.recompute_every for layout in tried if layout.offload == "cpu"} == {1}
     stage(tmp_path, goal__priority="speed")

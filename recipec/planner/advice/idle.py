@@ -165,7 +165,8 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: 
         then = fit(changed, loaded)
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
-                effect = f"{_outcome(then.chosen, found.chosen)}, which counts as equal"
+                near = ", which counts as equal" * (_ratio(then.chosen, found.chosen) * (1 + found.chosen.tie) > 1)
+                effect = f"{_outcome(then.chosen, found.chosen)}{near}"
                 yield Proposal(setting(train__strategy=name), effect, but=(instead(run, runs.now),)).told
             return
 

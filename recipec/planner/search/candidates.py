@@ -29,6 +29,7 @@ HEADROOM = 0.95  # the memory law was more than 5 % too low in few published run
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
+NEAR = 0.07  # of a global batch: what micro batches that ranks compute well may make more or less of it; our decision
 PARTLY, MOSTLY = 0.25, 0.5  # of a step, that is spent waiting; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little
@@ -205,6 +206,8 @@ def _with_largest_batch(
 def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
     """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
 
+    Of a batch that recipec decides also the powers of two that make nearly the same: the share may have no divisors.
+
     A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
     A kernel gets packed rows as one, which must end before queries are scaled otherwise (page BAD-140).
     """
@@ -216,7 +219,18 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
     least, most = bounds.least_micro_batch, share
     if shape.scale_places and one_row(layout, work):
         most = min(share, (shape.scale_places - 1) // work.seq_len_tokens)
-    return [size for size in range(least, most + 1) if share % size == 0] or [least]
+    sizes = range(least, most + 1)
+    found = {size for size in sizes if share % size == 0}
+    if not (bounds.stated or work.method.generates):
+        powers = {1 << power for power in range(share.bit_length())} & {*sizes}
+        found |= {size for size in powers if _near(size, layout, bounds)}
+    return sorted(found) or [least]
+
+
+def _near(micro_batch: int, layout: Layout, bounds: Bounds) -> bool:
+    """Whether micro batches of this size make about the global batch."""
+    made = with_batch(layout, micro_batch, bounds.global_batch).global_batch
+    return abs(made - bounds.global_batch) <= NEAR * bounds.global_batch
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:

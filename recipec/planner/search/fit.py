@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.planner.search.all_gpus import next_batch, sequences_for_all, uneven_answers
 from recipec.planner.search.bounds import TIE
 from recipec.planner.search.candidates import (
-    MOSTLY,
+    PARTLY,
     seconds_per_sequence,
     waiting_share,
 )
@@ -85,15 +85,18 @@ def _larger_batches(context: Context, found: Fit) -> list[int]:
 
 
 def _less_waiting(context: Context, found: Fit) -> int:
-    """Twice the global batch, where the rule accepts that and GPUs mostly wait: they do once in a step; else 0."""
+    """Twice the global batch, or the largest that the rule accepts, where GPUs wait, which they do once in a step; else
+    0. Where a preferred training gave way, they may be idle with it, too."""
     waiting, ledger = found.gave_way or (found.chosen, found.ledger)
-    if waiting is None or ledger is None or waiting_share(waiting) <= MOSTLY:
+    idle = found.gave_way is not None and idles(found.gave_way[0], context)
+    if waiting is None or ledger is None or not (idle or waiting_share(waiting) > PARTLY):
         return 0
     batch = ledger.decisions["global_batch_size"]
     if batch.accepts is None or batch.origin == "recipe" or uneven_answers(context, ledger):
         return 0
     most = min(batch.accepts[1], _most({id: each.value for id, each in ledger.decisions.items()}))
-    return 2 * batch.value if 2 * batch.value <= most else 0
+    larger = min(2 * batch.value, int(most))
+    return larger if larger >= (1 + TIE) * batch.value else 0
 
 
 def _most(value: Mapping[str, Any]) -> float:

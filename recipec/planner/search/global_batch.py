@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from recipec.rules.core import Ledger
 
-NOTHING_FITS, IDLE, WAITS = "no layout fits", "GPUs would be idle", "GPUs would mostly wait for each other"
+NOTHING_FITS, IDLE, WAITS = "no layout fits", "GPUs would be idle", "GPUs would wait for each other"
 
 
 def raise_batch(ledger: Ledger, least: int, short: str) -> None:

@@ -118,10 +118,18 @@ def _plain(search: Search) -> Fit | None:
         chosen = _best_with(PLAIN, tried.layouts) or plain
         if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
             small = _with_small_states(search, _too_slow(plain))
-            quick = _best_with(PLAIN, small.layouts) if small else None
+            quick = _on_gpus(search, small) if small else None
             if small and quick is not None and clearly_faster(quick, chosen):
                 return search.chosen(quick, small.ledger, small.layouts)
     return _beside_others(search, place, chosen)
+
+
+def _on_gpus(search: Search, small: Tried) -> Candidate | None:
+    """The best with 8-bit states on the GPUs, with activations in host memory where it takes that."""
+    if (found := _best_with(PLAIN, small.layouts)) is None:
+        small.layouts += search.candidates(small.ledger, on_host=True).layouts
+        found = _best_with(ONE_MEASURE, small.layouts)
+    return found
 
 
 def _small_states(search: Search) -> Fit | None:
@@ -216,13 +224,17 @@ def _faster(before: Sequence[Tried], chosen: Candidate) -> tuple[Candidate, Ledg
 
 
 def _far_slower(after: Sequence[Tried], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
-    """What is next best to the rules and stays on the GPUs, where the choice is far slower than that, or takes more of
-    the memory that comes first."""
-    for place, each in enumerate(after):
-        other = _best_with(PLAIN, each.layouts)
-        if other is not None and other.layout.on_device and _takes_its_place(other, each.ledger, chosen):
-            return _far_slower(after[place + 1 :], other) or (other, each.ledger)
-    return None
+    """What stays on the GPUs, where the choice is far slower than that, or takes more of the memory that comes first.
+
+    Of the adaptations that come next it is the first that is not far slower than the fastest of them.
+    """
+    plain = [(_best_with(PLAIN, each.layouts), each.ledger) for each in after]
+    found = [(other, ledger) for other, ledger in plain if other is not None and other.layout.on_device]
+    quicker = [each for each in found if _takes_its_place(*each, chosen)]
+    if not quicker:
+        return None
+    fastest = min(quicker, key=lambda each: seconds_per_sequence(each[0]))
+    return next(each for each in found if each == fastest or not _takes_its_place(*fastest, each[0]))
 
 
 def _takes_its_place(other: Candidate, ledger: Ledger, chosen: Candidate) -> bool:
