@@ -35,6 +35,8 @@ def found_within(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Di
 def _shortest(data: Mapping[str, DataFacts], column: str) -> tuple[str, str] | None:
     """The shortest value and its row; None where it is long, and empty texts where no row was looked at."""
     held = [facts.shortest[column] for facts in data.values() if column in facts.shortest]
+    if not held and any(facts.sampled for facts in data.values()):
+        return None  # no row has it
     value, place = min(held, key=lambda one: len(one[0]), default=("", ""))
     return None if len(value) > _SHORT else (value, place)
 

@@ -19,7 +19,7 @@ Learned = tuple[list[Message], Message]  # what is said before an answer, and th
 class SeenAnswers(Struct, frozen=True):
     """The places of the first sampled rows that hold each; "" where none does."""
 
-    told: str = ""  # a learned answer with its thought in a field of the message
+    told: str = ""  # a learned answer without calls, with its thought in a field of the message
     tagged: str = ""  # one with its thought between tags in its text
     follows: str = ""  # one directly behind an answer without a thought
     joined: str = ""  # what makes one answer of such, where a command can
@@ -28,7 +28,7 @@ class SeenAnswers(Struct, frozen=True):
 def seen_answers(sources: Sequence[SampledSource], data: Data) -> SeenAnswers:
     """Where the sampled rows have what not every chat template writes."""
     found = [(place, *pair) for source in sources for place, pair in _learned(source, data)]
-    told = (place for place, _, answer in found if answer.get("reasoning_content"))
+    told = (place for place, _, answer in found if answer.get("reasoning_content") and not answer.get("tool_calls"))
     tagged = (place for place, _, answer in found if parted(answer["content"])[0])
     follows = next((place for place, before, answer in found if _follows(before, answer)), "")
     joined = next((way for source in sources if follows for way in _joined(source)), "")

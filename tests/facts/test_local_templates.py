@@ -68,7 +68,7 @@ def test_thoughts_that_the_template_does_not_write_are_refused(
             for n, row in enumerate(rows)
         ]
     found = refused(tmp_path, template, rows, base)
-    assert [one.title for one in found] == ["the chat template of ./model does not write thoughts"] * bool(ways)
+    assert [one.title for one in found] == ["the chat template of ./model does not write such thoughts"] * bool(ways)
     assert [way for one in found for way in one.help[:-1]] == ways
 
 

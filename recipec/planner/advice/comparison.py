@@ -18,6 +18,7 @@ from recipec.planner.search.candidates import (
     candidates,
     fastest_of,
     nearest_of,
+    rank_of,
     seconds_per_sequence,
     usable_bytes,
     usual_time,
@@ -104,7 +105,7 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
     ratio = _ratio(other, chosen)
     if chosen.by_memory and ratio <= 1 + chosen.tie and _peak(other) > _peak(chosen):
         return f"takes {times(ratio)}, which counts as equal (within {chosen.tie_told}), and {gib(_peak(other))}"
-    if 1 / (1 + chosen.tie) <= ratio <= 1 + chosen.tie and _place(other) > _place(chosen):
+    if 1 / (1 + chosen.tie) <= ratio <= 1 + chosen.tie and rank_of(other) > rank_of(chosen):
         equal = f"counts as equal (within {chosen.tie_told})"
         return f"takes {times(ratio)}, which {equal}, and {chosen.layout.strategy} is simpler"
     if chosen.tie < ratio - 1 <= TIE and _place(other) < _place(chosen):

@@ -91,7 +91,7 @@ def no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
         loaded.place("data", "reasoning"), "answers without thoughts, in the template's mode without thinking"
     )
     help = (
-        "remove `reasoning`: this template writes no thoughts at all",
+        "remove `reasoning`: this template writes no empty thought",
         'to take thoughts out of the rows: `reasoning = "strip"`',
     )
     title = f"the chat template {template} does not write a mode without thinking"

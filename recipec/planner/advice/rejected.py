@@ -26,6 +26,7 @@ from recipec.planner.search.candidates import (
     candidates,
     gpu_gib,
     nearest_of,
+    rank_of,
     seconds_per_sequence,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context
@@ -222,8 +223,10 @@ def _simpler(pair: _Pair) -> str:
     other, chosen = pair.other.layout, pair.chosen.layout
     if pair.chosen.by_memory and pair.other.memory.peak_allocated_bytes > pair.chosen.memory.peak_allocated_bytes:
         return "the recipe puts memory first"
-    if other.strategy != chosen.strategy:
+    if rank_of(pair.other) != rank_of(pair.chosen):
         return f"{chosen.strategy} is simpler"
+    if other.strategy != chosen.strategy:
+        return f"of these two the faster is taken, {chosen.strategy}"
     if other.offloads and not chosen.offloads:
         return "the optimizer states stay on the GPUs"
     if other.hosts_weights and not chosen.hosts_weights:

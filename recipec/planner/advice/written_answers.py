@@ -94,5 +94,5 @@ def _no_thoughts(loaded: LoadedRecipe, shown: _Shown, section: str, seen: str) -
         *[written] * shown.keeps_tags,
         'or name a file with a template that writes them: `template = "./your.jinja"` under [data]',
     )
-    title = f"the chat template {shown.whose} does not write thoughts"
+    title = f"the chat template {shown.whose} does not write such thoughts"
     return Diagnostic("E0401", title, (Label(loaded.place("data", section), seen),), help)

@@ -318,12 +318,17 @@ _KINDS = [*dict.fromkeys((row.engine, row.shards) for row in STRATEGIES.values()
 _RANK = {name: _KINDS.index((row.engine, row.shards)) for name, row in STRATEGIES.items()}
 
 
+def rank_of(candidate: Candidate) -> int:
+    """The rank of its strategy by simplicity; the smaller is simpler."""
+    return _RANK[candidate.layout.strategy]
+
+
 def _complexity(candidate: Candidate) -> tuple[bool | int | float, ...]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still,
     and weights beside them. Of layouts that are alike in all that the fastest, with layers recomputed where that pays.
     """
     layout = candidate.layout
-    kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
+    kinds = layout.mesh.ranks_per_layer, rank_of(candidate)
     return (*_measures(layout), *kinds, seconds_per_sequence(candidate) * (1 + AS_FAST * layout.checkpointing))
 
 

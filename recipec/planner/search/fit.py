@@ -15,7 +15,7 @@ from recipec.planner.search.candidates import (
     waiting_share,
 )
 from recipec.planner.search.context import Context, settle
-from recipec.planner.search.global_batch import NOTHING_FITS, WAITS
+from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, WAITS
 from recipec.planner.search.measures import Fit, acceptable_adaptations, beside_shared, idles, with_batch
 from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
@@ -28,21 +28,24 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
     idle or mostly wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
     small for all GPUs."""
-    found = with_batch(context, loaded)
+    found, short = with_batch(context, loaded), WAITS
     if not _can_be_built(found):
-        found = _for_all_gpus(context, found, loaded)
+        found, short = _for_all_gpus(context, found, loaded), NOTHING_FITS
     if found.chosen is None:
         return found
+    if short == WAITS and idles(found.chosen, context):
+        short = IDLE
     for batch in _larger_batches(context, found):
         if found.chosen is not None and idles(found.chosen, context):
             wider = with_batch(replace(context, least_batch=batch), loaded)
             found = wider if _gives_work(context, wider, found) else found
     tried = found
     while batch := _less_waiting(context, tried):
-        tried = with_batch(replace(context, least_batch=batch, batch_short=WAITS), loaded)
-        if tried.gave_way is None and not _pays(context, tried, found):
+        tried = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
+        if tried.gave_way is None and _pays(context, tried, found):
+            found = tried
+        elif found.gave_way is None:
             break
-        found = found if tried.gave_way else tried
     return beside_shared(context, found, loaded)
 
 
@@ -119,6 +122,6 @@ def _pays(context: Context, wider: Fit, found: Fit) -> bool:
     names = [name for name, _ in acceptable_adaptations(context)]
     steps = names.index(then.adaptation) - names.index(now.adaptation)
     seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
-    as_many = then.mesh.world_size >= now.mesh.world_size and then.on_device and then.can_be_built
+    as_many = then.mesh.world_size >= now.mesh.world_size and not then.offloads and then.can_be_built
     faster = seconds_per_sequence(wider.chosen) < seconds
     return as_many and (steps < 0 or (steps == 0 and faster))

@@ -120,7 +120,7 @@ def _plain(search: Search) -> Fit | None:
             small = _with_small_states(search, _too_slow(plain))
             quick = _on_gpus(search, small) if small else None
             if small and quick is not None and clearly_faster(quick, chosen):
-                return search.chosen(quick, small.ledger, small.layouts)
+                return replace(search.chosen(quick, small.ledger, small.layouts), gave_way=(plain, tried.ledger))
     return _beside_others(search, place, chosen)
 
 
