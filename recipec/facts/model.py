@@ -167,7 +167,7 @@ def _taken_for_base(loaded: LoadedRecipe, section: Any) -> Diagnostic:
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:
     close = nearest(name, (*model_names(), AUTO))
     label = Label(loaded.place(*path, part="value"), "not in the catalog")
-    if named_for_images(name):
+    if named_for_images(name) and path[0] == "model":  # of other models no text part is taken out
         return Diagnostic("E0301", f"unknown model `{name}`", (label,), (*trained_on_text(name),))
     here = not is_path(name) and os.path.isdir(loaded.folder / name)
     return Diagnostic(

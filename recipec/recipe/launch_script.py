@@ -20,7 +20,7 @@ _BASH_OWN = _READ_ONLY | {  # bash gives them values, or a meaning for how it re
     *("TMOUT", "_"),
 }
 _SCRIPT_OWN = {  # of templates/launch
-    *("BUNDLE", "QUICK", "PORT", "DEVICES", "NODE", "FIRST", "MEETING", "SIGN", "SIGNS", "OLD_SIGN"),
+    *("BUNDLE", "QUICK", "SERVER", "PORT", "DEVICES", "NODE", "FIRST", "MEETING", "SIGN", "SIGNS", "OLD_SIGN"),
     *("FAILED", "OLD_FAILED", "ENDS", "TRAINING", "CONFLICTS"),
     *("ANSWERS_PORT", "WEIGHTS_PORT"),  # of serve_answers.py, which takes free ones
 }

@@ -48,7 +48,7 @@ def test_a_folder_of_the_user_is_trained_by_its_language_model(tmp_path: Path, c
         file.truncate(2 * 10**9)
     found = good(tmp_path, CHAT)
     assert found.facts.model.architecture.hidden_size == 256
-    assert found.facts.model.params_on_disk == found.facts.model.architecture.params + 10**9
+    assert found.facts.model.params_on_disk == 10**9
     script = texts(found)["text_part.py"]
     assert "DATA_ROOT = Path(os" in script
     assert 'MODEL = str(DATA_ROOT / "vision")' in script
