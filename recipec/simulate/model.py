@@ -26,6 +26,7 @@ from recipec.simulate.config import config_fields
 from recipec.simulate.device import flash_attention
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+_OF_TEACHER = ("shards_teacher", "leaves_buffers")  # what engines change, none of which is simulated
 PACKED_KERNEL = "simulated-varlen"  # stands in for the flash-attn package, which needs a GPU to import
 ROUTER_COEFFICIENT = 0.001  # what the emitted train.py sets
 
@@ -72,9 +73,8 @@ def distiller(student: nn.Module, teacher: Architecture, layout: Layout, loss: s
 
 def _of_rows(student: nn.Module, teacher: PreTrainedModel) -> Any:
     """Of supervised distillation: `student` answers with losses from now on."""
-    trainer = _emitted(
-        "distillation", "SupervisedDistillationTrainer", adapter=False, dtensors=False, shards_teacher=False
-    )
+    without = dict.fromkeys(("adapter", "dtensors", *_OF_TEACHER), False)
+    trainer = _emitted("distillation", "SupervisedDistillationTrainer", **without)
     trainer.beta, trainer.temperature, trainer.label_weight = 0.0, 1.0, 0.0
     trainer.teacher, trainer.teacher_head = teacher.base_model, teacher.get_output_embeddings()
     trainer.teacher_config = teacher.config
@@ -85,7 +85,7 @@ def _of_rows(student: nn.Module, teacher: PreTrainedModel) -> Any:
 
 def _of_answers(student: nn.Module, teacher: PreTrainedModel) -> Any:
     """Of on-policy distillation."""
-    trainer = _emitted("on_policy", "OnPolicyDistillationTrainer", casts=True, shards_teacher=False)
+    trainer = _emitted("on_policy", "OnPolicyDistillationTrainer", casts=True, **dict.fromkeys(_OF_TEACHER, False))
     trainer.beta, trainer.temperature, trainer.teacher_model = 1.0, 1.0, teacher
     trainer.model_kwarg_keys, trainer._is_vlm = (), False
     trainer.teacher_modules = teacher

@@ -22,7 +22,7 @@ def test_prompts_may_ask_for_the_mode_without_thinking(tmp_path: Path, base: str
     recipe = with_key(recipe, "alignment.teacher", "Qwen/Qwen3-8B") if "teacher" in recipe["alignment"] else recipe
     files = texts(good(tmp_path, recipe))
     assert '"enable_thinking": False' in files[told_by] and '"enable_thinking": False' in files["rows.py"]
-    assert "part.map" not in files["train.py"]
+    assert "add_column" not in files["train.py"]
 
 
 @pytest.mark.parametrize("said", ["keep", "strip", "template"])

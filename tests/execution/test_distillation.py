@@ -30,6 +30,7 @@ STUDENTS = {  # model type -> what it does to its logits
     "qwen2": {},
     "gemma2": {"final_logit_softcapping": 2.0, "head_dim": 16},
     "granite": {"logits_scaling": 4.0},
+    "falcon_h1": {"lm_head_multiplier": 0.25, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16},
 }
 # beta, temperature, label_weight
 LOSSES = [(0.0, 1.0, 0.0), (1.0, 1.0, 0.0), (0.3, 1.0, 0.0), (0.0, 2.0, 0.0), (0.7, 0.5, 0.0), (0.0, 2.0, 0.4)]
@@ -101,7 +102,7 @@ def _plain(trainer, batch, beta, temperature, label_weight):
 
 @pytest.mark.parametrize(
     ("kind", "beta", "temperature", "label_weight"),
-    [("qwen2", *loss) for loss in LOSSES] + [(kind, 0.0, 2.0, 0.0) for kind in ("gemma2", "granite")],
+    [("qwen2", *loss) for loss in LOSSES] + [(kind, 0.0, 2.0, 0.0) for kind in ("gemma2", "granite", "falcon_h1")],
 )
 def test_the_loss_and_its_gradients_are_those_of_the_whole_softmax(trainers, kind, beta, temperature, label_weight):
     trainer = trainers(kind, beta=beta, temperature=temperature, label_weight=label_weight)

@@ -10,6 +10,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from compiling import texts
@@ -159,6 +160,23 @@ def test_every_rank_takes_other_rows_and_as_many_micro_batches(modules) -> None:
         shares = [batches.share(list(range(rows)), 2, rank, 2) for rank in range(2)]
         assert len(shares[0]) == len(shares[1])
         assert sorted(row for share in shares for places in share for row in places) == list(range(rows))
+
+
+@pytest.mark.executes
+def test_lengths_are_read_as_a_list_once(modules) -> None:
+    """One value at a time, a column of datasets searches its record batches for each."""
+    from datasets import Dataset
+    from datasets.arrow_dataset import Column
+
+    batches, settings = modules["batches"], SimpleNamespace(**vars(SETTINGS), per_device_eval_batch_size=2)
+    vars(settings).update(dataloader_num_workers=0, dataloader_pin_memory=False, dataloader_prefetch_factor=None)
+    lengths, tokenizer = [3, 9, 4, 8, 2], SimpleNamespace(pad_token_id=0)
+    rows = Dataset.from_list([{"input_ids": [1] * many, "labels": [1] * many, "length": many} for many in lengths])
+    with mock.patch.object(Column, "__getitem__", autospec=True, side_effect=Column.__getitem__) as read:
+        evaluated = list(batches.evaluation_batches(rows, tokenizer, settings, 0, 1))
+        next(batches.steps(rows, tokenizer, settings, 0, 1, 0))
+    assert [call.args[1] for call in read.call_args_list] == [slice(None)] * 2
+    assert [len(batch["input_ids"][0]) for batch in evaluated] == [9, 4, 2]
 
 
 @pytest.mark.executes

@@ -219,6 +219,25 @@ def test_what_reward_functions_log_is_logged_apart_for_training_and_evaluation(t
     assert [(logs.get("said"), logs.get("eval_said")) for logs in logged] == [(64, None), (None, 64)]
 
 
+def test_what_a_reward_function_logs_takes_no_metric_of_the_trainer(trainer):
+    """Not the objective, by which the best checkpoint is chosen, either."""
+    found = trainer(max_steps=2, logging_steps=2, eval_strategy="steps", eval_steps=2, report_to="none")
+    names = ("objective", "reward", "kl", "loss")
+
+    def one(completions, log_metric, **_):
+        for name in names:
+            log_metric(name, 7.0)
+        return [1.0] * 64
+
+    found.reward_funcs = [one]
+    found.args.per_device_eval_batch_size, found.eval_dataset = 64, found.train_dataset.select([0] * 64)
+    found.train()
+    logged = {name: value for logs in found.state.log_history for name, value in logs.items()}
+    assert logged["reward"] == logged["eval_reward"] == 1 and logged["eval_loss"] == -logged["eval_objective"]
+    assert [logged[f"eval_rewards/{name}"] for name in names] == [7.0] * 4
+    assert [logged[f"rewards/{name}"] for name in names[1:]] == [7.0] * 3
+
+
 def test_a_rank_without_a_prompt_to_evaluate_adds_nothing(trainer, monkeypatch):
     found = trainer()
     found.eval_dataset = found.train_dataset.select([0])

@@ -91,6 +91,7 @@ def _names_of_judge(stage: StageJob) -> dict[str, Any]:
         "shards_loaded": stage.because(
             stage.strategy.engine == DEEPSPEED and stage.strategy.shards_weights, "strategy", "offload"
         ),
+        "leaves_buffers": stage.because(stage.engine.dtensors, "strategy"),
     }
 
 

@@ -44,7 +44,10 @@ def _options(stage: StageJob) -> dict[str, Any]:
 def sides(stage: StageJob) -> Mapping[str, Any]:
     """What the trainer has to know of the sides of its stage."""
     sharded = stage.strategy.shards_weights and stage.engine.shards_what_it_loads
-    return {"shards_teacher": stage.because(sharded, "strategy")}
+    return {
+        "shards_teacher": stage.because(sharded, "strategy"),
+        "leaves_buffers": stage.because(stage.engine.dtensors, "strategy"),
+    }
 
 
 def measured(stage: StageJob) -> Mapping[str, Any]:
