@@ -110,5 +110,6 @@ class SupervisedDistillationTrainer(SFTTrainer):
 
 
 def scale_and_cap(config: PretrainedConfig) -> tuple[float, float | None]:
-    """What a model does to its logits: Granite divides them, Gemma 2 caps them."""
-    return 1 / getattr(config, "logits_scaling", 1.0), getattr(config, "final_logit_softcapping", None)
+    """What a model does to its logits: Falcon-H1 multiplies them, Granite divides them, Gemma 2 caps them."""
+    scale = getattr(config, "lm_head_multiplier", 1.0) / getattr(config, "logits_scaling", 1.0)
+    return scale, getattr(config, "final_logit_softcapping", None)

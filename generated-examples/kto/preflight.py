@@ -367,7 +367,8 @@ def try_longest(trainer: Trainer) -> None:
     """Run the longest batch once, without learning from it: if memory is short, now is the time to know."""
     trainer.model_wrapped.train()  # as in training: activations are recomputed only in this mode
     rows = trainer.train_dataset
-    longest = sorted(range(len(rows)), key=rows["length"].__getitem__)[-trainer.args.per_device_train_batch_size :]
+    lengths = rows["length"][:]  # a list: the column finds each value anew
+    longest = sorted(range(len(rows)), key=lengths.__getitem__)[-trainer.args.per_device_train_batch_size :]
     prompts, others = rows["prompt_ids"], rows["KL_completion_ids"]  # with the answer of another row, for the KL
     mismatched = [len(prompt) + len(other) for prompt, other in zip(prompts, others, strict=True)]
     longest[0] = mismatched.index(max(mismatched))

@@ -295,6 +295,7 @@ def _beside_hosted(ledger: Ledger, found: Candidate | None, chosen: Candidate) -
 
 
 def idles(chosen: Candidate, context: Context) -> bool:
+    """Whether GPUs of the recipe have no work."""
     return chosen.layout.gpus < context.facts.machines.gpus
 
 

@@ -200,12 +200,16 @@ class PPOTrainer(Trainer):
         found = [reward(completions, **given) for reward in self.reward_funcs]
         return [[torch.nan if value is None else value for value in row] for row in zip(*found, strict=True)]
 
-    def metrics_of_rewards(self) -> dict[str, float]:
-        """The means over all ranks of what the reward functions logged with `log_metric` since the last call."""
+    def metrics_of_rewards(self, own: dict[str, float]) -> dict[str, float]:
+        """The means over all ranks of what the reward functions logged with `log_metric` since the last call.
+
+        A name that a metric of the trainer has gets `rewards/` before it.
+        """
         parts = gather_object([dict(self.told)])
         self.told.clear()
         values = {name: [value for part in parts for value in part.get(name, [])] for part in parts for name in part}
-        return {name: sum(each) / len(each) for name, each in values.items()}
+        names = {name: f"rewards/{name}" if name in own else name for name in values}
+        return {names[name]: sum(each) / len(each) for name, each in values.items()}
 
     def whitened(self, advantages: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """With mean 0 and variance 1 over the tokens of all ranks."""
@@ -267,7 +271,7 @@ class PPOTrainer(Trainer):
             means = torch.stack([torch.stack(values).float().mean() for values in self.noted.values()])
             means = self.accelerator.reduce(means, "mean").tolist()
             logs |= dict(zip(self.noted, means, strict=True)) | {"num_tokens": self.state.num_input_tokens_seen}
-            logs |= self.metrics_of_rewards()
+            logs |= self.metrics_of_rewards(logs)
             self.noted.clear()
         super().log(logs, start_time)
 
@@ -292,7 +296,7 @@ class PPOTrainer(Trainer):
         reward, kl, cut = (float(part / judged.clamp(min=1)) for part in parts)
         objective = reward - args.beta * kl - args.missing_eos_penalty * cut
         found = {"objective": objective, "reward": reward, "kl": kl, "clipped_ratio": cut, "loss": -objective}
-        found |= self.metrics_of_rewards()
+        found |= self.metrics_of_rewards(found)
         self.told = in_training
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
         self.log(metrics)

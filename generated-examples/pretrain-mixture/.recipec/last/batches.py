@@ -23,7 +23,7 @@ class MicroBatches:
 
     def __init__(self, rows: Dataset, places: list[list[int]], size: int) -> None:
         self.rows, self.places, self.size = rows, places, size
-        lengths = rows["length"]
+        lengths = rows["length"][:]  # a list: the column finds each value anew
         self.filler = rows[max(range(len(lengths)), key=lengths.__getitem__)]["input_ids"]
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ def steps(
     rows: Dataset, tokenizer: PreTrainedTokenizerBase, settings: Settings, rank: int, ranks: int, done: int
 ) -> Iterator[list[dict[str, torch.Tensor]]]:
     """The micro batches of one rank for each step behind `done` steps, epoch after epoch without end."""
-    size, lengths = settings.per_device_train_batch_size, rows["length"]
+    size, lengths = settings.per_device_train_batch_size, rows["length"][:]
     epoch, passed = divmod(done, steps_per_epoch(rows, settings, ranks))
     while True:
         order = epoch_order(lengths, settings, ranks, epoch)[passed:]
@@ -108,7 +108,7 @@ def evaluation_batches(
     rows: Dataset, tokenizer: PreTrainedTokenizerBase, settings: Settings, rank: int, ranks: int
 ) -> Iterator[dict[str, torch.Tensor]]:
     """The rows that are evaluated, the longest first: memory that is too small shows at the baseline."""
-    lengths = rows["length"]
+    lengths = rows["length"][:]
     order = sorted(range(len(rows)), key=lengths.__getitem__, reverse=True)
     size = settings.per_device_eval_batch_size
     yield from loader(rows, share(order, size, rank, ranks), size, settings)

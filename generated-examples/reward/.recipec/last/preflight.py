@@ -367,7 +367,8 @@ def try_longest(trainer: Trainer) -> None:
     """Run the longest batch once, without learning from it: if memory is short, now is the time to know."""
     trainer.model_wrapped.train()  # as in training: activations are recomputed only in this mode
     rows = trainer.train_dataset
-    longest = sorted(range(len(rows)), key=rows["length"].__getitem__)[-trainer.args.per_device_train_batch_size :]
+    lengths = rows["length"][:]  # a list: the column finds each value anew
+    longest = sorted(range(len(rows)), key=lengths.__getitem__)[-trainer.args.per_device_train_batch_size :]
     batch = trainer._prepare_inputs(trainer.data_collator([rows[index] for index in longest]))
     with trainer.compute_loss_context_manager():
         loss = trainer.compute_loss(trainer.model_wrapped, batch)
