@@ -57,7 +57,8 @@ class Candidate(Struct, frozen=True):
     @property
     def tie_told(self) -> str:
         """The limit, and why it is another one than usual."""
-        return f"{self.tie:.0%}, because the recipe puts speed first" if self.tie < TIE else f"{self.tie:.0%}"
+        first = "memory" if self.by_memory else "speed"
+        return f"{self.tie:.0%}, because the recipe puts {first} first" if self.tie < TIE else f"{self.tie:.0%}"
 
     @property
     def fits(self) -> bool:
