@@ -112,7 +112,7 @@ def _is_word(label: Any) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().replace(".", "", 1).isdecimal()
+    return text.strip().lstrip("+-").replace(".", "", 1).isdecimal()
 
 
 _WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}
