@@ -68,16 +68,20 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     if not file.endswith(".csv"):
         return python_command(made, each, place, before)
     writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
-    modules = "import re, sys" if "re." in made else "import sys"
-    program = f"{modules}; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
+    program = f"{_modules(made)}import sys; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
 def rows_as_json(made: str, place: str) -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
     file = file_of(place)
-    program = f"import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
+    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
+
+
+def _modules(made: str) -> str:
+    """The statements that import what a part of a program needs beside what reads and prints rows."""
+    return "".join(f"import {name}; " for name in ("ast", "re") if f"{name}." in made)
 
 
 def _csv_rows(file: str) -> str:
@@ -120,10 +124,9 @@ def _each(made: str, each: str, place: str, before: str = "") -> str:
     """The program that prints what is made for each."""
     file = file_of(place)
     reads = _reading(place, file)
-    modules = "import re; " * ("re." in made)
     dates = _DATES * (reads == _OF_PARQUET)
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
-    return f"{modules}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
+    return f"{_modules(made)}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
 
 
 def _reading(place: str, file: str) -> str:

@@ -30,7 +30,8 @@ from recipec.dataset.formats import DataShape
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
-from recipec.dataset.turns import in_other_fields, within_objects, written_lists
+from recipec.dataset.talks_as_text import written_lists
+from recipec.dataset.turns import in_other_fields, within_objects
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 # Names of columns that ask: those of every role that becomes a prompt, and of conversations.
