@@ -24,7 +24,7 @@ _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", 
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
 _SAID = ("response", "answer", "completion", "output", "text", "content")  # fields and columns that hold an answer
 _SIDES = ("conversation", "response", "answer", "completion")  # columns of two answers: response_a and response_b
-_WON = {"model_a", "model_b"}  # values of `winner`; every other one is no victory
+_WON = ("model_a", "model_b")  # values of `winner`; every other one is no victory
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
@@ -229,7 +229,7 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[_Found]:
     said = next((name for name in _SAID if all(isinstance(row.get(name), str) for row in rows)), "")
     prompt = _prompt(rows, "answers[-1]")
     asked = next((name for name in rows[0] if prompt == f"answers[-1][{json.dumps(name)}]"), "")
-    if not (said and asked and all(isinstance(row[asked], str) for row in rows)):
+    if not (said and asked and all(isinstance(row.get(asked), str) for row in rows)):
         return
     for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
         if all(type(row.get(name)) in (int, float) for row in rows) and _compared(rows, asked, name):

@@ -302,3 +302,20 @@ def test_a_scale_that_begins_as_a_flag_does_is_a_scale(tmp_path: Path, columns: 
     ran(tmp_path, _told(tmp_path, kto, "`rating` holds numbers from 0 to 4"))
     usual = {**kto, "data": {"preferences": "rows.new.jsonl", "ignore": ["rating"]}}
     assert not [found for found in compiled(tmp_path, usual).diagnostics if found.code.startswith("E")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"prompt": "Why?", "response": "So.", "helpfulness": 3}, {"response": "No.", "helpfulness": 1}],
+        [{"prompt": "Why?", "response_a": "So.", "response_b": "No.", "winner": [0, 1]}] * 2,
+        [{"prompt": "Why?", "response_a": "So.", "response_b": "No.", "winner": {"model": "a"}}] * 2,
+    ],
+    ids=["no prompt", "winner list", "winner object"],
+)
+@pytest.mark.parametrize("recipe", [SFT, DPO])
+def test_rows_that_only_look_like_published_ones_are_refused_in_words(
+    tmp_path: Path, rows: Rows, recipe: Tables
+) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * 4))
+    assert any(found.code[:3] == "E03" for found in compiled(tmp_path, recipe, only_plan=True).diagnostics)
