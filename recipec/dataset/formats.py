@@ -265,12 +265,24 @@ def _common_columns(placed: Placed, format: RowFormat, renamed: Mapping[str, str
     common = {role: name for _, columns in reversed(found) for role, name in columns.items()}
     optional = [role for role in format.roles if format.may_lack(role.name) and role.name not in renamed]
     common = {role.name: _usual_name(role, renamed) for role in optional} | common
+    incomplete = {place for place, row in placed if lacking(row, format, common)}
     for place, columns in found:
         for role, name in common.items():
+            if role == format.implicit and role not in columns and place in incomplete:
+                continue
             if not format.may_lack(role) and columns.get(role) != name:
                 other = f"`{columns[role]}`" if role in columns else "no such column"
-                raise UnknownFormat(f"the {role} is in `{name}`, but {place} has {other}: one source must have one")
+                said = f"the {role} is in `{name}`, but {place} has {other}: one source must have one"
+                raise UnknownFormat(said, _one_of_all(role, name, format))
     return common
+
+
+def _one_of_all(role: str, name: str, format: RowFormat) -> tuple[str, ...]:
+    """What to write where only some answers begin with what is asked."""
+    if role != format.implicit:
+        return ()
+    sides = " and ".join(f"`{answer.name}`" for answer in format.required)
+    return (f"write what is asked into `{name}` of every row, and the answers alone into {sides}",)
 
 
 def _contents(

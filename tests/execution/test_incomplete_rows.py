@@ -174,6 +174,54 @@ def test_pairs_without_an_answer_are_left_out(tmp_path: Path, monkeypatch: pytes
     assert (report["read"], report["lacks"]) == (43, {"no `rejected`": 3})
 
 
+def talk(pair: Tables) -> Tables:
+    """The pair with its texts as lists of messages."""
+    return {
+        name: [{"role": "user" if name == "prompt" else "assistant", "content": text}] for name, text in pair.items()
+    }
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("written", [dict, talk])
+def test_pairs_without_a_prompt_that_others_have_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Any
+) -> None:
+    rows = [written(pair) for pair in pairs(40)]
+    missing = {name: value for name, value in rows[0].items() if name != "prompt"}
+    write(tmp_path / "some.jsonl", [missing, *rows, rows[0] | {"prompt": None}])
+    recipe = with_key(BASES["dpo-full"], "data.preferences", "some.jsonl")
+    (found,) = [one for one in compiled(tmp_path, recipe).diagnostics if one.code[:3] == "E03"]
+    assert found.code == "E0304" and KEY in found.help[0] and not any("columns" in line for line in found.help)
+    emitted(tmp_path, with_key(recipe, "data.incomplete", "skip"), monkeypatch).main()
+    report = json.loads((tmp_path / "data/dpo/report.json").read_text())["train"]
+    assert (report["read"], report["lacks"]) == (42, {"no `prompt`": 2})
+
+
+@pytest.mark.executes
+def test_empty_prompts_in_csv_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{'' if n % 4 == 0 else f'Why {n}?'},Because {n}.,Not {n}." for n in range(60)]
+    (tmp_path / "some.csv").write_text("\n".join(["prompt,chosen,rejected", *lines, ""]))
+    recipe = with_key(with_key(BASES["dpo-full"], "data.incomplete", "skip"), "data.preferences", "some.csv")
+    emitted(tmp_path, recipe, monkeypatch).main()
+    report = json.loads((tmp_path / "data/dpo/report.json").read_text())["train"]
+    assert (report["read"], report["lacks"]) == (60, {"no `prompt`": 15})
+
+
+@pytest.mark.executes
+def test_answers_that_begin_with_their_prompt_lack_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [{"role": "user", "content": "Who?"}]
+    whole = {name: [*asked, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    rows = [*pairs(40), whole | {"prompt": None}]
+    write(tmp_path / "some.jsonl", rows)
+    recipe = with_key(with_key(BASES["dpo-full"], "data.incomplete", "skip"), "data.preferences", "some.jsonl")
+    module = emitted(tmp_path, recipe, monkeypatch)
+    columns = {name: name for name in rows[0]}
+    for row in (*rows, rows[0] | {"prompt": None}, whole | {"prompt": None, "chosen": "So."}):
+        lost = lacking(row, ROW_FORMATS["preference"], columns)
+        assert module.lacking(json.dumps(row).encode(), module.NEEDED["preference"]) == lost
+        assert bool(lost) == (row["prompt"] is None and row != rows[40])
+
+
 CONVERSATION = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"name": "sum", "arguments": {}}]}
 # Messages -> what prepare_data.py counts a row with them as.
