@@ -99,7 +99,9 @@ def recognise(
     lacks = {place: lost for place, row in placed if (lost := lacking(row, format, columns))}
     whole = [(place, row) for place, row in whole if not (skips and place in lacks)]
     contents, faults = _contents(whole, format, columns)
-    faults += [_lacking(place, row, format, renamed) for place, row in placed if not _fits(row, format, renamed)]
+    faults += [
+        fault for place, row in placed for fault in _lacking(place, row, format, renamed, columns, place in lacks)
+    ]
     faults = [replace(fault, lacks=lacks.get(fault.place, "")) for fault in faults]
     faults = [fault for fault in faults if not (skips and fault.place in lacks)]
     shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
@@ -163,12 +165,17 @@ def _has_all_of(format: RowFormat, other: RowFormat) -> bool:
     return {role.name for role in other.required} <= {role.name for role in format.required}
 
 
-def _lacking(place: str, row: Row, format: RowFormat, renamed: Mapping[str, str]) -> RowFault:
+def _lacking(
+    place: str, row: Row, format: RowFormat, renamed: Mapping[str, str], columns: Mapping[str, str], lacks: bool
+) -> Iterator[RowFault]:
+    """That a row has not all columns that the format needs, or no prompt, which others have."""
     found = _columns(row, format, renamed)
-    lost = [role for role in format.required if role.name not in found]
-    names = " and ".join(f"`{_usual_name(role, renamed)}`" for role in lost)
-    flag = next((_usual_name(role, renamed) for role in lost if role.holds == FLAGS), "")
-    return RowFault(place, f"it has no {names}, which other rows have; its columns are {_names(row)}", flag)
+    asked = {format.implicit} & columns.keys() if lacks else {}
+    lost = [role for role in format.roles if (role.required or role.name in asked) and role.name not in found]
+    if lost:
+        names = " and ".join(f"`{_usual_name(role, renamed)}`" for role in lost)
+        flag = next((_usual_name(role, renamed) for role in lost if role.holds == FLAGS), "")
+        yield RowFault(place, f"it has no {names}, which other rows have; its columns are {_names(row)}", flag)
 
 
 def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:

@@ -63,7 +63,9 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
         asked = [name for name in first if name in _TALK and turns_of(first[name])]
         texts = [name for name in first if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
     if not single and not asked and len(texts) == 1:
-        yield f'to read `{texts[0]}` as the prompt: `columns = {{ {_PROMPT} = "{texts[0]}" }}` under [data]'
+        known = texts[0] in format.role(_PROMPT).aliases  # it would be read if it were not ignored
+        way = f'remove "{texts[0]}" from `ignore`' if known else f'`columns = {{ {_PROMPT} = "{texts[0]}" }}`'
+        yield f"to read `{texts[0]}` as the prompt: {way} under [data]"
         return
     steps = [f"{path_of(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
     if steps:

@@ -71,3 +71,14 @@ def test_rows_without_the_column_of_the_answer_are_incomplete(tmp_path: Path) ->
     assert any("incomplete" in line for line in refused(tmp_path, rows)[0].help)
     assert not refused(tmp_path, rows, incomplete="skip")
     assert refused(tmp_path, [*ROWS[:5], *({"prompt": f"{n}?"} for n in range(40))], incomplete="skip")
+
+
+def test_help_for_pairs_of_a_text_and_messages_leads_in_no_circle(tmp_path: Path) -> None:
+    """The prompt cannot be ignored where one side is a text: no messages hold what it answers."""
+    turns = [{"role": "user", "content": "Why then?"}, {"role": "assistant", "content": "No."}]
+    rows = [{"prompt": f"Why {n}?", "chosen": f"So {n}.", "rejected": turns} for n in range(20)]
+    helps = [refused(tmp_path, rows, "dpo-full", **keys)[0].help for keys in ({}, {"ignore": ["prompt"]})]
+    assert helps == [
+        ("to make all answers alike: write the assistant's answer alone into `rejected`",),
+        ('to read `prompt` as the prompt: remove "prompt" from `ignore` under [data]',),
+    ]
