@@ -92,8 +92,11 @@ def _of_tool_turns(rows: Sequence[Row], places: Sequence[str], shape: DataShape)
             words = f"IN(.{speaker}; {', '.join(map(json.dumps, (CALLS, *RESULTS)))}) or (.tool_calls // []) != []"
             path = path_of(name)
             for what, program in (
-                ("keep conversations without tools alone", f"select(any({path}[]; {words}) | not)"),
-                ("end conversations before their first call", f"{path} |= .[:(map({words}) | index(true)) // length]"),
+                ("keep conversations without tools alone", f"select(any({path}[]?; {words}) | not)"),
+                (
+                    "end conversations before their first call",
+                    f"({path} | arrays) |= .[:(map({words}) | index(true)) // length]",
+                ),
             ):
                 yield what + f": {jq(program, places[0])}"
             return
@@ -114,7 +117,7 @@ def _of_question_pairs(row: Row) -> Iterator[str]:
     for name in (name for name in row if name in _TALK):
         if (turns := turns_of(row[name])) and all({"input", "output"} <= turn.keys() for turn in turns):
             each = '{role: "user", content: .input}, {role: "assistant", content: .output}'
-            yield f"{path_of(name)} |= [.[] | {each}]"
+            yield f"({path_of(name)} | arrays) |= [.[] | {each}]"
 
 
 def _of_messages(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -128,7 +131,7 @@ def _of_old_calls(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     calls = f'if .{CALLS} then .tool_calls = [{{type: "function", function: .{CALLS}}}] else . end | del(.{CALLS})'
     for name in names:
         if any(isinstance(turn.get(CALLS), Mapping) for row in rows for turn in turns_of(row.get(name))):
-            yield f"{path_of(name)} |= map({calls})"
+            yield f"({path_of(name)} | arrays) |= map({calls})"
 
 
 def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -146,7 +149,9 @@ def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
             meant[word], steps[name] = role, speaker
     if steps:
         words = json.dumps(meant, ensure_ascii=False)
-        yield " | ".join(f"{path_of(name)}[].{speaker} |= ({words}[.] // .)" for name, speaker in steps.items())
+        yield " | ".join(
+            f"{path_of(name)}[]?.{speaker}? |= ({words}[tostring] // .)" for name, speaker in steps.items()
+        )
 
 
 def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
