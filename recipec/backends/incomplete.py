@@ -27,7 +27,8 @@ def leaving_out(stages: list[StageJob]) -> dict[str, Any]:
         "skips_incomplete": job.because(skips, "incomplete"),
         "needed_by_format": assigned("NEEDED", needed),
         "part_with_source": Raw(of_source),
-        "has_messages": any(way.shape.content in (MESSAGES, EITHER, FROM_VALUE) for way in ways),
+        "has_messages": any(map(_has_messages, ways)),
+        "begun_answers": assigned("ANSWERS", _begun_answers(ways)) if _begun_answers(ways) else "",
         "label_columns": tuple(labels),
         "label_column": labels[0] if len(labels) == len(ways) == 1 else "",
         "label_texts": assigned("LABELS", [text for pair in FLAG_TEXTS.values() for text in pair]),
@@ -36,8 +37,24 @@ def leaving_out(stages: list[StageJob]) -> dict[str, Any]:
 
 def _needed(way: Way, judged_by: Collection[str]) -> list[str]:
     """The columns without which a row is of no use: of its format, and those by which its answers are judged."""
-    needed = [way.shape.columns[role.name] for role in ROW_FORMATS[way.shape.format].required]
+    format, columns = ROW_FORMATS[way.shape.format], way.shape.columns
+    needed = [columns[role.name] for role in format.required]
+    needed += [name for role, name in columns.items() if role == format.implicit]
     return [*needed, *(name for name in way.shape.handed if name in judged_by and name not in needed)]
+
+
+def _has_messages(way: Way) -> bool:
+    return way.shape.content in (MESSAGES, EITHER, FROM_VALUE)
+
+
+def _begun_answers(ways: Collection[Way]) -> dict[str, list[str]]:
+    """Column that asks -> the columns of answers that may begin with what is asked instead."""
+    found = {}
+    for way in filter(_has_messages, ways):
+        format, columns = ROW_FORMATS[way.shape.format], way.shape.columns
+        if format.implicit in columns:
+            found[columns[format.implicit]] = [columns[role.name] for role in format.required]
+    return found
 
 
 def _flags(way: Way) -> list[Role]:

@@ -28,7 +28,9 @@ def written_as_text(rows: Sequence[Row], places: Sequence[str], shape: DataShape
     if found:
         named = dict.fromkeys((name, field) for _, name, field, _ in found)
         fields = {name: [field for of, field in named if of == name] for name, field in named if field}
-        command = text_command([name for name, field in named if not field], fields, found[0][0])
+        whole = [name for name, field in named if not field]
+        mixed = [name for name in whole if any(_is_talk(row.get(name)) for row in rows)]
+        command = text_command(whole, fields, found[0][0], mixed)
         what = " and ".join(sorted({_WORDS[type(value)] for *_, value in found}))
         yield f"write {what} as text" + f": {command}" * bool(command)
 
@@ -48,4 +50,9 @@ def _is_unsaid(said: Any) -> bool:
 
 
 def _is_no_text(value: Any) -> bool:
-    return type(value) in _WORDS and not (value == [] or is_talk([value]) or is_talk(value) or lists_within(value))
+    return type(value) in _WORDS and not (value == [] or _is_talk(value) or lists_within(value))
+
+
+def _is_talk(value: Any) -> bool:
+    """Whether it is a list of messages, or a single one."""
+    return is_talk(value) or is_talk([value])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
 
 # How rows are read that stand one a line, in one JSON list, or in Parquet.
@@ -35,6 +35,11 @@ _TEXT = (
 # What a message says in parts, such as texts and images, is no list to write as text.
 _PARTS = (
     'parts = lambda said: isinstance(said, list) and all(isinstance(part, dict) and "type" in part for part in said)'
+)
+# Nor is a list of messages, or one of them, that stands where other rows have an answer as text.
+_TALKS = (
+    'talks = lambda said: any(isinstance(turn, dict) and any({*pair} <= {*turn} for pair in (("role", "content"), '
+    '("from", "value"))) for turn in (said if isinstance(said, list) else [said]))'
 )
 
 _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
@@ -68,16 +73,20 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     if not file.endswith(".csv"):
         return python_command(made, each, place, before)
     writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
-    modules = "import re, sys" if "re." in made else "import sys"
-    program = f"{modules}; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
+    program = f"{_modules(made)}import sys; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
 def rows_as_json(made: str, place: str) -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
     file = file_of(place)
-    program = f"import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
+    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
+
+
+def _modules(made: str) -> str:
+    """The statements that import what a part of a program needs beside what reads and prints rows."""
+    return "".join(f"import {name}; " for name in ("ast", "re") if f"{name}." in made)
 
 
 def _csv_rows(file: str) -> str:
@@ -86,15 +95,19 @@ def _csv_rows(file: str) -> str:
     return f"import csv; csv.field_size_limit(2**22); rows = csv.DictReader({opened})"
 
 
-def text_command(columns: Sequence[str], fields: Mapping[str, Sequence[str]], place: str) -> str:
+def text_command(
+    columns: Sequence[str], fields: Mapping[str, Sequence[str]], place: str, talks: Collection[str] = ()
+) -> str:
     """The command that writes as text what columns hold, and fields of the messages of others; "" without objects.
 
-    Numbers are written as they stand in the file, everything else as JSON; parts of messages stay.
+    Numbers are written as they stand in the file, everything else as JSON; parts of messages stay, and messages in
+    columns that hold some in other rows, the `talks`.
     """
     file = file_of(place)
     if not (reads := _BOTH.get(_reading(place, file), "")):
         return ""
-    parts = [f"text(row, said, {_listed(columns)}, int, float, list, dict)"] * bool(columns)
+    names = f"[name for name in {_listed(columns)} if not talks(row.get(name))]" if talks else _listed(columns)
+    parts = [f"text(row, said, {names}, int, float, list, dict)"] * bool(columns)
     for name, keys in fields.items():
         column = json.dumps(name, ensure_ascii=False)
         said = f"[name for name in {_listed(keys)} if not parts(turn.get(name))]"
@@ -102,7 +115,7 @@ def text_command(columns: Sequence[str], fields: Mapping[str, Sequence[str]], pl
         parts.append(f"{{{column}: [{turn} for turn, told in zip(row[{column}] or [], said[{column}] or [])]}}")
     made = f"json.dumps({' | '.join(('row', *parts))}{_DATES * file.endswith('.parquet')})"
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
-    helpers = f"{_TEXT}; {_PARTS}" if fields else _TEXT
+    helpers = "; ".join([_TEXT, *[_PARTS] * bool(fields), *[_TALKS] * bool(talks)])
     program = f"{opened}; {helpers}; [print({made}) for row, said in both]"
     written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
     return f"`{_python(program)} > {written}`"
@@ -120,10 +133,9 @@ def _each(made: str, each: str, place: str, before: str = "") -> str:
     """The program that prints what is made for each."""
     file = file_of(place)
     reads = _reading(place, file)
-    modules = "import re; " * ("re." in made)
     dates = _DATES * (reads == _OF_PARQUET)
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
-    return f"{modules}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
+    return f"{_modules(made)}{opened}; {before}[print(json.dumps({made}{dates})) {each}]"
 
 
 def _reading(place: str, file: str) -> str:

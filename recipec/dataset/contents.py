@@ -47,15 +47,23 @@ def lacking(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     """What a row lacks that its format needs: a column, what a message says, a label that says anything; or "".
 
     A label that is a word of no pair, such as "unrated", says nothing. A number may be one of a scale, of which no
-    label is known to be the good one: such rows are not incomplete but of another kind.
+    label is known to be the good one: such rows are not incomplete but of another kind. A prompt that other rows have
+    is lacking unless both answers may begin with it.
     """
     needed = {role: columns.get(role.name, role.aliases[0]) for role in format.required}
+    if format.implicit in columns and not _begin_alike(row, [*needed.values()], columns[format.implicit]):
+        needed[format.role(format.implicit)] = columns[format.implicit]
     if lost := [f"`{name}`" for name in needed.values() if row.get(name) is None]:
         return f"no {' and '.join(lost)}"
     if mute := [said for name in needed.values() if (said := mute_message(row[name]))]:
         return mute[0]
     labels = (row[name] for role, name in needed.items() if role.holds == FLAGS)
     return next((_unsaid(label) for label in labels if _is_word(label)), "")
+
+
+def _begin_alike(row: Row, answers: Sequence[str], asked: str) -> bool:
+    """Whether a row says nothing in the column that asks, and its answers are conversations, which may ask."""
+    return row.get(asked) is None and all(len(turns_of(row.get(name))) > 1 for name in answers)
 
 
 def names_in(rows: Iterable[Row]) -> list[str]:
@@ -112,7 +120,7 @@ def _is_word(label: Any) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().replace(".", "", 1).isdecimal()
+    return text.strip().lstrip("+-").replace(".", "", 1).isdecimal()
 
 
 _WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}

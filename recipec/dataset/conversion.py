@@ -173,20 +173,23 @@ def _answer(
     if told and told[0]["role"] != ASSISTANT[0]:
         raise BadContent(
             f"`{name}` neither begins with the assistant's answer nor repeats the prompt",
-            *_one_prompt(name, shape, reading),
+            *_one_prompt(row, name, shape, reading),
         )
     if any(turn["role"] != ASSISTANT[0] for turn in told):
         raise BadContent(f"`{name}` holds what others say behind an answer, which would be learned")
     return told
 
 
-def _one_prompt(name: str, shape: DataShape, reading: RowReading) -> Iterator[str]:
-    """What to write where an answer begins with another question than the prompt."""
-    implicit = ROW_FORMATS[shape.format].implicit
-    if implicit in shape.columns:
+def _one_prompt(row: Row, name: str, shape: DataShape, reading: RowReading) -> Iterator[str]:
+    """What to write where an answer begins with another question than the prompt, as all answers may."""
+    format = ROW_FORMATS[shape.format]
+    implicit, answers = format.implicit, [row.get(shape.columns[role.name]) for role in format.required]
+    asks = all(isinstance(answer, list) and len(answer) > 1 for answer in answers)
+    if implicit in shape.columns and asks:
         names = json.dumps(sorted({shape.columns[implicit], *reading.ignored}), ensure_ascii=False)
         yield f"to read what is asked in `{name}`: `ignore = {names}` under [data]"
-    yield f"to keep the prompt: write the assistant's answer alone into `{name}`"
+    why = "to keep the prompt" if asks else "to make all answers alike"
+    yield f"{why}: write the assistant's answer alone into `{name}`"
 
 
 def _flag(row: Row, name: str) -> bool:

@@ -99,7 +99,9 @@ def recognise(
     lacks = {place: lost for place, row in placed if (lost := lacking(row, format, columns))}
     whole = [(place, row) for place, row in whole if not (skips and place in lacks)]
     contents, faults = _contents(whole, format, columns)
-    faults += [_lacking(place, row, format, renamed) for place, row in placed if not _fits(row, format, renamed)]
+    faults += [
+        fault for place, row in placed for fault in _lacking(place, row, format, renamed, columns, place in lacks)
+    ]
     faults = [replace(fault, lacks=lacks.get(fault.place, "")) for fault in faults]
     faults = [fault for fault in faults if not (skips and fault.place in lacks)]
     shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
@@ -163,12 +165,17 @@ def _has_all_of(format: RowFormat, other: RowFormat) -> bool:
     return {role.name for role in other.required} <= {role.name for role in format.required}
 
 
-def _lacking(place: str, row: Row, format: RowFormat, renamed: Mapping[str, str]) -> RowFault:
+def _lacking(
+    place: str, row: Row, format: RowFormat, renamed: Mapping[str, str], columns: Mapping[str, str], lacks: bool
+) -> Iterator[RowFault]:
+    """That a row has not all columns that the format needs, or no prompt, which others have."""
     found = _columns(row, format, renamed)
-    lost = [role for role in format.required if role.name not in found]
-    names = " and ".join(f"`{_usual_name(role, renamed)}`" for role in lost)
-    flag = next((_usual_name(role, renamed) for role in lost if role.holds == FLAGS), "")
-    return RowFault(place, f"it has no {names}, which other rows have; its columns are {_names(row)}", flag)
+    asked = {format.implicit} & columns.keys() if lacks else {}
+    lost = [role for role in format.roles if (role.required or role.name in asked) and role.name not in found]
+    if lost:
+        names = " and ".join(f"`{_usual_name(role, renamed)}`" for role in lost)
+        flag = next((_usual_name(role, renamed) for role in lost if role.holds == FLAGS), "")
+        yield RowFault(place, f"it has no {names}, which other rows have; its columns are {_names(row)}", flag)
 
 
 def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
@@ -265,12 +272,24 @@ def _common_columns(placed: Placed, format: RowFormat, renamed: Mapping[str, str
     common = {role: name for _, columns in reversed(found) for role, name in columns.items()}
     optional = [role for role in format.roles if format.may_lack(role.name) and role.name not in renamed]
     common = {role.name: _usual_name(role, renamed) for role in optional} | common
+    incomplete = {place for place, row in placed if lacking(row, format, common)}
     for place, columns in found:
         for role, name in common.items():
+            if role == format.implicit and role not in columns and place in incomplete:
+                continue
             if not format.may_lack(role) and columns.get(role) != name:
                 other = f"`{columns[role]}`" if role in columns else "no such column"
-                raise UnknownFormat(f"the {role} is in `{name}`, but {place} has {other}: one source must have one")
+                said = f"the {role} is in `{name}`, but {place} has {other}: one source must have one"
+                raise UnknownFormat(said, _one_of_all(role, name, format))
     return common
+
+
+def _one_of_all(role: str, name: str, format: RowFormat) -> tuple[str, ...]:
+    """What to write where only some answers begin with what is asked."""
+    if role != format.implicit:
+        return ()
+    sides = " and ".join(f"`{answer.name}`" for answer in format.required)
+    return (f"write what is asked into `{name}` of every row, and the answers alone into {sides}",)
 
 
 def _contents(

@@ -3,7 +3,8 @@
 UltraFeedback and Nectar rate a list of answers, Chatbot Arena names the winner of two, HelpSteer2 rates the answers of
 several rows, and LLaMA-Factory used to write both answers of a pair in a list. Which answer is better is read from
 the rows alone, and rows in which none is are left out. SQuAD asks about passages, and has one right answer or several.
-The commands are for Python, which is there where recipec is.
+Logs of the API of OpenAI hold each answer within a response. The commands are for Python, which is there where recipec
+is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", 
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
 _SAID = ("response", "answer", "completion", "output", "text", "content")  # fields and columns that hold an answer
 _SIDES = ("conversation", "response", "answer", "completion")  # columns of two answers: response_a and response_b
-_WON = {"model_a", "model_b"}  # values of `winner`; every other one is no victory
+_WON = ("model_a", "model_b")  # values of `winner`; every other one is no victory
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
@@ -53,7 +54,16 @@ def from_published(
     rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], kept: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield the commands that make rows of these formats; the columns that are `kept` are in them, too."""
-    ways = (_of_openai, _of_passages, _of_articles, _of_rated_lists, _of_duels, _of_lists_of_two, _of_rated_rows)
+    ways = (
+        _of_openai,
+        _of_logs,
+        _of_passages,
+        _of_articles,
+        _of_rated_lists,
+        _of_duels,
+        _of_lists_of_two,
+        _of_rated_rows,
+    )
     found = next((found for way in ways for found in way(rows)), None)
     if found is None:
         return
@@ -97,6 +107,28 @@ def _of_openai(rows: Sequence[Row]) -> Iterator[_Found]:
                 better=f'row["{better}"]',
                 worse=f'row["{worse}"]',
             )
+
+
+def _of_logs(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Requests to the API of OpenAI with its responses, as they were logged: the answer is the first of the choices."""
+    asks = next((name for name in rows[0] if all(map(turns_of, _held(rows, name, "messages")))), "")
+    answers = {name: [*map(bool, map(turns_of, _held(rows, name, "choices")))] for name in rows[0]}
+    for name in (name for name, answered in answers.items() if asks and any(answered)):
+        asked, answer = (f"row[{json.dumps(column)}]" for column in (asks, name))
+        tools = f', "tools": {asked}.get("tools")' * any(_held(rows, asks, "tools"))
+        yield _Found(
+            pairs="",
+            best=f"train on the first of the `choices` of each `{name}`{_without(answers[name])}",
+            each=f'for row in rows if ({answer} or {{}}).get("choices")',
+            better=f'{asked}["messages"] + [{answer}["choices"][0]["message"]]{tools}',
+            worse="",
+        )
+
+
+def _held(rows: Sequence[Row], name: str, field: str) -> list[Any]:
+    """What the objects of a column hold in a field; None where there is no object."""
+    held = [row.get(name) for row in rows]
+    return [value.get(field) if isinstance(value, dict) else None for value in held]
 
 
 def _of_passages(rows: Sequence[Row]) -> Iterator[_Found]:
@@ -229,7 +261,7 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[_Found]:
     said = next((name for name in _SAID if all(isinstance(row.get(name), str) for row in rows)), "")
     prompt = _prompt(rows, "answers[-1]")
     asked = next((name for name in rows[0] if prompt == f"answers[-1][{json.dumps(name)}]"), "")
-    if not (said and asked and all(isinstance(row[asked], str) for row in rows)):
+    if not (said and asked and all(isinstance(row.get(asked), str) for row in rows)):
         return
     for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
         if all(type(row.get(name)) in (int, float) for row in rows) and _compared(rows, asked, name):

@@ -30,7 +30,8 @@ from recipec.dataset.formats import DataShape
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
-from recipec.dataset.turns import in_other_fields, within_objects, written_lists
+from recipec.dataset.talks_as_text import written_lists
+from recipec.dataset.turns import in_other_fields, within_objects
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 # Names of columns that ask: those of every role that becomes a prompt, and of conversations.
@@ -62,7 +63,9 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
         asked = [name for name in first if name in _TALK and turns_of(first[name])]
         texts = [name for name in first if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
     if not single and not asked and len(texts) == 1:
-        yield f'to read `{texts[0]}` as the prompt: `columns = {{ {_PROMPT} = "{texts[0]}" }}` under [data]'
+        known = texts[0] in format.role(_PROMPT).aliases  # it would be read if it were not ignored
+        way = f'remove "{texts[0]}" from `ignore`' if known else f'`columns = {{ {_PROMPT} = "{texts[0]}" }}`'
+        yield f"to read `{texts[0]}` as the prompt: {way} under [data]"
         return
     steps = [f"{path_of(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
     if steps:
@@ -89,8 +92,11 @@ def _of_tool_turns(rows: Sequence[Row], places: Sequence[str], shape: DataShape)
             words = f"IN(.{speaker}; {', '.join(map(json.dumps, (CALLS, *RESULTS)))}) or (.tool_calls // []) != []"
             path = path_of(name)
             for what, program in (
-                ("keep conversations without tools alone", f"select(any({path}[]; {words}) | not)"),
-                ("end conversations before their first call", f"{path} |= .[:(map({words}) | index(true)) // length]"),
+                ("keep conversations without tools alone", f"select(any({path}[]?; {words}) | not)"),
+                (
+                    "end conversations before their first call",
+                    f"({path} | arrays) |= .[:(map({words}) | index(true)) // length]",
+                ),
             ):
                 yield what + f": {jq(program, places[0])}"
             return
@@ -111,7 +117,7 @@ def _of_question_pairs(row: Row) -> Iterator[str]:
     for name in (name for name in row if name in _TALK):
         if (turns := turns_of(row[name])) and all({"input", "output"} <= turn.keys() for turn in turns):
             each = '{role: "user", content: .input}, {role: "assistant", content: .output}'
-            yield f"{path_of(name)} |= [.[] | {each}]"
+            yield f"({path_of(name)} | arrays) |= [.[] | {each}]"
 
 
 def _of_messages(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -125,7 +131,7 @@ def _of_old_calls(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     calls = f'if .{CALLS} then .tool_calls = [{{type: "function", function: .{CALLS}}}] else . end | del(.{CALLS})'
     for name in names:
         if any(isinstance(turn.get(CALLS), Mapping) for row in rows for turn in turns_of(row.get(name))):
-            yield f"{path_of(name)} |= map({calls})"
+            yield f"({path_of(name)} | arrays) |= map({calls})"
 
 
 def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -143,7 +149,9 @@ def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
             meant[word], steps[name] = role, speaker
     if steps:
         words = json.dumps(meant, ensure_ascii=False)
-        yield " | ".join(f"{path_of(name)}[].{speaker} |= ({words}[.] // .)" for name, speaker in steps.items())
+        yield " | ".join(
+            f"{path_of(name)}[]?.{speaker}? |= ({words}[tostring] // .)" for name, speaker in steps.items()
+        )
 
 
 def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:

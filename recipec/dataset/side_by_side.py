@@ -11,6 +11,7 @@ from recipec.axes.row_formats import CLASS_WORDS, PROMPT_COMPLETION, RATING_WORD
 from recipec.dataset.commands import python_command
 from recipec.dataset.contents import NOTHING, Row
 from recipec.dataset.talks import written_out
+from recipec.dataset.turns import lists_within
 
 _ASK = (*SPEAK_FOR["prompt"], *SPEAK_FOR["text"], "source", "src", "review")
 _ANSWER = (*SPEAK_FOR["completion"], *CLASS_WORDS, *RATING_WORDS, "highlight", "summar", "tgt", "translation")
@@ -38,7 +39,7 @@ def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> 
     names = list(rows[0]) if len(rows[0]) == 2 and not {*rows[0]} & _CARRIED else contents(rows)
     if any(written_out(str(rows[0][name])) for name in names):
         return
-    for asked, answer in _pairs(names):
+    for asked, answer in _pairs([name for name in names if not lists_within(rows[0][name])]):
         prompt, completion = (json.dumps(name, ensure_ascii=False) for name in (asked, answer))
         columns = f"columns = {{ prompt = {prompt}, completion = {completion} }}"
         yield f"to train a model that answers `{asked}` with `{answer}`: `{columns}` under [data]"

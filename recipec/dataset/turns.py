@@ -1,4 +1,4 @@
-"""What makes lists of messages of conversations that are written otherwise: as texts, in objects, in other fields."""
+"""What makes lists of messages of conversations that are written otherwise: in objects, in other fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import TEXTS
-from recipec.dataset.commands import jq, path_of, rows_as_json
+from recipec.dataset.commands import path_of
 from recipec.dataset.contents import Row, turns_of
 
 # Fields of messages that say who speaks, and what is said, beside those that are read.
@@ -19,25 +19,6 @@ _ANSWERS = ("assistant", "agent", "bot", "ai", "gpt", "support", "operator", "ad
 
 # Names of columns that may be texts, such as an answer: a list in one may hold anything.
 _OF_TEXTS = {name for row in ROW_FORMATS.values() for role in row.roles if TEXTS in role.holds for name in role.aliases}
-
-
-def written_lists(rows: Sequence[Row], place: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield the command that reads lists of messages which are written as JSON texts."""
-    for name in names:
-        if all(map(_is_list_as_text, (row.get(name) for row in rows))):
-            column = json.dumps(name, ensure_ascii=False)
-            if place.rpartition(":")[0].endswith(".csv"):
-                yield f"write JSON lines: {rows_as_json(f'row | {{{column}: json.loads(row[{column}])}}', place)}"
-            elif command := jq(f"{path_of(name)} |= fromjson", place):
-                yield f"rewrite the rows: {command}"
-            return
-
-
-def _is_list_as_text(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and bool(turns_of(json.loads(value)))
-    except ValueError:
-        return False
 
 
 def within_objects(row: Row, names: Sequence[str]) -> Iterator[str]:

@@ -40,7 +40,7 @@ from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
 from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
-from recipec.facts.talks import as_raw_text, of_trees
+from recipec.facts.talks import as_answers, as_raw_text, of_trees
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unlearned import nothing_learned, unlearned
 from recipec.recipe import LoadedRecipe
@@ -174,6 +174,7 @@ def _findings(
     yield from opposite_answers(loaded, section, rehearsal)
     yield from many_repeated(loaded, section, rehearsal)
     yield from as_raw_text(loaded, section, sources)
+    yield from as_answers(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
     yield from spelled_in_several_ways(loaded, section, sources)
 

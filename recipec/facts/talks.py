@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
-from recipec.axes.row_formats import TEXT
+from recipec.axes.row_formats import MESSAGES, TEXT, TEXTS
 from recipec.axes.tasks import AUTO
 from recipec.dataset import rewritten, trees, written_out
+from recipec.dataset.talks_as_text import way_to_read, written_lists
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
 from recipec.facts.sources import SampledSource
@@ -40,6 +41,31 @@ def as_raw_text(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSou
     for source in sources:
         if source.shape.format == TEXT.name and not _stated(loaded, source):
             yield from _written_out(section, source)
+
+
+def as_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0305 where columns that may hold messages hold lists of them as text, which would be learned as it is."""
+    for source in sources:
+        format = ROW_FORMATS[source.shape.format]
+        talks = [name for role, name in source.shape.columns.items() if {TEXTS, MESSAGES} <= {*format.role(role).holds}]
+        found = {name: [bool(way_to_read(row.get(name))) for row in source.rows] for name in talks}
+        if not _stated(loaded, source) and (texts := {name: of for name, of in found.items() if _many(of)}):
+            yield _as_answers(section, source, texts)
+
+
+def _many(found: Sequence[bool]) -> bool:
+    return any(found) and sum(found) >= _MOST * len(found)
+
+
+def _as_answers(section: str, source: SampledSource, texts: Mapping[str, Sequence[bool]]) -> Diagnostic:
+    found = next(iter(texts.values()))
+    named = " and ".join(f"`{name}`" for name in texts)
+    first = source.places[found.index(True)]
+    said = f"{named} hold" + "s" * (len(texts) == 1)
+    said += f" lists of messages as text in {sum(found)} of {len(found)} sampled rows, the first {first}"
+    whole = f'to learn the brackets and quotes as they stand: `format = "{source.shape.format}"` under [data]'
+    help = (*written_lists(source.rows, source.places[0], [*texts]), whole)
+    return Diagnostic("E0305", f"rows of data.{section} can be read in two ways", (Label(source.place, said),), help)
 
 
 def _stated(loaded: LoadedRecipe, source: SampledSource) -> bool:

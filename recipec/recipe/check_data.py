@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, earlier, methods_of, stages_of
@@ -170,9 +170,14 @@ def counted_twice(written: Written) -> Iterator[Diagnostic]:
 
 def ignored_though_read(written: Written) -> Iterator[Diagnostic]:
     """A column that rows are split or ordered by is read: Parquet files and the Hub lose what is ignored."""
-    ignored = written.get("data", "ignore")
     paths = [("data", "split", key) for key in _SPLITS]
     paths += [("train", *method, "curriculum", "column") for method in ((), *((name,) for name in METHODS))]
+    yield from _ignored_too(written, paths)
+
+
+def _ignored_too(written: Written, paths: Iterable[KeyPath]) -> Iterator[Diagnostic]:
+    """The keys whose value is a column that is ignored, too."""
+    ignored = written.get("data", "ignore")
     for path in paths if isinstance(ignored, list) else ():
         if (name := written.get(*path)) in ignored:
             index = ignored.index(name)
@@ -191,7 +196,7 @@ def fractions_too_large(written: Written) -> Iterator[Diagnostic]:
 
 
 def bad_columns(written: Written) -> Iterator[Diagnostic]:
-    """`columns` maps the conventional columns of the format, each to a column of its own."""
+    """`columns` maps the conventional columns of the format, each to a column of its own that is not ignored."""
     yield from _bad_columns(written, ("data",))
     for name in DATA_SOURCES:
         value = written.get("data", name)
@@ -211,6 +216,7 @@ def _bad_columns(written: Written, table: KeyPath) -> Iterator[Diagnostic]:
         if name not in known:
             yield _unknown_column(written, table, name, known, format)
     yield from _shared_columns(written, table, columns)
+    yield from _ignored_too(written, ((*table, "columns", name) for name in columns))
 
 
 def _unknown_column(written: Written, table: KeyPath, name: str, known: tuple[str, ...], format: str) -> Diagnostic:

@@ -128,7 +128,10 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"chosen": "b", "rejected": "c"}], "prompt"),
     ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "content"),
     ([{"question": "a", "answer": "b"}, {"prompt": "a", "answer": "b"}], "f:2 has `prompt`"),
-    ([{"prompt": "a", "chosen": "b", "rejected": "c"}, {"chosen": "b", "rejected": "c"}], "f:2 has no such column"),
+    (
+        [{"prompt": "a", "chosen": "b", "rejected": "c"}, {"chosen": "b", "rejected": "c"}],
+        "f:2: it has no `prompt`, which other rows have",
+    ),
     ([{"chosen": [ASK, ANSWER], "rejected": [ANSWER, ASK]}], "same prompt"),
     ([{"chosen": [ANSWER], "rejected": [ANSWER]}], "same prompt"),
     (

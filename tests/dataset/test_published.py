@@ -302,3 +302,45 @@ def test_a_scale_that_begins_as_a_flag_does_is_a_scale(tmp_path: Path, columns: 
     ran(tmp_path, _told(tmp_path, kto, "`rating` holds numbers from 0 to 4"))
     usual = {**kto, "data": {"preferences": "rows.new.jsonl", "ignore": ["rating"]}}
     assert not [found for found in compiled(tmp_path, usual).diagnostics if found.code.startswith("E")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"prompt": "Why?", "response": "So.", "helpfulness": 3}, {"response": "No.", "helpfulness": 1}],
+        [{"prompt": "Why?", "response_a": "So.", "response_b": "No.", "winner": [0, 1]}] * 2,
+        [{"prompt": "Why?", "response_a": "So.", "response_b": "No.", "winner": {"model": "a"}}] * 2,
+    ],
+    ids=["no prompt", "winner list", "winner object"],
+)
+@pytest.mark.parametrize("recipe", [SFT, DPO])
+def test_rows_that_only_look_like_published_ones_are_refused_in_words(
+    tmp_path: Path, rows: Rows, recipe: Tables
+) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * 4))
+    assert any(found.code[:3] == "E03" for found in compiled(tmp_path, recipe, only_plan=True).diagnostics)
+
+
+@pytest.mark.parametrize(("asks", "answers"), [("request", "response"), ("input", "output")])
+def test_logged_requests_become_conversations_with_their_answers(tmp_path: Path, asks: str, answers: str) -> None:
+    """The envelope of JSON around the answer is not what a model is to learn."""
+    tool = {"type": "function", "function": {"name": "sum", "parameters": {"type": "object", "properties": {}}}}
+    rows: Rows = [
+        {
+            "id": f"log-{n}",
+            asks: {"model": "m", "messages": [said("user", f"Why {n}?")], "tools": [tool]},
+            answers: {"choices": [{"index": 0, "message": said("assistant", f"So {n}.", refusal=None)}], "usage": {}},
+        }
+        for n in range(40)
+    ]
+    rows[5][answers] = None
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (found,) = [one for one in compiled(tmp_path, SFT, only_plan=True).diagnostics if one.code[0] == "E"]
+    assert found.code == "E0305" and "1 of 40" in found.help[0]
+    assert not any("columns =" in line for line in found.help)
+    subprocess.run(found.help[0].split("`")[-2], shell=True, cwd=tmp_path, check=True, timeout=60)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert len(made) == 39 and [turn["content"] for turn in made[0]["messages"]] == ["Why 0?", "So 0."]
+    assert made[0]["tools"] == [tool]
+    (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.new.jsonl").read_text())
+    assert not [one for one in compiled(tmp_path, SFT, only_plan=True).diagnostics if one.code[0] == "E"]

@@ -51,6 +51,7 @@ def test_rows_without_a_rating_are_refused_with_the_key_that_leaves_them_out(tmp
         (answered("Why?", 7, "👍"), False),
         (answered("Why?", "So.", 3), False),
         (answered("Why?", "So.", "yes"), False),
+        (answered("Why?", "So.", "-1"), False),
     ],
 )
 def test_the_key_is_named_for_what_it_leaves_out_alone(tmp_path: Path, row: Tables, helped: bool) -> None:
@@ -76,6 +77,7 @@ def test_where_rows_have_other_faults_the_key_names_those_that_it_leaves_out(tmp
         ("unrated", {}, True),
         (3, {}, False),
         ("2.5", {}, False),
+        ("-1", {}, False),
         ("yes", {"incomplete": "skip"}, False),  # where the recipe has the key already
     ],
 )
@@ -119,7 +121,7 @@ def test_unrated_rows_are_left_out_and_counted(
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("label", [3, "3", "2.5", 0.5])
+@pytest.mark.parametrize("label", [3, "3", "2.5", 0.5, "-1", " +2", -1])
 def test_a_number_of_a_scale_is_refused_though_rows_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: Any
 ) -> None:
@@ -136,6 +138,16 @@ def test_a_number_of_a_scale_is_refused_though_rows_are_left_out(
     assert not isinstance(refused.value, Incomplete)
 
 
+def test_thumbs_of_1_and_minus_1_in_csv_are_not_left_out_as_unrated(tmp_path: Path) -> None:
+    """Only the zeros, which say nothing, would be learned as bad answers."""
+    lines = [f"Why {n}?,Because of {n}.,{(1, -1, 0)[n % 3]}" for n in range(60)]
+    (tmp_path / "rated.csv").write_text("\n".join(["prompt,completion,feedback", *lines, ""]))
+    recipe = with_key(kto(columns={"label": "feedback"}), "data.preferences", "rated.csv")
+    for skips in (recipe, with_key(recipe, "data.incomplete", "skip")):
+        (found,) = [one for one in compiled(tmp_path, skips).diagnostics if one.code == "E0304"]
+        assert found.title.startswith("20 of 60") and not any(KEY in line for line in found.help)
+
+
 @pytest.mark.executes
 def test_what_a_label_lacks_is_the_same_when_a_recipe_is_compiled_and_when_its_rows_are_prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +157,7 @@ def test_what_a_label_lacks_is_the_same_when_a_recipe_is_compiled_and_when_its_r
     module = emitted(tmp_path, kto(incomplete="skip"), monkeypatch)
     format = ROW_FORMATS["unpaired-preference"]
     said = [text for pair in FLAG_TEXTS.values() for text in pair]
-    for label in (*said, " Good ", "Yes", "unrated", "n/a", "", "t", "3", "2.5", 3, True, None):
+    for label in (*said, " Good ", "Yes", "unrated", "n/a", "", "t", "3", "2.5", "-1", " +2", "-", 3, -1, True, None):
         row = answered("Why?", "So.", label)
         lost = lacking(row, format, {role.name: role.name for role in format.required})
         assert module.lacking(json.dumps(row).encode(), module.NEEDED[format.name]) == lost, label
@@ -160,6 +172,54 @@ def test_pairs_without_an_answer_are_left_out(tmp_path: Path, monkeypatch: pytes
     emitted(tmp_path, recipe, monkeypatch).main()
     report = json.loads((tmp_path / "data/dpo/report.json").read_text())["train"]
     assert (report["read"], report["lacks"]) == (43, {"no `rejected`": 3})
+
+
+def talk(pair: Tables) -> Tables:
+    """The pair with its texts as lists of messages."""
+    return {
+        name: [{"role": "user" if name == "prompt" else "assistant", "content": text}] for name, text in pair.items()
+    }
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("written", [dict, talk])
+def test_pairs_without_a_prompt_that_others_have_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Any
+) -> None:
+    rows = [written(pair) for pair in pairs(40)]
+    missing = {name: value for name, value in rows[0].items() if name != "prompt"}
+    write(tmp_path / "some.jsonl", [missing, *rows, rows[0] | {"prompt": None}])
+    recipe = with_key(BASES["dpo-full"], "data.preferences", "some.jsonl")
+    (found,) = [one for one in compiled(tmp_path, recipe).diagnostics if one.code[:3] == "E03"]
+    assert found.code == "E0304" and KEY in found.help[0] and not any("columns" in line for line in found.help)
+    emitted(tmp_path, with_key(recipe, "data.incomplete", "skip"), monkeypatch).main()
+    report = json.loads((tmp_path / "data/dpo/report.json").read_text())["train"]
+    assert (report["read"], report["lacks"]) == (42, {"no `prompt`": 2})
+
+
+@pytest.mark.executes
+def test_empty_prompts_in_csv_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{'' if n % 4 == 0 else f'Why {n}?'},Because {n}.,Not {n}." for n in range(60)]
+    (tmp_path / "some.csv").write_text("\n".join(["prompt,chosen,rejected", *lines, ""]))
+    recipe = with_key(with_key(BASES["dpo-full"], "data.incomplete", "skip"), "data.preferences", "some.csv")
+    emitted(tmp_path, recipe, monkeypatch).main()
+    report = json.loads((tmp_path / "data/dpo/report.json").read_text())["train"]
+    assert (report["read"], report["lacks"]) == (60, {"no `prompt`": 15})
+
+
+@pytest.mark.executes
+def test_answers_that_begin_with_their_prompt_lack_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [{"role": "user", "content": "Who?"}]
+    whole = {name: [*asked, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    rows = [*pairs(40), whole | {"prompt": None}]
+    write(tmp_path / "some.jsonl", rows)
+    recipe = with_key(with_key(BASES["dpo-full"], "data.incomplete", "skip"), "data.preferences", "some.jsonl")
+    module = emitted(tmp_path, recipe, monkeypatch)
+    columns = {name: name for name in rows[0]}
+    for row in (*rows, rows[0] | {"prompt": None}, whole | {"prompt": None, "chosen": "So."}):
+        lost = lacking(row, ROW_FORMATS["preference"], columns)
+        assert module.lacking(json.dumps(row).encode(), module.NEEDED["preference"]) == lost
+        assert bool(lost) == (row["prompt"] is None and row != rows[40])
 
 
 CONVERSATION = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]

@@ -75,6 +75,15 @@ def test_an_answer_that_is_an_object_or_a_list_is_written_whole(
     assert json.loads(written) == answer and r"\u" not in written
 
 
+@pytest.mark.parametrize("odd", [12.5, {"total": 1}, ["Berlin"]], ids=["number", "object", "texts"])
+def test_lists_of_messages_stay_where_other_rows_have_no_text(tmp_path: Path, odd: Any) -> None:
+    said = [{"role": "assistant", "content": "So."}]
+    rows = [{"prompt": f"Why {n}?", "completion": said if n < 39 else odd} for n in range(40)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    written = [row["completion"] for row in rewritten(tmp_path, "rows.jsonl")]
+    assert written[:39] == [said] * 39 and json.loads(written[39]) == odd
+
+
 def test_a_conversation_in_an_object_is_still_taken_out(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
     rows = [{"conversation": {"id": 2**60 + n, "messages": turns}} for n in range(40)]

@@ -71,3 +71,33 @@ def test_rows_without_the_column_of_the_answer_are_incomplete(tmp_path: Path) ->
     assert any("incomplete" in line for line in refused(tmp_path, rows)[0].help)
     assert not refused(tmp_path, rows, incomplete="skip")
     assert refused(tmp_path, [*ROWS[:5], *({"prompt": f"{n}?"} for n in range(40))], incomplete="skip")
+
+
+def test_help_for_pairs_of_a_text_and_messages_leads_in_no_circle(tmp_path: Path) -> None:
+    """The prompt cannot be ignored where one side is a text: no messages hold what it answers."""
+    turns = [{"role": "user", "content": "Why then?"}, {"role": "assistant", "content": "No."}]
+    rows = [{"prompt": f"Why {n}?", "chosen": f"So {n}.", "rejected": turns} for n in range(20)]
+    helps = [refused(tmp_path, rows, "dpo-full", **keys)[0].help for keys in ({}, {"ignore": ["prompt"]})]
+    assert helps == [
+        ("to make all answers alike: write the assistant's answer alone into `rejected`",),
+        ('to read `prompt` as the prompt: remove "prompt" from `ignore` under [data]',),
+    ]
+
+
+def test_words_of_speakers_are_renamed_beside_rows_with_other_faults(tmp_path: Path) -> None:
+    """The command runs over every row: one without messages, or with a message that names no speaker, stays faulty."""
+    said = [{"role": "Human", "content": "Why?"}, {"role": "AI", "content": "So."}]
+    odd = [{"messages": None}, {"id": 1}, {"messages": "So."}, {"messages": [{"role": None, "content": "Why?"}, "So."]}]
+    rows = [*({"messages": [{**turn, "content": f"{turn['content']} {n}"} for turn in said]} for n in range(40)), *odd]
+    (found,) = refused(tmp_path, rows)
+    written = rewritten(tmp_path, found.help)
+    assert written[40:] == odd
+    assert not refused(tmp_path, written[:40])
+
+
+def test_old_calls_are_renamed_beside_rows_without_messages(tmp_path: Path) -> None:
+    call = {"role": "assistant", "content": None, "function_call": {"name": "sum", "arguments": "{}"}}
+    asked, answer = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
+    rows = [*({"messages": [asked, call, answer | {"content": f"{n}"}]} for n in range(40)), {"messages": None}]
+    written = rewritten(tmp_path, refused(tmp_path, rows)[0].help)
+    assert written[40] == rows[40] and "tool_calls" in written[0]["messages"][1]
