@@ -23,8 +23,8 @@ from recipec.dataset import (
     RowFault,
     Sample,
     Unreadable,
+    by_kind,
     found_files,
-    glob_of_texts,
     globs_in,
     read_sample,
     turns_of,
@@ -264,8 +264,7 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
         help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
         help = help or source_of_hub(loaded, part, path)
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
-    whole = glob_of_texts(globs, loaded.folder)
-    named = " or ".join(json.dumps(glob, ensure_ascii=False) for glob in ([whole] if whole else globs))
+    named = " or ".join(json.dumps(kind, ensure_ascii=False) for kind in by_kind(globs, loaded.folder))
     help = [f"name its files: {named}"] if globs else []
     endings = " and ".join(sorted({Path(glob).suffix for glob in globs}))
     below = " in folders of its own" * ("**" in "".join(globs))
