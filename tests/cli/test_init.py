@@ -153,7 +153,7 @@ def test_text_files_beside_others_are_named_and_taken_as_a_list(run, folder):
     refused = run("init", "new", *flags, "--data", "docs").stderr.replace("\n", "")
     assert f"name its files: {listed}" in refused
     assert "Wrote new/recipe.toml." in run("init", "new", *flags, "--data", listed).output
-    written = tomllib.loads((folder / "new/recipe.toml").read_text())["data"]["text"]
+    written = tomllib.loads((folder / "new/recipe.toml").read_text())["data"]["domain_text"]
     assert written == ["../docs/*.md", "../docs/*.txt"]
     (folder / "new/recipe.toml").write_text((folder / "new/recipe.toml").read_text().replace("../docs/*.md", "../docs"))
     assert 'name its files: ["../docs/*.md", "../docs/*.txt"]' in run("check", "new/recipe.toml").stderr

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from compiling import BASES, CHAT, good, texts, with_key
 
-from recipec.dataset import ReadAs, Row, Unreadable, files_of, found_files, globs_in, read_sample
+from recipec.dataset import ReadAs, Row, Unreadable, by_kind, files_of, found_files, globs_in, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS, WHOLE_BYTES, WHOLE_ROWS
 
 ROW = '{"text": "a"}'
