@@ -29,7 +29,7 @@ def of_one_task(document: Document) -> dict[str, Document]:
 
 
 def as_written(finding: Diagnostic, task: str, document: Document) -> Diagnostic:
-    """The finding about one task in the words of the table that states it: `epochs` of adapter `legal` for `train.epochs`.
+    """The finding about one task in the words of the table that states it: `epochs` of adapter `legal`.
 
     `document` is that of the whole recipe.
     """
