@@ -273,10 +273,10 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
 
 
 def _elsewhere(loaded: LoadedRecipe) -> Iterator[str]:
-    """What else a plan needs to know of rows that are on another machine, where the recipe states a part of it."""
+    """The one thing that a recipe still has to state of rows on another machine, where it states the others."""
     missing = [f"`data.{key}`" for key in _STATED if not loaded.is_set("data", key)]
-    if len(missing) < len(_STATED):
-        yield f"if the rows are on another machine, also set {' and '.join(missing)}: {_NOTE}"
+    if len(missing) == 1:
+        yield f"if the rows are on another machine, also set {missing[0]}: {_NOTE}"
 
 
 def all_read(sources: Sequence[SampledSource]) -> bool:
