@@ -173,8 +173,7 @@ def _plan_checked(task: _Planned, sound: bool) -> Report:
     check_templates(task.loaded, task.plan, task.facts, report)
     check_answers(task.loaded, task.plan, task.facts, report)
     if sound:
-        beside = {role: other.model for role, other in task.facts.others.items()}
-        warn(task.loaded, task.facts.model, beside, task.plan, report)
+        warn(task.loaded, task.facts, task.plan, report)
     return report
 
 

@@ -9,6 +9,7 @@ from recipec.catalog.architecture import Architecture, WholeAttention
 from recipec.catalog.config_chunks import chunk_keys, chunks_of
 from recipec.catalog.config_experts import experts_of, has_experts
 from recipec.catalog.config_inputs import borrowing_of, input_keys, inputs_of
+from recipec.catalog.config_positions import context_of
 from recipec.catalog.config_values import UnbuiltType, UnsupportedConfig, flag, integer, share
 from recipec.catalog.mixer_configs import mixer_keys, mixer_of
 from recipec.catalog.model_types import MODEL_TYPES
@@ -46,6 +47,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     _refuse_missing(model_type, config, row)
     config = _as_written_today(config, row)
     sizes = {field: integer(config, key) for field, key in _sizes(row).items()}
+    sizes["max_position"] = context_of(config, sizes["max_position"])
     sizes["intermediate_size"] = _width(config, row, sizes["intermediate_size"])
     return Architecture(model_type=model_type, **sizes, **_heads(config, row), **_parts(config, row))
 

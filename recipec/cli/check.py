@@ -47,7 +47,7 @@ def check_document(checked: list[Checked]) -> dict[str, Any]:
 
 def _print(checked: list[Checked], format: str) -> None:
     for recipe, compilation in checked:
-        tell_all(compilation, format)
+        tell_all(compilation, format, recipe)
         if not exit_code(compilation.diagnostics):
             click.echo(f"{printable(str(recipe))}: {_stages(compilation)}")
 

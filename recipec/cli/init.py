@@ -26,7 +26,7 @@ from recipec.axes import (
 )
 from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.cli.init_columns import parsed, table
-from recipec.cli.init_data import SeenRows, look
+from recipec.cli.init_data import SeenRows, look, paths_in
 from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
@@ -92,7 +92,11 @@ class TaskName(click.Choice[str]):
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
-@click.option("--data", metavar="DATA", help="Training data: a path or glob, or owner/name on the Hugging Face Hub.")
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="Training data: a path, a glob, a list of them, or owner/name on the Hugging Face Hub.",
+)
 @click.option("--columns", metavar="ROLE=NAME,…", help="Your names of columns: prompt=question,completion=answer.")
 @click.option("--format", help="Format of the rows of a data set on the Hub, for example chat.")
 @click.option("--split", help="Split of a data set on the Hub, for example train_sft.")
@@ -145,8 +149,7 @@ def _write(folder: Path, text: str) -> None:
 def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     """The recipe for `folder`; the path of the data is written relative to it."""
     stated = answers.get("format")
-    data = ProposedAnswer(_relative(answers["data"].value, folder), answers["data"].because)
-    written = _on_hub(answers) if stated else _literal(data)
+    written = _on_hub(answers) if stated else _files(answers["data"], folder)
     model = ProposedAnswer(_relative_model(answers["model"].value, folder), answers["model"].because)
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written, "model": _literal(model)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
@@ -185,6 +188,12 @@ def _columns(seen: SeenRows, method: Method) -> str:
     """The line with which texts are questions and their classes the answers, where the method learns answers."""
     reads = _answers_with_class(seen, method)
     return f"columns = {seen.columns}  # the model answers with the class of a text\n" * reads
+
+
+def _files(data: ProposedAnswer, folder: Path) -> str:
+    """The path of the data as seen from the recipe's folder, or the list of them."""
+    paths = [_quoted(_relative(path, folder)) for path in paths_in(data.value)]
+    return (paths[0] if len(paths) == 1 else f"[{', '.join(paths)}]") + _reason(data)
 
 
 def _on_hub(answers: Mapping[str, ProposedAnswer]) -> str:

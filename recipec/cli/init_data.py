@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,14 +52,27 @@ def reads_all(pattern: str, named: Mapping[str, str]) -> bool:
 
 
 def _sampled(pattern: str) -> Sample | None:
-    from recipec.dataset import files_of, glob_of_texts, globs_in, read_sample
+    from recipec.dataset import by_kind, files_of, globs_in, read_sample
 
-    files = files_of(pattern, Path())
-    if not files and (globs := globs_in(pattern, Path())):
-        raise ValueError(f"a folder; name its files: {glob_of_texts(globs, Path()) or ' or '.join(globs)}")
-    if not files:
-        raise ValueError(f"no file `{pattern}`{_in_folder(pattern)}")
+    files = []
+    for path in paths_in(pattern):
+        found = files_of(path, Path())
+        if not found and (globs := globs_in(path, Path())):
+            kinds = (kind if isinstance(kind, str) else json.dumps(kind) for kind in by_kind(globs, Path()))
+            raise ValueError(f"a folder; name its files: {' or '.join(kinds)}")
+        if not found:
+            raise ValueError(f"no file `{path}`{_in_folder(path)}")
+        files += found
     return read_sample(files, pattern, Path())
+
+
+def paths_in(data: str) -> list[str]:
+    """The paths and globs of a list, as TOML and JSON write it; else the text is a single one."""
+    try:
+        paths = json.loads(data) if data.startswith("[") else None
+    except ValueError:
+        return [data]
+    return paths if isinstance(paths, list) and paths and all(isinstance(path, str) for path in paths) else [data]
 
 
 def is_data_set(name: str) -> bool:

@@ -121,9 +121,11 @@ def globs_in(path: str, folder: Path) -> list[str] | None:
     return [f"{shown}{below}*{ending}" for ending in sorted({file.suffix for file in found})]
 
 
-def glob_of_texts(globs: Sequence[str], folder: Path) -> str:
-    """The one glob that reads text files of all endings among these; "" for a single ending, or beside other files."""
-    texts = [glob.removesuffix(ending) for ending in TEXT_ENDINGS for glob in globs if glob.endswith(ending)]
-    if len(texts) < 2 or any(file.suffix not in TEXT_ENDINGS for file in files_of(texts[0], folder)):
-        return ""
-    return texts[0]
+def by_kind(globs: Sequence[str], folder: Path) -> list[str | list[str]]:
+    """What names the files of each kind: a glob, or a list of them for text files of several endings beside others."""
+    texts = [glob for glob in globs if glob.endswith(TEXT_ENDINGS)]
+    if len(texts) < 2:
+        return [*globs]
+    whole = texts[0].removesuffix(Path(texts[0]).suffix)
+    alone = all(file.suffix in TEXT_ENDINGS for file in files_of(whole, folder))
+    return [*(glob for glob in globs if glob not in texts), whole if alone else texts]

@@ -25,7 +25,13 @@ _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", 
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
 _SAID = ("response", "answer", "completion", "output", "text", "content")  # fields and columns that hold an answer
 _SIDES = ("conversation", "response", "answer", "completion")  # columns of two answers: response_a and response_b
-_WON = ("model_a", "model_b")  # values of `winner`; every other one is no victory
+# How `winner` names side a or b, and the same in Python; every other value is no victory.
+_WON = {
+    "model_{}": '"model_" + won',
+    "response_{}": '"response_" + won',
+    "answer_{}": '"answer_" + won',
+    "{}": "won",
+}
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
@@ -220,23 +226,30 @@ def _prompt(rows: Sequence[Row], row: str = "row") -> str:
 def _of_duels(rows: Sequence[Row]) -> Iterator[_Found]:
     """Rows with two answers of models, and the winner; what is neither model's victory is counted."""
     side = next((side for side in _SIDES if {f"{side}_a", f"{side}_b"} <= rows[0].keys()), "")
-    ties = sum(row.get("winner") not in _WON for row in rows)
+    named, ties = _winners([row.get("winner") for row in rows])
     talks = bool(turns_of(rows[0].get(f"{side}_a")))
     prompt = "" if talks else _prompt(rows)
     if not side or ties == len(rows) or not (talks or prompt):
         return
-    without = f"without rows of which `winner` names no model ({ties} of {len(rows)} sampled)"
+    without = f"without rows of which `winner` names neither side ({ties} of {len(rows)} sampled)"
     differ = " and those whose conversations differ before the last message" * talks
     first, second = (f'row["{side}_{end}"][:-1]' for end in "ab")
     yield _Found(
         pairs=f"make a pair of each row by its `winner`, {without}{differ}",
         best=f"train on the `{side}` of the winner, {without}",
-        each='for row in rows for won, lost in ("ab", "ba") if row["winner"] == "model_" + won',
+        each=f'for row in rows for won, lost in ("ab", "ba") if row["winner"] == {named}',
         alike=f" if {first} == {second}" * talks,
         prompt=prompt,
         better=f'row["{side}_" + won]',
         worse=f'row["{side}_" + lost]',
     )
+
+
+def _winners(values: Sequence[Any]) -> tuple[str, int]:
+    """How Python writes the side that won, as most of the values name it, and how many values name none so."""
+    spelled = {python: {way.format(side) for side in "ab"} for way, python in _WON.items()} | {"won.upper()": {*"AB"}}
+    count, python = max((sum(str(value) in sides for value in values), python) for python, sides in spelled.items())
+    return python, len(values) - count
 
 
 def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[_Found]:

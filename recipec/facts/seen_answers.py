@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, answers_joined, thoughts
 from recipec.dataset.contents import parted
+from recipec.dataset.other_tags import thoughts_renamed
 from recipec.facts.sources import SampledSource
 from recipec.facts.unlearned import learned_places
 from recipec.recipe.schema_data import Data
@@ -23,6 +24,7 @@ class SeenAnswers(Struct, frozen=True):
     tagged: str = ""  # one with its thought between tags in its text
     follows: str = ""  # one directly behind an answer without a thought
     joined: str = ""  # what makes one answer of such, where a command can
+    renamed: str = ""  # what to do where one has its thought between other tags
 
 
 def seen_answers(sources: Sequence[SampledSource], data: Data) -> SeenAnswers:
@@ -32,7 +34,8 @@ def seen_answers(sources: Sequence[SampledSource], data: Data) -> SeenAnswers:
     tagged = (place for place, _, answer in found if parted(answer["content"])[0])
     follows = next((place for place, before, answer in found if _follows(before, answer)), "")
     joined = next((way for source in sources if follows for way in _joined(source)), "")
-    return SeenAnswers(next(told, ""), next(tagged, ""), follows, joined)
+    renamed = (way for place, _, answer in found for way in thoughts_renamed(answer["content"], place))
+    return SeenAnswers(next(told, ""), next(tagged, ""), follows, joined, next(renamed, ""))
 
 
 def _joined(source: SampledSource) -> Iterator[str]:

@@ -23,8 +23,8 @@ from recipec.dataset import (
     RowFault,
     Sample,
     Unreadable,
+    by_kind,
     found_files,
-    glob_of_texts,
     globs_in,
     read_sample,
     turns_of,
@@ -262,15 +262,21 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
         help = share_meant(part, path) or path_from_recipe(path, loaded.folder)
         help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
-        help = help or source_of_hub(loaded, part, path)
+        help = help or source_of_hub(loaded, part, path) or tuple(_elsewhere(loaded))
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
-    whole = glob_of_texts(globs, loaded.folder)
-    named = " or ".join(json.dumps(glob, ensure_ascii=False) for glob in ([whole] if whole else globs))
+    named = " or ".join(json.dumps(kind, ensure_ascii=False) for kind in by_kind(globs, loaded.folder))
     help = [f"name its files: {named}"] if globs else []
     endings = " and ".join(sorted({Path(glob).suffix for glob in globs}))
     below = " in folders of its own" * ("**" in "".join(globs))
     label = Label(place, f"holds {endings} files{below}" if globs else f"holds no data files ({', '.join(ENDINGS)})")
     return Diagnostic("E0303", f"`{path}` is a folder, not a data file", (label,), tuple(help))
+
+
+def _elsewhere(loaded: LoadedRecipe) -> Iterator[str]:
+    """The one thing that a recipe still has to state of rows on another machine, where it states the others."""
+    missing = [f"`data.{key}`" for key in _STATED if not loaded.is_set("data", key)]
+    if len(missing) == 1:
+        yield f"if the rows are on another machine, also set {missing[0]}: {_NOTE}"
 
 
 def all_read(sources: Sequence[SampledSource]) -> bool:

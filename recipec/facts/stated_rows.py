@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from recipec.dataset import Sample
+from recipec.dataset.commands import file_of
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.rehearsal import rehearsed
 from recipec.facts.sources import SampledSource, all_read
@@ -15,7 +17,8 @@ from recipec.units import counted
 MOST_OFF = 0.1
 # A number that is estimated from the first rows may be off by the factor between long rows and short ones.
 MOST_OFF_ESTIMATED = 1.0
-FEWEST_ROWS = 100  # fewer show the format of rows that are on another machine, as those of `recipes/` do
+# Below all three, files show the format of rows that are on another machine, as those of `recipes/` do.
+FEWEST_ROWS, FEWEST_FILES, FEWEST_BYTES = 100, 10, 2**20
 
 
 def against_stated(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
@@ -39,12 +42,19 @@ def _most(source: SampledSource) -> float:
 def _differs(said: float, sources: Sequence[SampledSource]) -> bool:
     """Whether the files have clearly more or fewer rows, with those that preparation leaves out and without them."""
     samples = [source.sample for source in sources if source.sample]
-    if len(samples) < len(sources) or sum(sample.total_rows for sample in samples) < FEWEST_ROWS:
+    if len(samples) < len(sources) or _show_format(samples):
         return False
     off = 1 + (MOST_OFF if all(sample.counted for sample in samples) else MOST_OFF_ESTIMATED)
     most = sum(min(source.sample.total_rows, _most(source)) for source in sources if source.sample)
     least = len(rehearsed(sources).kept) if all_read(sources) else most
     return said > off * most or off * said < least
+
+
+def _show_format(samples: Sequence[Sample]) -> bool:
+    """Whether there is too little to be what is trained on: few rows, in few files that are small."""
+    few_rows = sum(sample.total_rows for sample in samples) < FEWEST_ROWS
+    few_files = len({file_of(place) for sample in samples for place in sample.places}) < FEWEST_FILES
+    return few_rows and few_files and sum(sample.total_bytes for sample in samples) < FEWEST_BYTES
 
 
 def _found(sources: Sequence[SampledSource]) -> str:

@@ -167,7 +167,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
     runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
-    return with_options(context, found, loaded, runs, plan)
+    return with_options(context, others, found, loaded, runs, plan)
 
 
 def _without(context: Context, keys: Sequence[str]) -> Context:

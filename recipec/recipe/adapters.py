@@ -29,19 +29,23 @@ def of_one_task(document: Document) -> dict[str, Document]:
 
 
 def as_written(finding: Diagnostic, task: str, document: Document) -> Diagnostic:
-    """The finding about one task in the words of the table that states it: `fusion.train` for `data.train`.
+    """The finding about one task in the words of the table that states it: `epochs` of adapter `legal`.
 
     `document` is that of the whole recipe.
     """
     tables = {table["name"]: table for table in document.data.get(LIST) or []} | {FUSION: document.data.get(FUSION)}
-    where = FUSION if task == FUSION else f"{LIST}.{task}"
-    keys = {dotted(path): f"{where}.{key}" for key, path in OF_ONE_TASK.items() if key in (tables.get(task) or {})}
+    keys = {dotted(path): key for key, path in OF_ONE_TASK.items() if key in (tables.get(task) or {})}
     if not keys:
         return finding
-    named = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, sorted(keys, key=len, reverse=True)))})(?!\w|\.\w)")
+    where = FUSION if task == FUSION else f"{LIST}.{task}"
+    one = f"({'|'.join(map(re.escape, sorted(keys, key=len, reverse=True)))})"
+    line, named = re.compile(rf"`{one}( = [^`]*)?`"), re.compile(rf"(?<![\w.]){one}(?!\w|\.\w)")
 
     def said(text: str) -> str:
-        return named.sub(lambda found: keys[found[1]], text)
+        """Lines to write name the key as the table of an adapter has it; everything else names the adapter, too."""
+        if task != FUSION:
+            text = line.sub(lambda found: f"`{keys[found[1]]}{found[2] or ''}` of adapter `{task}`", text)
+        return named.sub(lambda found: f"{where}.{keys[found[1]]}", text)
 
     labels = tuple(replace(label, message=said(label.message)) for label in finding.labels)
     others = {"help": tuple(map(said, finding.help)), "notes": tuple(map(said, finding.notes))}

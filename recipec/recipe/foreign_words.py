@@ -39,6 +39,46 @@ _CLASSES = {
     "fast_inference": 'set `alignment.generation.engine = "vllm"`',
 }
 _SWITCHES = "do_train do_eval plot_loss overwrite_cache ddp_timeout memory_efficient_fsdp_wrap custom_sharded_layers"
+_MASKING += " masking loss_masking"
+_CLASSES_OF_ROWS = "class_weight class_weights weighted_loss imbalance imbalanced class_imbalance"
+_CLASSES_OF_ROWS += " oversample oversampling"
+_LABELS = "label labels thumbs_up thumbs_down feedback"
+_TURNS_OF_TALKS = "multi_turn multi-turn multiturn"
+# What people look for by a word that is no name of a key.
+_TOPICS = {
+    **dict.fromkeys(
+        _CLASSES_OF_ROWS.split(),
+        "put the rows of rare classes into a file of their own, and set `data.train.weight`, how often each of its "
+        "rows is used: no loss weighs classes",
+    ),
+    **dict.fromkeys(
+        _LABELS.split(),
+        "set `data.preferences`: KTO learns from rows with a prompt, an answer and a label, true or false "
+        "(`recipec explain unpaired-preference`); the class of a text is the answer with "
+        '`columns = { prompt = "text", completion = "label" }` under [data]',
+    ),
+    **dict.fromkeys(
+        _TURNS_OF_TALKS.split(),
+        "set `data.train` to rows of conversations (`recipec explain chat`); `data.loss_on` says which of their "
+        "answers are learned",
+    ),
+    "parallel_tool_calls": "remove it: an answer holds one call or several in `tool_calls` (`recipec explain tools`)",
+    **dict.fromkeys(
+        ("oom", "out_of_memory", "cuda_oom"),
+        "lower `data.max_length` or `train.micro_batch_size`; `recipec plan` predicts the memory, and says what fits",
+    ),
+    "knowledge_distillation": 'set `goal.task = "distill"`, or for a teacher that judges the model\'s own answers '
+    "`recipec explain on-policy-distill`",
+    **dict.fromkeys(("early_stop", "early_stopper"), "set `train.early_stopping_patience`"),
+    **dict.fromkeys(
+        ("routing", "router"),
+        "write `[[adapters]]`: `combine.py` of the bundle routes questions to them; the router of a mixture of "
+        "experts has no key (`train.lora.expert_rank` adapts experts)",
+    ),
+    "ties": "write `[[adapters]]`: `combine.py merge --how ties` of the bundle merges adapters so",
+    **dict.fromkeys(("scratch", "from_scratch"), 'set `goal.task = "pretrain"`, which begins with random weights'),
+    "adapters.name.epochs": "set `adapters.epochs`, which is `epochs` in the `[[adapters]]` table of that name",
+}
 _WORKERS = "num_workers preprocessing_num_workers dataset_processes num_proc"
 _OF_VARIANTS = {
     word: f'set `train.lora.variant = "{row.name}"`'
@@ -51,6 +91,7 @@ WORDS: dict[str, str] = {
     **dict.fromkeys(_QUANTIZING.split(), next(iter(_QUANTIZED.values()))),
     **{word: _QUANTIZED[base] for base in _QUANTIZED for word in BASES[base].switches},
     **_OF_VARIANTS,
+    **_TOPICS,
     **dict.fromkeys(_MASKING.split(), "remove it: answers alone are learned, and `data.loss_on` says which of them"),
     **dict.fromkeys(_TOKENS.split(), "remove it: the chat template decides it (`recipec explain DATA-010`)"),
     **dict.fromkeys(

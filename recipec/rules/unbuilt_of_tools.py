@@ -69,8 +69,11 @@ OF_TOOLS = (
         "NOT-026",
         "A longer context than the model has: RoPE scaling, YaRN, LongLoRA",
         "transformers 5.23, modeling_rope_utils.py",
-        "recipec takes the positions from the model's configuration, and `data.max_length` ends where they end",
-        "set `rope_scaling` in a copy of the model's config.json and name the folder in `model.name`",
+        "recipec takes the context and its scaling from the model's config.json, and has no key for them; a larger "
+        "`data.max_length` is trained with, and W0501 says that it is beyond the context",
+        'copy the model to a folder, name that in `model.name`, and write `"rope_type": "yarn"`, `"factor": 4.0` and '
+        '`"original_max_position_embeddings": 32768`, with the numbers of its model card, into `rope_parameters` of '
+        "its config.json, or into `rope_scaling` where the file has no `rope_parameters`",
         words=("rope_scaling", "rope_theta", "yarn", "long_context", "longlora", "shift_attn", "sliding_window"),
     ),
     Unbuilt(

@@ -46,6 +46,23 @@ def test_a_refusal_names_what_is_missing(change: dict, missing: tuple, words: st
     assert refused.value.missing == missing
 
 
+@pytest.mark.parametrize(
+    ("change", "context"),
+    [
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}}, 2048),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}}, 2048),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, 1024),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 128}}, 512),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": None}}, 512),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 32.0, "original_max_position_embeddings": 128}}, 512),
+        ({"rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 2.0}}}, 512),
+        ({"rope_scaling": None}, 512),
+    ],
+)
+def test_the_context_is_that_after_yarn(change: dict, context: int) -> None:
+    assert architecture_from_config(LLAMA | change).max_position == context
+
+
 @pytest.mark.parametrize("key", ["hidden_size", "vocab_size", "max_position_embeddings"])
 def test_a_missing_size_is_refused(key: str) -> None:
     with pytest.raises(UnsupportedConfig) as refused:

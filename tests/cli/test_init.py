@@ -144,6 +144,21 @@ def test_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, named, fi
     assert f"--data: a folder; name its files: {path}/{glob}" in f"{result.stderr} or".replace("\n", "")
 
 
+def test_text_files_beside_others_are_named_and_taken_as_a_list(run, folder):
+    (folder / "docs").mkdir()
+    for name in ("a.md", "b.txt", "c.png"):
+        (folder / "docs" / name).write_text("Press the button.")
+    listed = '["docs/*.md", "docs/*.txt"]'
+    flags = ("--yes", "--gpu", "h100", "--model", "Qwen/Qwen2.5-3B", "--task", "continue-pretrain")
+    refused = run("init", "new", *flags, "--data", "docs").stderr.replace("\n", "")
+    assert f"name its files: {listed}" in refused
+    assert "Wrote new/recipe.toml." in run("init", "new", *flags, "--data", listed).output
+    written = tomllib.loads((folder / "new/recipe.toml").read_text())["data"]["domain_text"]
+    assert written == ["../docs/*.md", "../docs/*.txt"]
+    (folder / "new/recipe.toml").write_text((folder / "new/recipe.toml").read_text().replace("../docs/*.md", "../docs"))
+    assert 'name its files: ["../docs/*.md", "../docs/*.txt"]' in run("check", "new/recipe.toml").stderr
+
+
 @pytest.mark.parametrize(("files", "held"), [(["train.jsonl"], "data/*.jsonl"), ([], "no data files")])
 def test_a_mistyped_file_of_a_folder_that_is_there_is_no_data_set_of_the_hub(run, folder, files, held):
     (folder / "data").mkdir()

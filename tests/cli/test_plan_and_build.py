@@ -89,6 +89,18 @@ def test_check_says_how_many_rows_were_read_and_what_has_not_run(run, folder):
     assert run("check", "many.toml").stderr.endswith("correct these first, since more may follow.\n")
 
 
+def test_commands_for_files_say_where_they_run_from_another_folder(run, folder):
+    named = "The commands name files as the recipe does: run them in below, the recipe's folder.\n"
+    (folder / "below").mkdir()
+    (folder / "below/recipe.toml").write_text(re.sub(r'train = "[^"]*"', 'train = "../odd.jsonl"', RECIPE))
+    (folder / "recipe.toml").write_text(re.sub(r'train = "[^"]*"', 'train = "odd.jsonl"', RECIPE))
+    (folder / "odd.jsonl").write_bytes(json.dumps({"text": "Grüße"}, ensure_ascii=False).encode("cp1252"))
+    assert "`iconv" in run("check", "below/recipe.toml").stderr
+    assert named in run("check", "below/recipe.toml").stderr
+    assert "run them in" not in run("check", "recipe.toml").stderr
+    assert "run them in" not in run("check", "below/recipe.toml", "--format", "concise").stderr
+
+
 def test_two_stages_have_a_total(run, folder):
     pairs = [{"prompt": f"Hi {n}", "chosen": "Good day.", "rejected": "No."} for n in range(40)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))

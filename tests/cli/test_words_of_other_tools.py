@@ -18,6 +18,8 @@ BitsAndBytesConfig AutoModelForCausalLM train_on_responses_only train_on_inputs 
 roles_to_train chat_template dataset_text_field ref_model pref_beta pref_loss simpo_gamma reward_funcs
 num_generations use_vllm fast_inference max_completion_length finetuning_type stage dataset_dir
 preprocessing_num_workers mask_history shift_attn rope_scaling freeze_trainable_layers peft_layers_to_transform
+class_weights imbalance imbalanced oversample weighted_loss label thumbs_up feedback masking loss_masking multi-turn
+parallel_tool_calls oom knowledge_distillation early_stop routing router ties scratch adapters.NAME.epochs
 modules_to_save lora_modules_to_save merge_and_unload push_to_hub device_map callbacks data_collator
 auto_resume_from_checkpoints moe_aux_loss loha vera loftq gptq nvfp4
 """
@@ -34,6 +36,11 @@ def test_a_word_has_a_page(word: str) -> None:
         ("flash-attn", '`train.attention = "sdpa"`'),
         ("SFTTrainer", '`goal.task = "instruct"`'),
         ("KTOConfig", '`goal.task = "align"` and `alignment.method = "kto"`'),
+        ("loss masking", "`data.loss_on`"),
+        ("early stop", "`train.early_stopping_patience`"),
+        ("knowledge distillation", '`goal.task = "distill"`'),
+        ("oversample", "`data.train.weight`"),
+        ("scratch", '`goal.task = "pretrain"`'),
         ("gradient checkpointing", "`train.activation_checkpointing`"),
         ("deepspeed-zero-stage-3", '`train.strategy = "zero3"`'),
     ],

@@ -171,7 +171,7 @@ def test_a_text_of_turns_becomes_the_prompt(tmp_path: Path) -> None:
 
 def test_ties_are_named_and_earlier_turns_never_lost(tmp_path: Path) -> None:
     (line,) = advised(tmp_path, DPO, [_arena(number) for number in MANY])
-    assert "names no model (200 of 400 sampled)" in line
+    assert "names neither side (200 of 400 sampled)" in line
     talks = [_pair_in_list(number) | {"history": [["Hi", "Hello"]]} for number in MANY]
     assert not any("python3" in line for line in advised(tmp_path, DPO, talks))
 

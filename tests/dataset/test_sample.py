@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from compiling import BASES, CHAT, good, texts, with_key
 
-from recipec.dataset import ReadAs, Row, Unreadable, files_of, found_files, glob_of_texts, globs_in, read_sample
+from recipec.dataset import ReadAs, Row, Unreadable, by_kind, files_of, found_files, globs_in, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS, WHOLE_BYTES, WHOLE_ROWS
 
 ROW = '{"text": "a"}'
@@ -449,10 +449,10 @@ def test_text_files_of_two_endings_have_one_glob_where_it_matches_nothing_else(t
     for name in ("pump.md", "valve.txt"):
         (tmp_path / name).write_text("Turn it.")
     globs = ["./*.md", "./*.txt"]
-    assert (glob_of_texts(globs, tmp_path), glob_of_texts(globs[:1], tmp_path)) == ("./*", "")
+    assert (by_kind(globs, tmp_path), by_kind(globs[:1], tmp_path)) == (["./*"], globs[:1])
     assert {file.name for file in files_of("./*", tmp_path)} == {"pump.md", "valve.txt"}
     (tmp_path / "scheme.png").write_bytes(b"")
-    assert glob_of_texts(globs, tmp_path) == ""
+    assert by_kind([*globs, "./*.csv"], tmp_path) == ["./*.csv", globs]
 
 
 @pytest.mark.parametrize("name", ["nothing", "n" * 300, "manuals.md", "a\0b"])

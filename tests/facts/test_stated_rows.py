@@ -38,6 +38,19 @@ def test_a_few_rows_show_the_format_alone(tmp_path: Path, rows: int, differs: in
     assert len(told(tmp_path, rows, examples=5_000)) == differs
 
 
+@pytest.mark.parametrize(("files", "size", "differs"), [(9, 50, 0), (10, 50, 1), (3, 50, 0), (3, 500_000, 1)])
+def test_many_documents_or_long_ones_are_what_is_trained_on(
+    tmp_path: Path, files: int, size: int, differs: int
+) -> None:
+    """A text file is a row: forty books are no sample of a format."""
+    for n in range(files):
+        (tmp_path / f"{n}.md").write_text(f"Chapter {n}. " + "On and on. " * (size // 11))
+    data = {"train": "*.md", "examples": 2_000, "max_length": 512}
+    recipe = with_key(BASES["text"], "data", data)
+    found = compiled(tmp_path, recipe, only_plan=True).diagnostics
+    assert [each.code for each in found].count("W0555") == differs
+
+
 def test_rows_of_a_recipe_that_states_all_are_compared_too(tmp_path: Path) -> None:
     assert told(tmp_path, 300, format="prompt-completion", examples=200_000)
     assert not told(tmp_path, 300, "elsewhere.jsonl", format="prompt-completion", examples=200_000)

@@ -27,6 +27,18 @@ def options(folder: Path, recipe: Tables) -> tuple[str, ...]:
     return compiled(folder, recipe, only_plan=True).plan.stages[0].options
 
 
+_PAIRS = {**BASES["ppo"]["data"], "preferences": "pairs.jsonl"}
+_BEFORE_PPO = BASES["ppo"] | {"data": _PAIRS, "alignment": {"method": "ppo"}, "hardware": {"gpu": "rtx-4090"}}
+_ALONE = BASES["reward"] | {"model": BASES["ppo"]["model"]}
+
+
+@pytest.mark.parametrize(("recipe", "named"), [(_ALONE, True), (_BEFORE_PPO, False)])
+def test_a_quantized_base_is_named_where_all_stages_can_have_it(tmp_path: Path, recipe: Tables, named: bool) -> None:
+    """A value head is not put on a quantized base, and [train] holds for the reward model's stage and for PPO's."""
+    found = options(tmp_path, recipe)
+    assert any(line.startswith('set `train.quantization = "nf4"`') for line in found) is named
+
+
 @pytest.mark.parametrize(
     ("key", "value", "keeps"),
     [("train.attention", "torch_varlen", {}), ("train.packing", True, {"train.attention": "sdpa"})],

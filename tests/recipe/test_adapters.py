@@ -139,3 +139,11 @@ def test_stages_start_from_the_base_and_none_is_merged(tmp_path: Path) -> None:
         assert 'MODEL = "Qwen/Qwen2.5-7B"' in train and f'/ "outputs" / "{name}"' in train
     assert "merge_adapter.py" not in bundle["launch/local.sh"]
     assert "combine.py" in bundle and "combine.py" not in texts(good(tmp_path / "one", BASES["lora-single"]))
+
+
+def test_what_to_write_names_the_key_as_the_table_of_an_adapter_has_it(tmp_path: Path) -> None:
+    """`adapters.orders.epochs` is no key of TOML."""
+    support, orders = BASES["adapters"]["adapters"]
+    recipe = BASES["adapters"] | {"adapters": [support, orders | {"examples": 90, "epochs": 1}]}
+    (found,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "W0508"]
+    assert "raise `epochs` of adapter `orders` or lower" in found.help[0]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.unquantized import unquantized
+from recipec.planner.advice.ways_out import holds_for
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
 from recipec.planner.plan import StagePlan
@@ -36,21 +37,25 @@ _WITH_MASK = "recipec does not take it by itself, as no run with such a mask on 
 _OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed sequence is many of them
 
 
-def with_options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> StagePlan:
-    """The plan with what the recipe may choose instead."""
+def with_options(
+    context: Context, others: Sequence[Context], found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan
+) -> StagePlan:
+    """The plan with what the recipe may choose instead, beside the `others`, the stages before and behind it."""
     given = (context, found, loaded, runs)
     then = {"unquantized": unquantized(*given), "less_waiting": less_waiting(*given)}
-    return replace(plan, options=_options(*given, plan), **then)
+    return replace(plan, options=_options(context, others, found, loaded, runs, plan), **then)
 
 
-def _options(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan) -> tuple[str, ...]:
+def _options(
+    context: Context, others: Sequence[Context], found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan
+) -> tuple[str, ...]:
     """Changes of a plan that fit as well, with what they give."""
     assert found.chosen is not None
     larger = (f"a micro batch of {plan.next_micro_batch}",) if plan.next_micro_batch else ()
     more = on_present_gpus(context, found.chosen, found.tried, loaded)
     return (
-        *([more.told] if more else []),
-        *quantized_base(context, found, loaded, runs),
+        *([more.told] if more and holds_for(more.change, others, loaded) else []),
+        *quantized_base(context, others, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded),
         *faster_layout(context, found, loaded, runs),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recipec.axes import KINDS, METHODS
-from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts import Facts
 from recipec.facts.converting import OFF, STRIP
 from recipec.planner.advice.limits import section_of
 from recipec.planner.plan import StagePlan
@@ -28,9 +28,10 @@ _EARLIER = (
 _GIVEN = "the empty thought is given, not learned, and the model keeps its two modes"
 
 
-def empty_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
+def empty_thoughts(loaded: LoadedRecipe, facts: Facts, stage: StagePlan, report: Report) -> None:
     """Report answers without thoughts, before each of which the chat template writes an empty thought (W0522)."""
-    template = model.template
+    model, section = facts.model, section_of(loaded, stage)
+    template, renamed = model.template, facts.data[section].seen_answers.renamed if section in facts.data else ""
     if template is None or not template.empty_thought or not _learns_them(stage):
         return
     decided, silent = stage.decisions, stage.decisions["without_thoughts"]
@@ -39,15 +40,17 @@ def empty_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report:
         return  # it has no mode of thinking to lose
     if none_thinks or silent.value == 1:
         because = decided["reasoning"].because if none_thinks else silent.because
+        because += " between <think> and </think>" * bool(renamed)
         title = f"{model.name} learns not to think"
-        help = (f'reasoning = "off" under [data]: {_GIVEN}',) * (not template.unended) + (_ALLOW,)
+        off = f'reasoning = "off" under [data]: {_GIVEN}'
+        help = (renamed,) if renamed else (off,) * (not template.unended) + (_ALLOW,)
     elif silent.value:
         because, title = silent.because, f"{model.name} learns to think before some answers, and not before others"
         allow = _BEGUN_ALLOW if template.begins_thought else _SOME_ALLOW
         help = "give every answer a thought, or train those without one in a recipe of their own", allow
     else:
         return
-    label = Label(loaded.place("data", section_of(loaded, stage)), because)
+    label = Label(loaded.place("data", section), because)
     report.add(Diagnostic("W0522", title, (label,), help, (_note(decided, template),)))
 
 

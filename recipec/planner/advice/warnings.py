@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import ceil, inf, log
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts import Facts
 from recipec.planner.advice.assumed import assumed_machine
 from recipec.planner.advice.change import toml
 from recipec.planner.advice.cut_thoughts import cut_thoughts
@@ -34,15 +35,16 @@ WANTED_TOKENS = 10**12  # docs/rule-books/001.md, Step 1
 TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla", arXiv 2203.15556)
 
 
-def warn(loaded: LoadedRecipe, model: Model, others: Mapping[str, Model], plan: Plan, report: Report) -> None:
+def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None:
     """Report W05xx of a finished plan."""
+    model, others = facts.model, {role: other.model for role, other in facts.others.items()}
     _few_cores(loaded, plan, report)
     _assumed_sizes(loaded, plan, report)
     for finding in (*slow_network(loaded, plan), *without_text(loaded, plan)):
         report.add(finding)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
-        empty_thoughts(loaded, model, stage, report)
+        empty_thoughts(loaded, facts, stage, report)
         cut_thoughts(loaded, model, others, stage, report)
         _too_long(loaded, stage, report)
         _dissent(loaded, stage, report)

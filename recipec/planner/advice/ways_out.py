@@ -34,6 +34,7 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Wish
 from recipec.units import GIB, duration, hourly, usd
 
 SHOWN = 4
@@ -217,6 +218,13 @@ def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> 
         return cut_to(other, length)
     alike = next((changed for found, changed in kind(other) if found == change), None)
     return alike if alike is not None else _on_nodes(change, other)
+
+
+def holds_for(change: Change, others: Sequence[Context], loaded: LoadedRecipe) -> bool:
+    """Whether every other stage fits with the same keys of [train], for which stages have no table of their own."""
+    wished = {key: Wish(value, "an option") for key, value in change.sets}
+    changed = [replace(other, wishes={**other.wishes, **wished}) for other in others]
+    return all(fitting(other, loaded) is not None for other in changed)
 
 
 def _on_nodes(change: Change, other: Context) -> Context:
