@@ -530,7 +530,7 @@ def from_unpaired_preference(row: dict) -> dict:
     label = row.get("label")
     wanted = {"true": True, "false": False}.get(str(label).strip().lower())  # CSV has only text
     if wanted is None:
-        is_number = str(label).strip().replace(".", "", 1).isdecimal()
+        is_number = str(label).strip().lstrip("+-").replace(".", "", 1).isdecimal()
         unrated = "" if is_number else "; if it says that nobody rated the answer, see data.incomplete"
         raise ValueError(f"a label is neither true nor false: {label!r}{unrated}")
     return {
