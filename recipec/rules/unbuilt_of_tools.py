@@ -72,7 +72,7 @@ OF_TOOLS = (
         "recipec takes the context and its scaling from the model's config.json, and has no key for them; a larger "
         "`data.max_length` is trained with, and W0501 says that it is beyond the context",
         'copy the model to a folder, name that in `model.name`, and write `"rope_type": "yarn"`, `"factor": 4.0` and '
-        '`"original_max_position_embeddings": 32768`, with the numbers of its model card, into `rope_parameters` of '
+        '`"original_max_position_embeddings": 32768`, with the numbers that its makers give, into `rope_parameters` of '
         "its config.json, or into `rope_scaling` where the file has no `rope_parameters`",
         words=("rope_scaling", "rope_theta", "yarn", "long_context", "longlora", "shift_attn", "sliding_window"),
     ),
