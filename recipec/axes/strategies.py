@@ -42,7 +42,7 @@ ENGINES = {
 
 
 class Strategy(Struct, frozen=True, kw_only=True):
-    """What a strategy shards, what runs it, and how it compares. Its place in the table is its rank by simplicity."""
+    """What a strategy shards, what runs it, and how it compares. The table begins with the simplest."""
 
     name: str
     title: str  # for people: "fully sharded (FSDP2)"

@@ -161,7 +161,7 @@ def _disk(job: Job) -> str:
         "models" if job.facts.others or job.facts.rewards.models else "model": sum(
             disk.hub_cache_bytes for disk in found
         ),
-        "copies of it in the bundle": sum(disk.made_bytes for disk in found),
+        "copies of the base model in the bundle": sum(disk.made_bytes for disk in found),
         "its weights packed": sum(disk.packed_bytes for disk in found),
         "prepared data": sum(disk.dataset_cache_bytes for disk in found),
         "checkpoints and results": sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),

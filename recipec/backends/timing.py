@@ -9,12 +9,12 @@ from typing import Any
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import start_of
 from recipec.backends.reading import asks_commits, sources_of
-from recipec.planner.advice.prepared_ahead import spared_seconds, tokenizing_seconds
+from recipec.planner.advice.prepared_ahead import spared_seconds, tokenizing_seconds, waiting_gpus
 from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
 from recipec.rules import reservations
 from recipec.rules.words import device
-from recipec.units import counted, duration
+from recipec.units import duration
 
 
 def timing(stage: StageJob) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _rows_ahead(job: Job) -> Iterator[str]:
     if not seconds:
         return
     data = "data" if any(source.hub for source in sources_of(job)) else "data files"
-    yield f"Data preparation takes about {duration(seconds)} (predicted), in which {_waiting(job)}."
+    yield f"Data preparation takes about {duration(seconds)} (predicted), in which {waiting_gpus(job.stages[0].plan)}."
     yield (
         "To prepare before you rent them, run `python prepare_data.py` in this folder on a machine without a GPU, "
         f"with the same packages and {data}. The launch finds the rows up to date and does not prepare them again."
@@ -95,14 +95,10 @@ def _tokens_ahead(job: Job) -> Iterator[str]:
     shards = f"SHARDS={min(*grouped, per_node)} " if grouped else ""
     start = start_of(job)
     command = f"OTHER_RANKS=1 NNODES=1 {shards}{start.command} {start.script} --max-steps 1"
-    yield f"Tokenization by train.py takes about {duration(seconds)} (predicted), in which {_waiting(job)}."
+    gpus = waiting_gpus(job.stages[0].plan)
+    yield f"Tokenization by train.py takes about {duration(seconds)} (predicted), in which {gpus}."
     yield (
         f"To tokenize before you rent all nodes, run `{command}` on one of them. The launch on all nodes finds the "
         "tokens in the `HF_HOME` that they share, also where that run stops behind them because the model needs the "
         "memory of more nodes."
     )
-
-
-def _waiting(job: Job) -> str:
-    gpus = job.facts.machines.gpus
-    return f"{counted(gpus, 'GPU')} {'waits' if gpus == 1 else 'wait'}"

@@ -21,9 +21,11 @@ def why_no_type(model_type: str) -> str | None:
     return next((row["reason"] for row in _rows() if model_type in row["model_types"]), None)
 
 
-def reads_images(model_type: str) -> bool:
-    """Whether a model_type that is not built reads images or sound beside text."""
-    return any(row.get("images", False) for row in _rows() if model_type in row["model_types"])
+def reads_images(model: str) -> bool:
+    """Whether what is not built, by its model_type or its name, reads images or sound beside text."""
+    named = model.rpartition("/")[2].lower()
+    rows = (row for row in _rows() if row.get("images", False))
+    return any(model in row["model_types"] or named.startswith((*row["names"],)) for row in rows)
 
 
 @cache

@@ -284,7 +284,7 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
         "the models" if beside else "the base model": disk["hub_cache_bytes"],
-        "copies of it in the bundle": disk["made_bytes"],
+        "copies of the base model in the bundle": disk["made_bytes"],
         "its weights packed": disk["packed_bytes"],
         "prepared and tokenized data": disk["dataset_cache_bytes"],
     }

@@ -53,7 +53,9 @@ def in_the_shape_of(
 def not_built(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str) -> Diagnostic:
     """A model that is known and that no other one's shape stands for."""
     label = Label(loaded.place(*path, part="value"), why)
-    return Diagnostic("E0301", f"`{name}` is known and not built yet", (label,), ways_out(name, ""))
+    return Diagnostic(
+        "E0301", f"`{name}` is known and not built yet", (label,), ways_out(name, name if path[0] == "model" else "")
+    )
 
 
 def _unread(loaded: LoadedRecipe, path: tuple[str, ...], name: str, error: Exception) -> Diagnostic:

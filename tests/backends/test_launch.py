@@ -337,7 +337,8 @@ def test_the_readme_names_the_nodes_of_the_largest_stage(tmp_path: Path) -> None
 def test_a_team_with_its_own_launcher_gets_no_script(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, with_key(BASES["lora-ddp"], "launch.with", "none")))
     assert not [path for path in bundle if path.startswith("launch/")]
-    assert "# with your own launcher and configuration:\naccelerate launch train.py\n" in bundle["README.md"]
+    told = "# with your own launcher and configuration, that of the plan is in configs/accelerate.yaml:"
+    assert f"{told}\naccelerate launch train.py\n" in bundle["README.md"]
     assert "accelerate launch train.py" in bundle["train.py"] and "launch/" not in bundle["train.py"]
 
 

@@ -41,7 +41,8 @@ def test_the_base_is_packed_between_the_baseline_and_training(tmp_path: Path) ->
     script = bundle["launch/local.sh"]
     assert place(script, *order) == sorted(place(script, *order))
     own = texts(good(tmp_path, with_key(SHARDED, "launch", {"with": "none"})))["README.md"]
-    assert "python quantize.py\n# with your own launcher and configuration:\naccelerate launch train.py" in own
+    told = "# with your own launcher and configuration, that of the plan is in configs/fsdp.yaml:"
+    assert f"python quantize.py\n{told}\naccelerate launch train.py" in own
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "zero2"])

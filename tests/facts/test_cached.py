@@ -117,6 +117,19 @@ def test_a_name_that_says_that_images_are_read_leads_to_the_checkpoints_with_tex
     assert bool([line for line in help if "`like`" in line]) != reads
 
 
+@pytest.mark.parametrize(("name", "reads"), [("zai-org/GLM-4.5V", True), ("zai-org/GLM-4.7", False)])
+def test_what_reads_images_and_is_not_built_leads_to_them_by_its_name(tmp_path: Path, name: str, reads: bool) -> None:
+    help = compiled(tmp_path, with_key(ALONE, "model.name", name)).diagnostics[0].help
+    assert bool([line for line in help if "trained on text, such as" in line]) == reads
+
+
+def test_a_teacher_is_not_led_to_checkpoints_that_no_teacher_can_be(tmp_path: Path) -> None:
+    for name in ("org/teacher-vl-7b", "zai-org/GLM-4.5V"):
+        found = compiled(tmp_path, with_key(BASES["distill"], "alignment.teacher", name)).diagnostics
+        assert [one.code for one in found] == ["E0301"]
+        assert not [line for line in found[0].help if "trained on text, such as" in line]
+
+
 def test_every_type_that_the_class_of_language_models_does_not_load_is_known() -> None:
     from transformers.models.auto import modeling_auto as auto
 

@@ -256,3 +256,12 @@ def test_the_plan_says_that_its_batch_is_raised(tmp_path: Path) -> None:
     text = plan_text(json.loads(good(tmp_path, with_key(tables, "model.name", "meta-llama/Llama-3.1-70B")).plan_json))
     (line,) = [line for line in text.splitlines() if line.startswith("  batch ")]
     assert line.endswith("; raised from 64, with which GPUs would wait for each other")
+
+
+def test_where_memory_comes_first_a_smaller_micro_batch_is_taken_that_is_about_as_fast(tmp_path: Path) -> None:
+    tables = with_key(with_key(SLOW_NETWORK, "hardware", {"vram_gib": 8}), "train.adaptation", "qlora")
+    tables = with_key(with_key(tables, "model.name", "meta-llama/Llama-3.2-3B-Instruct"), "data.max_length", 1_024)
+    usual, first = (stage(tmp_path, with_key(tables, "goal.priority", each)) for each in (None, "memory"))
+    assert first.layout.micro_batch < usual.layout.micro_batch
+    assert first.memory.peak_allocated_bytes < usual.memory.peak_allocated_bytes
+    assert first.seconds <= 1.13 * usual.seconds

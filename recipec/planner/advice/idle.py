@@ -25,8 +25,8 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
-from recipec.planner.search.sequences import settled_method, training_sequences
+from recipec.planner.search.fit import Fit, fit, largest_batch
+from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combination import BadCombination
 from recipec.rules.core import Wish
@@ -133,12 +133,11 @@ def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
 def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """The smallest accepted global batch with which more GPUs have work, and steps enough are left."""
     assert found.chosen is not None and found.ledger is not None
-    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
     accepts = found.ledger.decisions["global_batch_size"].accepts
     first = max(next_batch(context, found.ledger), accepts[0] if accepts else 0)
     if settled_method(found.ledger.decisions).generates:  # of so many answers at a time, ranks have as many each
         first = ceil(first / (unit := shared_by_all(context, found.ledger))) * unit
-    most = training_sequences(value) * value["passes"] / ENOUGH_STEPS
+    most = largest_batch(found.ledger)
     for size in (round(first) * 2**power for power in range(_BATCHES)):
         if accepts is None or size > min(accepts[1], most):
             return

@@ -13,8 +13,7 @@ from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.ways_out import fits_in, fitting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import ENOUGH_STEPS, Fit
-from recipec.planner.search.sequences import training_sequences
+from recipec.planner.search.fit import Fit, largest_batch
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 
@@ -44,8 +43,7 @@ def _larger_batch(found: Fit) -> Iterator[Change]:
     batch = found.ledger.decisions["global_batch_size"]
     if batch.accepts is None or batch.origin != "recipe":
         return
-    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
-    most = min(batch.accepts[1], training_sequences(value) * value["passes"] / ENOUGH_STEPS)
+    most = min(batch.accepts[1], largest_batch(found.ledger))
     doubled = [batch.value << times for times in range(1, 20) if batch.value << times <= most]
     yield from (Change(((_BATCH, size),)) for size in doubled[-1:])
 

@@ -50,12 +50,12 @@ def _ways(plan: Plan, loaded: LoadedRecipe, of: str) -> Iterator[str]:
     if seconds := spared_seconds(plan, loaded):
         yield (
             "prepare the rows on a machine without GPUs, as README.md of the bundle says: prepare_data.py needs none, "
-            f"and otherwise {_waiting(first)} for it, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
+            f"and otherwise {waiting_gpus(first)} for it, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
         )
     if seconds := tokenizing_seconds(plan, loaded):
         yield (
             "tokenize the rows on one node before the others are rented, as README.md of the bundle says: otherwise "
-            f"{_waiting(first)} for train.py, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
+            f"{waiting_gpus(first)} for train.py, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
         )
 
 
@@ -67,11 +67,12 @@ def _told(stage: StagePlan) -> StagePlan:
 def _with_wait(stage: StagePlan, part: RunPart) -> RunPart:
     if part.name != TOKENIZATION or not _costs(stage, part.seconds):
         return part
-    told = f"{part.because}, while {_waiting(stage)}{_money(stage, part.seconds, ' ({})')}"
+    told = f"{part.because}, while {waiting_gpus(stage)}{_money(stage, part.seconds, ' ({})')}"
     return replace(part, because=told)
 
 
-def _waiting(stage: StagePlan) -> str:
+def waiting_gpus(stage: StagePlan) -> str:
+    """Who waits for a stage: "8 GPUs wait"."""
     gpus = stage.decisions["gpus"].value
     return f"{counted(gpus, 'GPU')} {'waits' if gpus == 1 else 'wait'}"
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec.structs import replace
 
 from recipec.planner.search.all_gpus import next_batch, sequences_for_all, uneven_answers
@@ -26,18 +23,18 @@ ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decisi
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
-    idle or mostly wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
+    idle or wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
     small for all GPUs."""
-    found, short = with_batch(context, loaded), WAITS
+    first = found = with_batch(context, loaded)
     if not _can_be_built(found):
-        found, short = _for_all_gpus(context, found, loaded), NOTHING_FITS
+        found = _for_all_gpus(context, found, loaded)
     if found.chosen is None:
         return found
-    if short == WAITS and idles(found.chosen, context):
-        short = IDLE
+    short = IDLE if idles(found.chosen, context) else WAITS  # what is wrong with the batch that the rule decides
+    short = short if found is first else NOTHING_FITS
     for batch in _larger_batches(context, found):
         if found.chosen is not None and idles(found.chosen, context):
-            wider = with_batch(replace(context, least_batch=batch), loaded)
+            wider = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
             found = wider if _gives_work(context, wider, found) else found
     tried = found
     while batch := _less_waiting(context, tried):
@@ -80,11 +77,10 @@ def _larger_batches(context: Context, found: Fit) -> list[int]:
     one sequence for each GPU does not; without those that would give few steps. None where no GPU is idle."""
     if found.chosen is None or found.ledger is None or not idles(found.chosen, context):
         return []
-    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
     accepts, first = found.ledger.decisions["global_batch_size"].accepts, next_batch(context, found.ledger)
     whole = uneven_answers(context, found.ledger) or accepts is None
     wanted = [first, 2 * first] if whole else [min(first, accepts[1]), 2 * first]
-    return [batch for batch in wanted if batch <= _most(value)]
+    return [batch for batch in wanted if batch <= largest_batch(found.ledger)]
 
 
 def _less_waiting(context: Context, found: Fit) -> int:
@@ -97,21 +93,21 @@ def _less_waiting(context: Context, found: Fit) -> int:
     batch = ledger.decisions["global_batch_size"]
     if batch.accepts is None or batch.origin == "recipe" or uneven_answers(context, ledger):
         return 0
-    most = min(batch.accepts[1], _most({id: each.value for id, each in ledger.decisions.items()}))
+    most = min(batch.accepts[1], largest_batch(ledger))
     larger = min(2 * batch.value, int(most))
     return larger if larger >= (1 + TIE) * batch.value else 0
 
 
-def _most(value: Mapping[str, Any]) -> float:
+def largest_batch(ledger: Ledger) -> float:
     """The largest global batch with which there are enough steps."""
+    value = {id: each.value for id, each in ledger.decisions.items()}
     return training_sequences(value) * value["passes"] / ENOUGH_STEPS
 
 
 def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
-    """Whether more GPUs train clearly faster, the same or what the rules would rather have."""
-    if not _pays(context, wider, found):
-        return False
-    return wider.chosen.layout.mesh.world_size > found.chosen.layout.mesh.world_size
+    """Whether it pays, and more GPUs train."""
+    ranks = [0 if each.chosen is None else each.chosen.layout.mesh.world_size for each in (found, wider)]
+    return ranks[0] < ranks[1] and _pays(context, wider, found)
 
 
 def _pays(context: Context, wider: Fit, found: Fit) -> bool:
