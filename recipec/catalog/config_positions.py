@@ -20,4 +20,6 @@ def context_of(config: Mapping[str, Any], positions: int) -> int:
     factor, before = scaling.get("factor"), scaling.get(_BEFORE, positions)
     if not all(type(number) in (int, float) for number in (factor, before)):
         return positions
+    if positions < before:  # those of the class, which GptOssConfig adds to a file without a scaling
+        return positions
     return max(positions, int(factor * before))

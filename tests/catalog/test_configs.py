@@ -53,6 +53,7 @@ def test_a_refusal_names_what_is_missing(change: dict, missing: tuple, words: st
         ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}}, 2048),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, 1024),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 128}}, 512),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}}, 512),
         ({"rope_parameters": {"rope_type": "yarn", "factor": None}}, 512),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 32.0, "original_max_position_embeddings": 128}}, 512),
         ({"rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 2.0}}}, 512),
