@@ -106,6 +106,7 @@ class Architecture(Struct, frozen=True):
         """Every kind of layer that the model has, and how many: those with attention first."""
         return _kinds(self)
 
+    @lru_cache(maxsize=1024)  # noqa: B019 (few models, which a plan asks with every candidate)
     def _layers_with(self, part: str) -> int:
         return sum(layers for kind, layers in self.kinds if getattr(kind, part))
 
@@ -150,6 +151,7 @@ class Architecture(Struct, frozen=True):
         layers = {self.sliding_window: self.num_layers - whole}
         return layers | {None: whole} if whole else layers
 
+    @lru_cache(maxsize=1024)  # noqa: B019
     def linear_shapes(self, kind: LayerKind | None = None) -> tuple[LinearShape, ...]:
         """The linear modules of one decoder layer as (name, in, out) without experts and router; of the first kind
         unless another is given."""
@@ -157,6 +159,7 @@ class Architecture(Struct, frozen=True):
         return self._mixing_shapes(kind) + self._block_shapes(kind) + self._input_shapes()
 
     @property
+    @lru_cache(maxsize=256)  # noqa: B019
     def linear_groups(self) -> tuple[tuple[int, tuple[LinearShape, ...]], ...]:
         """How many layers have which linear modules: of the first kind, plain ones of a mixture, and the others; then
         the one that stands beside the layers."""

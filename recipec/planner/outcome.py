@@ -107,11 +107,15 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
 
 def _run_batch(ledger: Ledger, layout: Layout) -> None:
     """The global batch that the layout makes, where that is not the one that was decided."""
-    decided, made = ledger.decisions["global_batch_size"], layout.global_batch
-    if made != decided.value:
-        ranks, micro = counted(layout.mesh.data_parallel, "rank"), layout.micro_batch
-        nearest = f"the nearest to {decided.value} that {ranks} can make{f' in micro batches of {micro}' * (micro > 1)}"
-        ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
+    decided, made, micro = ledger.decisions["global_batch_size"], layout.global_batch, layout.micro_batch
+    if made == decided.value:
+        return
+    can_make = f"{counted(layout.mesh.data_parallel, 'rank')} can make{f' in micro batches of {micro}' * (micro > 1)}"
+    nearer = made + micro * layout.mesh.data_parallel - decided.value < decided.value - made
+    because = f"the {'largest below' if nearer else 'nearest to'} {decided.value} that {can_make}"
+    if decided.accepts and made > decided.accepts[1]:
+        because += f", which counts as the {decided.accepts[1]:g} that its rule accepts"
+    ledger.decisions[decided.id] = replace(decided, value=made, because=f"{because}; {decided.because}")
 
 
 def _placement(

@@ -267,3 +267,45 @@ def test_a_batch_that_ranks_cannot_share_is_computed_in_as_few_micro_steps_as_fi
     stage = planned(tmp_path, with_key(tables, "goal.priority", "quality"))
     assert stage.layout.mesh.world_size == 40 and stage.layout.global_batch == 80
     assert (stage.layout.micro_batch, stage.layout.accumulation) == (2, 1)
+
+
+IN_FULL: Tables = with_key(BASES["grpo"], "train", {"adaptation": "full"})
+
+
+@pytest.mark.parametrize("gpus", [3, 5, 7])
+def test_answers_that_not_all_gpus_share_are_more_where_nothing_fits_otherwise(tmp_path: Path, gpus: int) -> None:
+    """128 answers are for one GPU alone, on which 8B do not train in full."""
+    odd = with_key(with_key(IN_FULL, "model.name", "Qwen/Qwen3-8B"), "data.examples", 8_000)
+    stage = planned(tmp_path, with_key(odd, "hardware", {"gpu": "h100", "gpus_per_node": gpus}))
+    assert stage.layout.mesh.world_size == gpus and stage.value("global_batch_size") % gpus == 0
+
+
+def test_more_gpus_train_with_states_in_host_memory_where_fewer_did(tmp_path: Path) -> None:
+    five = {"gpu": "h100", "gpus_per_node": 8, "nodes": 5, "network_gbps": 400}
+    large = with_key(with_key(IN_FULL, "model.name", "Qwen/Qwen3-32B"), "data.examples", 8_000)
+    stage = planned(tmp_path, with_key(large, "hardware", five))
+    assert stage.layout.offloads and stage.layout.mesh.world_size == 40
+
+
+SLOW: Tables = {
+    **{key: LORA[key] for key in ("recipe", "goal")},
+    "model": {"name": "Qwen/Qwen3-8B"},
+    "data": {"train": "chat.jsonl", "examples": 100_000, "tokens_per_example": 600, "max_length": 4096},
+    "hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 6, "network_gbps": 400},
+    "train": {"adaptation": "full"},
+}
+
+
+def test_a_batch_is_raised_until_all_gpus_work(tmp_path: Path) -> None:
+    """256 sequences are computed by 24 of 48 GPUs, which do not wait: half of what is paid for is idle."""
+    stage = planned(tmp_path, SLOW)
+    batch = stage.decisions["global_batch_size"]
+    assert stage.layout.mesh.world_size == 48 and batch.accepts and batch.value > batch.accepts[1]
+    assert f"the nearest to 512 that 48 ranks can make in micro batches of {stage.layout.micro_batch}" in batch.because
+    assert "which counts as the 512 that its rule accepts" in batch.because
+
+
+@pytest.mark.parametrize("nodes", [9, 13, 24])
+def test_a_batch_that_ranks_share_is_hardly_above_the_accepted_ones(tmp_path: Path, nodes: int) -> None:
+    batch = planned(tmp_path, with_key(SLOW, "hardware.nodes", nodes)).decisions["global_batch_size"]
+    assert batch.accepts and batch.value <= 1.07 * batch.accepts[1]

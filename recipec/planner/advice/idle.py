@@ -139,7 +139,7 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         first = ceil(first / (unit := shared_by_all(context, found.ledger))) * unit
     most = largest_batch(found.ledger)
     for size in (round(first) * 2**power for power in range(_BATCHES)):
-        if accepts is None or size > min(accepts[1], most):
+        if size > most:
             return
         wishes = {**context.wishes, "train.global_batch_size": Wish(size, "a larger batch")}
         changed = replace(context, wishes=wishes)

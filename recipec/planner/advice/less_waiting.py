@@ -41,9 +41,9 @@ def _larger_batch(found: Fit) -> Iterator[Change]:
     """GPUs wait for each other once in a step; recipec itself raises a batch that the recipe leaves open."""
     assert found.ledger is not None
     batch = found.ledger.decisions["global_batch_size"]
-    if batch.accepts is None or batch.origin != "recipe":
+    if batch.origin != "recipe":
         return
-    most = min(batch.accepts[1], largest_batch(found.ledger))
+    most = largest_batch(found.ledger)
     doubled = [batch.value << times for times in range(1, 20) if batch.value << times <= most]
     yield from (Change(((_BATCH, size),)) for size in doubled[-1:])
 

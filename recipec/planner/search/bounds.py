@@ -26,6 +26,7 @@ TIE = 0.25  # predicted times closer than this count as equal (the estimates err
 # The same where a recipe puts something first: with speed the faster is taken though the estimates may err; with memory
 # twice, for a smaller micro batch and for another layout, so that both together stay within the usual limit.
 TIES = {"speed": 0.05, "memory": (1 + TIE) ** 0.5 - 1}
+NEAR = 0.07  # of a global batch: what ranks, or micro batches that they compute well, may make more of it; our decision
 AS_FAST = 0.02  # of a step's time: what a larger micro batch, or recomputing layers, must save; our decision
 
 
@@ -35,6 +36,7 @@ class Bounds(Struct, frozen=True):
     host_bytes: int | None  # host memory of a node that a plan may take; None: neither stated nor known
     host_assumed: bool  # whether neither the recipe nor a measurement says it
     global_batch: int
+    largest_batch: float  # that the rule accepts, or nearly
     stated: bool  # whether the recipe says it
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -64,13 +66,15 @@ class Bounds(Struct, frozen=True):
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
     facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
+    batch = value["global_batch_size"]
     node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
     assumed = "host_memory_gib" in node.assumed
     return Bounds(
         host_bytes=None if node.host_memory_gib is None else usable_host_bytes(node.host_memory_gib, assumed),
         host_assumed=assumed,
-        global_batch=value["global_batch_size"].value,
-        stated=value["global_batch_size"].origin == "recipe",
+        global_batch=batch.value,
+        largest_batch=(1 + NEAR) * batch.accepts[1] if batch.accepts and batch.origin != "recipe" else inf,
+        stated=batch.origin == "recipe",
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, node, hardware.gpu_link or AUTO),
         passes=value["passes"].value,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
+from math import ceil, inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.layout import Layout
-from recipec.planner.search.bounds import AS_FAST, STATED_HOST_SHARE, TIE, Bounds
+from recipec.planner.search.bounds import AS_FAST, NEAR, STATED_HOST_SHARE, TIE, Bounds
 from recipec.planner.search.context import EIGHT_BIT
 from recipec.planner.search.names import adaptation_name, family_of
 from recipec.units import GIB
@@ -29,7 +29,6 @@ HEADROOM = 0.95  # the memory law was more than 5 % too low in few published run
 # The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
 # fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
 IDLE_TIE = 0.05
-NEAR = 0.07  # of a global batch: what micro batches that ranks compute well may make more or less of it; our decision
 PARTLY, MOSTLY = 0.25, 0.5  # of a step, that is spent waiting; our decision
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show. Where they take so little
@@ -124,12 +123,12 @@ def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, 
     largest = _with_time(candidate, candidate.layout, shape, gpu, bounds)
     sizes = [size for size in _micro_batches(shape, largest.layout, work, bounds) if size < largest.layout.micro_batch]
     timed = [largest]
-    for layout in (with_batch(largest.layout, size, bounds.global_batch) for size in reversed(sizes)):
+    for layout in (_sized(largest.layout, size, bounds) for size in reversed(sizes)):
         timed.append(_with_time(candidate, layout, shape, gpu, bounds))
         if seconds_per_sequence(timed[-1]) > bounds.as_fast * min(map(seconds_per_sequence, timed)):
             break
     if sizes and timed[-1].layout.micro_batch > sizes[0]:  # a single row needs no mask between rows
-        alone = with_batch(largest.layout, sizes[0], bounds.global_batch)
+        alone = _sized(largest.layout, sizes[0], bounds)
         timed.append(_with_time(candidate, alone, shape, gpu, bounds))
     limit = bounds.as_fast * min(map(seconds_per_sequence, timed))
     near = (found for found in reversed(timed) if found is not largest and seconds_per_sequence(found) <= limit)
@@ -190,17 +189,17 @@ def _with_largest_batch(
     """
     *smaller, largest = _micro_batches(shape, layout, work, bounds)
     if smaller and least_bytes(shape, layout, work) > room_bytes:
-        found = with_batch(layout, smaller[0], bounds.global_batch)
+        found = _sized(layout, smaller[0], bounds)
         return found, step_memory(shape, found, work)
-    found = with_batch(layout, largest, bounds.global_batch)
+    found = _sized(layout, largest, bounds)
     memory = step_memory(shape, found, work)
     if not smaller or memory.peak_allocated_bytes <= room_bytes:
         return found, memory
-    found = with_batch(layout, smaller[0], bounds.global_batch)
+    found = _sized(layout, smaller[0], bounds)
     memory = step_memory(shape, found, work)
     if memory.peak_allocated_bytes > room_bytes:
         return found, memory
-    layouts = [with_batch(layout, size, bounds.global_batch) for size in smaller]
+    layouts = [_sized(layout, size, bounds) for size in smaller]
     return largest_that_fits(shape, layouts, work, room_bytes)
 
 
@@ -216,7 +215,7 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
         return [bounds.micro_batch]
     if one_row(layout, work) and layout.attends.apart == MASK:
         return [1]
-    share = max(1, round(bounds.global_batch / layout.mesh.data_parallel))  # as `with_batch` comes nearest to it
+    share = _sized(layout, 1, bounds).accumulation
     least, most = bounds.least_micro_batch, share
     if shape.scale_places and one_row(layout, work):
         most = min(share, (shape.scale_places - 1) // work.seq_len_tokens)
@@ -230,14 +229,19 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
 
 def _near(micro_batch: int, layout: Layout, bounds: Bounds) -> bool:
     """Whether micro batches of this size make about the global batch."""
-    made = with_batch(layout, micro_batch, bounds.global_batch).global_batch
+    made = _sized(layout, micro_batch, bounds).global_batch
     return abs(made - bounds.global_batch) <= NEAR * bounds.global_batch
 
 
-def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
-    """The layout with the accumulation that comes nearest to the global batch."""
-    accumulation = max(1, round(global_batch / (micro_batch * layout.mesh.data_parallel)))
-    return replace(layout, micro_batch=micro_batch, accumulation=accumulation)
+def with_batch(layout: Layout, micro_batch: int, global_batch: int, largest: float = inf) -> Layout:
+    """The layout with the accumulation that comes nearest to the global batch, and not above the largest if it can."""
+    together = micro_batch * layout.mesh.data_parallel
+    accumulation = min(round(global_batch / together), largest // together)
+    return replace(layout, micro_batch=micro_batch, accumulation=max(1, int(accumulation)))
+
+
+def _sized(layout: Layout, micro_batch: int, bounds: Bounds) -> Layout:
+    return with_batch(layout, micro_batch, bounds.global_batch, bounds.largest_batch)
 
 
 def best(found: list[Candidate]) -> Candidate | None:

@@ -32,12 +32,12 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         return found
     short = IDLE if idles(found.chosen, context) else WAITS  # what is wrong with the batch that the rule decides
     short = short if found is first else NOTHING_FITS
+    tried = found
     for batch in _larger_batches(context, found):
         if found.chosen is not None and idles(found.chosen, context):
-            wider = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
-            found = wider if _gives_work(context, wider, found) else found
-    tried = found
-    while batch := _less_waiting(context, tried):
+            tried = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
+            found = tried if _gives_work(context, tried, found) else found
+    while batch := _next_batch(context, tried):
         tried = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
         if tried.gave_way is None and _pays(context, tried, found):
             found = tried
@@ -48,12 +48,15 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
 
 def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     """With enough examples in a global batch for every GPU, where fewer leave no layout that fits."""
-    least = sequences_for_all(context)
     names = acceptable_adaptations(context)
-    settled = [settle(replace(context, least_batch=least, batch_short=NOTHING_FITS), *names[0])] if names else []
-    if not any(least == ledger.decisions["global_batch_size"].value for ledger in settled):
+    if not names:
         return found
-    wider = with_batch(replace(context, least_batch=least, batch_short=NOTHING_FITS), loaded)
+    usual = settle(context, *names[0])
+    least = next_batch(context, usual) if uneven_answers(context, usual) else sequences_for_all(context)
+    larger = replace(context, least_batch=least, batch_short=NOTHING_FITS)
+    if settle(larger, *names[0]).decisions["global_batch_size"].value != least:
+        return found
+    wider = with_batch(larger, loaded)
     return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found
 
 
@@ -77,31 +80,32 @@ def _larger_batches(context: Context, found: Fit) -> list[int]:
     one sequence for each GPU does not; without those that would give few steps. None where no GPU is idle."""
     if found.chosen is None or found.ledger is None or not idles(found.chosen, context):
         return []
-    accepts, first = found.ledger.decisions["global_batch_size"].accepts, next_batch(context, found.ledger)
-    whole = uneven_answers(context, found.ledger) or accepts is None
-    wanted = [first, 2 * first] if whole else [min(first, accepts[1]), 2 * first]
-    return [batch for batch in wanted if batch <= largest_batch(found.ledger)]
+    first = next_batch(context, found.ledger)
+    wanted, most = [first, 2 * first], largest_batch(found.ledger)
+    if not uneven_answers(context, found.ledger):
+        wanted[0] = int(min(first, most))
+    return [batch for batch in wanted if batch <= most]
 
 
-def _less_waiting(context: Context, found: Fit) -> int:
-    """Twice the global batch, or the largest that the rule accepts, where GPUs wait, which they do once in a step; else
-    0. Where a preferred training gave way, they may be idle with it, too."""
-    waiting, ledger = found.gave_way or (found.chosen, found.ledger)
-    idle = found.gave_way is not None and idles(found.gave_way[0], context)
-    if waiting is None or ledger is None or not (idle or waiting_share(waiting) > PARTLY):
+def _next_batch(context: Context, found: Fit) -> int:
+    """Twice the global batch, or the largest accepted one, where GPUs are idle or wait, which they do once in a step;
+    else 0. What gave way counts where a preferred training did."""
+    preferred, ledger = found.gave_way or (found.chosen, found.ledger)
+    if preferred is None or ledger is None or not (idles(preferred, context) or waiting_share(preferred) > PARTLY):
         return 0
     batch = ledger.decisions["global_batch_size"]
-    if batch.accepts is None or batch.origin == "recipe" or uneven_answers(context, ledger):
+    if batch.origin == "recipe" or uneven_answers(context, ledger):
         return 0
-    most = min(batch.accepts[1], largest_batch(ledger))
-    larger = min(2 * batch.value, int(most))
+    larger = int(min(2 * batch.value, largest_batch(ledger)))
     return larger if larger >= (1 + TIE) * batch.value else 0
 
 
 def largest_batch(ledger: Ledger) -> float:
-    """The largest global batch with which there are enough steps."""
+    """The largest global batch that its rule accepts, and with which there are enough steps; 0 where it accepts none
+    but its own."""
     value = {id: each.value for id, each in ledger.decisions.items()}
-    return training_sequences(value) * value["passes"] / ENOUGH_STEPS
+    accepts = ledger.decisions["global_batch_size"].accepts
+    return min(accepts[1], training_sequences(value) * value["passes"] / ENOUGH_STEPS) if accepts else 0
 
 
 def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
@@ -118,6 +122,6 @@ def _pays(context: Context, wider: Fit, found: Fit) -> bool:
     names = [name for name, _ in acceptable_adaptations(context)]
     steps = names.index(then.adaptation) - names.index(now.adaptation)
     seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
-    as_many = then.mesh.world_size >= now.mesh.world_size and not then.offloads and then.can_be_built
+    as_many = then.mesh.world_size >= now.mesh.world_size and then.offloads <= now.offloads and then.can_be_built
     faster = seconds_per_sequence(wider.chosen) < seconds
     return as_many and (steps < 0 or (steps == 0 and faster))

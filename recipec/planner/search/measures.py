@@ -113,7 +113,7 @@ def _plain(search: Search) -> Fit | None:
     if plain is None:
         return None
     tried, chosen = search.tried[place], plain
-    if idles(plain, search.context) or waiting_share(plain) > PARTLY:
+    if _leaves_work(plain, search.context) or waiting_share(plain) > PARTLY:
         tried.layouts += search.candidates(tried.ledger, on_host=True).layouts
         chosen = _best_with(PLAIN, tried.layouts) or plain
         if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
@@ -297,6 +297,12 @@ def _beside_hosted(ledger: Ledger, found: Candidate | None, chosen: Candidate) -
 def idles(chosen: Candidate, context: Context) -> bool:
     """Whether GPUs of the recipe have no work."""
     return chosen.layout.gpus < context.facts.machines.gpus
+
+
+def _leaves_work(chosen: Candidate, context: Context) -> bool:
+    """Whether idle GPUs could have a share of the global batch."""
+    each = chosen.layout.micro_batch * chosen.layout.accumulation
+    return idles(chosen, context) and each > METHODS[context.stage.name].least_micro_batch
 
 
 def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
