@@ -366,3 +366,20 @@ def test_outputs_of_batches_are_joined_with_their_requests(tmp_path: Path, calls
     made = passes(tmp_path, SFT)
     assert len(made) == 39 and made[0]["messages"][0]["content"] == "Why 0?"
     assert all(row["messages"][1]["role"] == "assistant" for row in made)
+
+
+@pytest.mark.parametrize("file", ["rows.jsonl", "rows.parquet"])
+def test_thoughts_between_other_tags_are_renamed(tmp_path: Path, file: str) -> None:
+    text = "<reasoning>\nHm.\n</reasoning>\nSo."
+    rows = [{"messages": [said("user", f"Why {n}?"), said("assistant", text)]} for n in range(40)]
+    recipe = with_key(SFT, "model.name", "Qwen/Qwen3-4B")
+    if file.endswith(".parquet"):
+        parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / file)
+    else:
+        (tmp_path / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (found,) = [one for one in compiled(tmp_path, _reading(recipe, file)).diagnostics if one.code == "W0522"]
+    command = found.help[0].split(" with ")[-1].strip("`")
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, timeout=60)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert len(made) == 40 and made[0]["messages"][1]["content"] == "<think>\nHm.\n</think>\nSo."
