@@ -88,7 +88,7 @@ def test_texts_that_all_look_like_something_else_are_read_as_they_were_written(
     assert rows_of(tmp_path, recipe, monkeypatch).prepared(tmp_path / "train.jsonl")[0] == written
 
 
-@pytest.mark.parametrize("left", [0, 0.5])
+@pytest.mark.parametrize("left", [0, 0.5, 0.9])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cache_that_was_cut_short_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, left: float
