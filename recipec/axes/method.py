@@ -151,6 +151,10 @@ class Method(Struct, frozen=True, kw_only=True):
     # of a token of a sequence, in the files that its trainer writes before the first step: measured with 2,000 rows
     # (TRL 1.16, datasets 5.2; token ids and masks have 8 bytes, and every map of the trainer copies them)
     cached_bytes: int
+    copied_bytes: int  # of these, what each rank writes for itself
+    # what each rank does for itself in every run: the filter holds TRL's configuration, which has the rank within, so
+    # that datasets never finds it in its cache, nor any map behind it (TRL 1.16, datasets 5.2); "" for nothing
+    repeats: str
     # its hyperparameters
     adaptations: tuple[str, ...]  # names of recipec.axes.adaptations that it can run with
     adaptations_because: str  # why with no other; "" where it runs with all

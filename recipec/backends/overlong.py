@@ -66,7 +66,9 @@ def _ways_to_keep(stages: Sequence[StageJob]) -> str:
     if context and all(stage.value("max_length") >= context for stage in stages):
         return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
     limit = f" (the context of the model: {context:,} tokens)" * bool(context)
-    return f"Raise `max_length` under [data]{limit} and build again."
+    packing = [stage.name for stage in stages if handling(stage) == "blocks"] if len(stages) > 1 else []
+    also = f" It holds for all stages: {' and '.join(packing)} then packs text into longer blocks." * bool(packing)
+    return f"Raise `max_length` under [data]{limit} and build again.{also}"
 
 
 def _overflow(stages: list[StageJob], used: bool | Raw) -> Traced:

@@ -102,3 +102,6 @@ def _tokens_ahead(job: Job) -> Iterator[str]:
         "tokens in the `HF_HOME` that they share, also where that run stops behind them because the model needs the "
         "memory of more nodes."
     )
+    for repeats, trainer in dict.fromkeys((stage.method.repeats, stage.method.trainer) for stage in job.stages):
+        if repeats:
+            yield f"Each rank still {repeats}: {trainer} makes this step anew in every process."

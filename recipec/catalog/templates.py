@@ -27,6 +27,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     empty_thought: bool = False  # it writes an empty thought before an answer that has none
     cuts: bool = False  # what an answer says before </think> is shown as a thought, or is lost
     drops_thoughts: bool = False  # it writes no thought before an answer, wherever a row has it
+    told_thoughts: str = ""  # without an empty one it writes those in a field: beside "calls", or before all "answers"
     moves_thought: bool = False  # of answers that follow each other it writes the empty thought before the last alone
     tools: bool = False  # it shows tools, calls and results, and TRL finds the calls in what a model writes
     quiet: bool = False  # a prompt ends with an empty thought unless thinking is asked for

@@ -48,6 +48,7 @@ def misread(data: str, columns: Mapping[str, str]) -> str:
 def parsed(text: str) -> Columns:
     """The columns that "prompt=question, completion=answer" names, or an inline table of TOML. Raises ValueError."""
     from recipec.axes import ROW_FORMATS
+    from recipec.recipe.source import forbidden_in_name, why_forbidden
 
     pairs = [pair.partition("=") for pair in text.split(",")]
     columns = {role.strip(): name.strip() for role, _, name in pairs}
@@ -58,6 +59,10 @@ def parsed(text: str) -> Columns:
         raise ValueError(f"`{unknown[0]}` is not one of {', '.join(roles)}")
     if not all(isinstance(name, str) and name for name in columns.values()):
         raise ValueError("write it as prompt=question,completion=answer, with the names that your columns have")
+    for mark in filter(None, map(forbidden_in_name, columns.values())):
+        raise ValueError(
+            f"a recipe names no column with U+{ord(mark):04X}: {why_forbidden(mark)}; rename it in the rows"
+        )
     return columns
 
 

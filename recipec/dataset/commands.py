@@ -57,6 +57,17 @@ def jq(program: str, place: str) -> str:
     return f"`jq -c {quote(program)} {quote(file)} > {quote(f'{lines}.new.jsonl')}`" if reads else ""
 
 
+def sed(programs: Sequence[str], place: str) -> str:
+    """The command that changes the text of the rows of the file of a place; Parquet is written as JSON lines."""
+    file = file_of(place)
+    path, _, ending = file.rpartition(".")
+    changed = f"sed {' '.join(f'-e {quote(program)}' for program in programs)}"
+    if _reading(place, file) == _OF_PARQUET:
+        printed = _python(_each("row", "for row in rows", place))
+        return f"`{printed} | {changed} > {quote(f'{path}.new.jsonl')}`"
+    return f"`{changed} {quote(file)} > {quote(f'{path}.new.{ending}')}`"
+
+
 def python_command(made: str, each: str, place: str, before: str = "") -> str:
     """The command that writes what is made for each; "" for files that hold no objects.
 

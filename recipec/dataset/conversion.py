@@ -156,12 +156,23 @@ def _said(row: Row, name: str, speaker: str, shape: DataShape, reading: RowReadi
 
 def _shared_beginning(row: Row, shape: DataShape, reading: RowReading, names: list[str]) -> list[Message]:
     """What all answers begin with: everything but their last message, which is the assistant's."""
+    _check_alike(row, shape, names)
     first, *others = (messages_of(row.get(name), name, shape.content, reading) for name in names)
     if len(first) < 2 or any(first[:-1] != other[:-1] for other in others):
         implicit, shown = ROW_FORMATS[shape.format].implicit, " and ".join(f"`{name}`" for name in names)
         same = "must be the same prompt with one more message each"
         raise BadContent(f"{shown} {same}, or there must be a column `{implicit}`")
     return first[:-1]
+
+
+def _check_alike(row: Row, shape: DataShape, names: list[str]) -> None:
+    """Answers that say what is asked themselves are all conversations."""
+    texts, asks = [name for name in names if isinstance(row.get(name), str)], ROW_FORMATS[shape.format].implicit
+    if texts and len(texts) < len(names):
+        talk, answers = next(name for name in names if name not in texts), " and ".join(f"`{name}`" for name in names)
+        help = f"write what is asked before both answers into a column `{asks}`, and the answers alone into {answers}"
+        said = f"`{texts[0]}` holds a text and `{talk}` a conversation, and no `{asks}` says what is asked"
+        raise BadContent(said, *[help] * (asks not in row))
 
 
 def _answer(

@@ -26,7 +26,7 @@ from recipec.dataset.contents import (
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.sample import SAMPLE_ROWS
-from recipec.dataset.suggested import misnamed, suggested_columns
+from recipec.dataset.suggested import misnamed, renaming, suggested_columns
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -138,7 +138,9 @@ def _common_format(
     kinds = list({format.name: format for format in found if format}.values())
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
-        lines = [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
+        lines = (
+            [*renaming(rows[0])] or [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
+        )
         raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines, *suggested_answers(rows, where[0], formats)))
     most = [format for format in kinds if 2 * found.count(format) > len(found)]
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)

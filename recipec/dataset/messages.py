@@ -61,17 +61,27 @@ def messages_of(value: Any, name: str, content: str, reading: RowReading) -> lis
 
 
 def _check_results(messages: Sequence[Message], name: str) -> None:
-    """Results stand in the order of their calls: most chat templates write no ids."""
+    """Results stand in the order of their calls, and none is missing: most chat templates write no ids."""
     called: list[Any] = []
-    last = -1
-    for message in messages:
+    found: list[Any] = []
+    for message in (*messages, {"tool_calls": []}):
         if "tool_calls" in message:
-            called, last = [call.get("id") for call in message["tool_calls"]], -1
+            _check_complete(called, found, name)
+            called, found = [call.get("id") for call in message["tool_calls"]], []
         elif (answered := message.get("tool_call_id")) and any(called):
-            if answered not in called[last + 1 :]:
+            if answered not in called[called.index(found[-1]) + 1 if found else 0 :]:
                 wanted = "results follow their calls, in the same order"
                 raise BadContent(f"`{name}` has a result for the call {answered!r:.40} that is out of place: {wanted}")
-            last = called.index(answered)
+            found.append(answered)
+
+
+def _check_complete(called: Sequence[Any], found: Sequence[Any], name: str) -> None:
+    """Where one of several calls has a result, each of them has: it would be read as that of another call."""
+    if found and (lost := [id for id in called if id and id not in found]):
+        help = "write the result of every call of a message, or remove rows in which one is lost"
+        raise BadContent(
+            f"`{name}` has no result for the call {lost[0]!r:.40}, but for {found[0]!r:.40} beside it", help
+        )
 
 
 def message_of(turn: Mapping[str, Any], name: str, content: str, reading: RowReading) -> Message:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import quote
 
-from recipec.dataset.commands import file_of
+from recipec.dataset.commands import sed
 from recipec.dataset.contents import THOUGHT
 
 # Tags of public data around what is thought, and those around the answer behind it, which no template has.
@@ -18,18 +17,10 @@ _TAGS = {
 
 
 def thoughts_renamed(text: str, place: str) -> Iterator[str]:
-    """Yield what to do with an answer that begins with a thought between other tags: a command for files of text."""
+    """Yield what to do with an answer that begins with a thought between other tags: the command that renames them."""
     for tags, dropped in _TAGS.items():
         if text.lstrip().startswith(tags[0]) and tags[1] in text:
             renamed = [*zip(tags, THOUGHT, strict=True), *((tag, "") for tag in dropped)]
+            programs = [f"s#{tag}#{then}#g" for tag, then in renamed]
             what = f"answers have thoughts between {tags[0]} and {tags[1]}, which are learned as parts of the answers"
-            yield f"{what}: write {' and '.join(THOUGHT)} instead{_command(renamed, file_of(place))}"
-
-
-def _command(renamed: list[tuple[str, str]], file: str) -> str:
-    """The command of sed that replaces the tags; "" for Parquet, which is no text."""
-    path, _, ending = file.rpartition(".")
-    if ending == "parquet":
-        return ""
-    programs = " ".join(f"-e {quote(f's#{tag}#{then}#g')}" for tag, then in renamed)
-    return f" with `sed {programs} {quote(file)} > {quote(f'{path}.new.{ending}')}`"
+            yield f"{what}: write {' and '.join(THOUGHT)} instead with {sed(programs, place)}"

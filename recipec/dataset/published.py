@@ -3,7 +3,8 @@
 UltraFeedback and Nectar rate a list of answers, Chatbot Arena names the winner of two, HelpSteer2 rates the answers of
 several rows, and LLaMA-Factory used to write both answers of a pair in a list. Which answer is better is read from
 the rows alone, and rows in which none is are left out. SQuAD asks about passages, and has one right answer or several.
-Logs of the API of OpenAI hold each answer within a response. The commands are for Python, which is there where recipec
+Logs of the API of OpenAI hold each answer within a response, and the output of its batches names the request by its
+`custom_id` alone. The commands are for Python, which is there where recipec
 is.
 """
 
@@ -33,6 +34,7 @@ _WON = {
     "{}": "won",
 }
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
+_REQUESTS = "requests.jsonl"
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
 _TURNS = (
@@ -63,6 +65,7 @@ def from_published(
     ways = (
         _of_openai,
         _of_logs,
+        _of_batches,
         _of_passages,
         _of_articles,
         _of_rated_lists,
@@ -129,6 +132,29 @@ def _of_logs(rows: Sequence[Row]) -> Iterator[_Found]:
             better=f'{asked}["messages"] + [{answer}["choices"][0]["message"]]{tools}',
             worse="",
         )
+
+
+def _of_batches(rows: Sequence[Row]) -> Iterator[_Found]:
+    """The output of batches of OpenAI: the file of the requests has what was asked, under the same `custom_id`."""
+    answered = [bool(turns_of(body)) for body in _within_bodies(rows)]
+    if any(answered) and all(isinstance(row.get("custom_id"), str) for row in rows):
+        asked = 'asked[row["custom_id"]]'
+        yield _Found(
+            pairs="",
+            best=f"write the name of the file with the requests of the batch instead of {_REQUESTS}, and train on the "
+            f"first of the `choices` of each response{_without(answered)}",
+            each='for row in rows if ((row["response"] or {}).get("body") or {}).get("choices")',
+            better=f'{asked}["messages"] + [row["response"]["body"]["choices"][0]["message"]], '
+            f'"tools": {asked}.get("tools")',
+            worse="",
+            before=f'asked = {{one["custom_id"]: one["body"] for one in map(json.loads, open("{_REQUESTS}", "rb"))}}; ',
+        )
+
+
+def _within_bodies(rows: Sequence[Row]) -> list[Any]:
+    """The `choices` of the bodies of responses; None where there are none."""
+    responses = [{"body": body} for body in _held(rows, "response", "body")]
+    return _held(responses, "body", "choices")
 
 
 def _held(rows: Sequence[Row], name: str, field: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
@@ -27,6 +28,16 @@ from recipec.dataset.talks import written_out
 
 _ALIKE = 0.8  # of the letters of two names, by difflib: "rejcted" and "rejected", not "index" and "input"
 _ASKED = ("prompt",)  # the column of a kind that conversations may be, too
+
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that no recipe holds
+
+
+def renaming(names: Iterable[str]) -> Iterator[str]:
+    """Yield what to do about columns that no recipe can name, whatever they are."""
+    if odd := [name for name in names if _CONTROLS.search(name)]:
+        listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in odd)
+        yield f"rename {listed} in the rows: a recipe names no column with a control character"
 
 
 def suggested_columns(

@@ -98,6 +98,7 @@ CODES: dict[str, str] = {
     "W0554": "training rows that ask what held-out rows ask",
     "W0555": "stated number of rows differs from the files",
     "W0556": "reward for a value anywhere in an answer",
+    "W0557": "calls of tools that rows do not name",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

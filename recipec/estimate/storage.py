@@ -61,7 +61,8 @@ def run_storage(
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
     kept = checkpoint * (keep_checkpoints + 1) + _elastic_file(architecture, layout, work)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
-    token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes
+    copies = work.method.copied_bytes * (layout.mesh.world_size - 1)
+    token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes + copies
     prepared = round(dataset_tokens * TEXT_BYTES)
     data, hub = round(dataset_tokens * token_bytes), 2 * published if downloaded_bytes is None else downloaded_bytes
     whole = layout.spreads.engine == DEEPSPEED

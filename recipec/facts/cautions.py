@@ -28,8 +28,8 @@ def cautions(
 ) -> Iterator[Diagnostic]:
     """Yield what is said of sampled rows that can be used, but not as a user may mean it.
 
-    Messages behind answers (W0532), thoughts in prompts (W0533), texts that end a turn (W0534) and answers that repeat
-    their prompt (W0537).
+    Messages behind answers (W0532), thoughts in prompts (W0533), texts that end a turn (W0534), answers that repeat
+    their prompt (W0537) and tools that rows call and do not name (W0557).
 
     `template` is what is known of the chat template of the training.
     """
@@ -38,6 +38,37 @@ def cautions(
     if loaded.recipe.data.reasoning is None:
         yield from _thoughts_in_prompts(loaded, section, sources)
     yield from _repeated_prompts(loaded, section, sources)
+    yield from _unnamed_tools(loaded, section, sources)
+
+
+def _unnamed_tools(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Calls and results of tools that nothing in their row names: rows with a column of tools are judged by it."""
+    found = {
+        place: name
+        for source in sources
+        if ROW_FORMATS[source.shape.format].turns
+        for place, made in zip(source.places, source.made, strict=True)
+        if not made.get("tools") and (name := next(_unnamed(made), ""))
+    }
+    if found:
+        title = f"rows of data.{section} call tools that nothing in these rows names"
+        place, name = next(iter(found.items()))
+        seen = f"{_rows(found, sources)}, the first {place}, where the assistant calls {name!r:.40}"
+        help = (
+            "write the tools of each row, as a list of JSON schemas, into a column `tools`",
+            'if the model is to call tools that it is not shown, write allow = ["W0557"] under [recipe]',
+        )
+        yield Diagnostic("W0557", title, (Label(loaded.place("data", section), seen),), help)
+
+
+def _unnamed(made: Converted) -> Iterator[str]:
+    """The tools that a row calls before any text of it names them."""
+    said = ""
+    for turn in (turn for turns in made.values() if isinstance(turns, list) for turn in turns):
+        for call in turn.get("tool_calls", ()):
+            if call["function"]["name"] not in said:
+                yield call["function"]["name"]
+        said += f"\n{turn['content']}"
 
 
 def not_compared(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Iterator[Diagnostic]:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS
+from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS
 from recipec.axes.tasks import AUTO
 from recipec.catalog.templates import Template
 from recipec.dataset import BadRows, DataShape, UnknownFormat, recognise
@@ -37,10 +37,12 @@ def with_held_out(
     """Return the sections with has_eval_file, has_test_file and, where a recipe names such rows, has_general_file:
     whether the file holds rows like theirs. `template` is what is known of the chat template of the training.
 
-    Reports E0303 and E0304, E0305 for a file whose rows are like those of no section, and W0554.
+    Reports E0303 and E0304, E0305 for a file whose rows are like those of no section, and W0554. What a section holds
+    whose rows cannot be used is not known: a file may be like those.
     """
+    whole = all(name in data for name in SECTIONS if loaded.is_set("data", name))
     sources = {part: sources_of(loaded, part, report) if loaded.is_set("data", part) else None for part in PARTS}
-    fitting = {part: _fitting(loaded, part, sources[part], data, report) for part in PARTS}
+    fitting = {part: _fitting(loaded, part, sources[part], data, whole, report) for part in PARTS}
     found = {}
     for name, facts in data.items():
         parts = {part: fitting[part][name] for part in PARTS if name in fitting[part]}
@@ -155,7 +157,12 @@ def _because(loaded: LoadedRecipe, part: str, fits: bool) -> str:
 
 
 def _fitting(
-    loaded: LoadedRecipe, part: str, sources: list[SampledSource] | None, data: Mapping[str, DataFacts], report: Report
+    loaded: LoadedRecipe,
+    part: str,
+    sources: list[SampledSource] | None,
+    data: Mapping[str, DataFacts],
+    whole: bool,
+    report: Report,
 ) -> dict[str, list[SampledSource]]:
     """Section -> the sources of the part, each like one of its own; those that cannot be seen are for the first."""
     if part not in HELD_OUT:
@@ -170,8 +177,10 @@ def _fitting(
             errors[name] = error
     if not found:
         bad = next((error for error in errors.values() if isinstance(error, BadRows)), None)
-        place = loaded.place("data", part)
-        report.add(unusable(part, place, bad.faults, len(rows_of(sources))) if bad else _unlike(loaded, part, errors))
+        if bad:
+            report.add(unusable(part, loaded.place("data", part), bad.faults, len(rows_of(sources))))
+        elif whole:
+            report.add(_unlike(loaded, part, errors))
     return found
 
 

@@ -21,6 +21,7 @@ class SeenAnswers(Struct, frozen=True):
     """The places of the first sampled rows that hold each; "" where none does."""
 
     told: str = ""  # a learned answer without calls, with its thought in a field of the message
+    called: str = ""  # one with calls
     tagged: str = ""  # one with its thought between tags in its text
     follows: str = ""  # one directly behind an answer without a thought
     joined: str = ""  # what makes one answer of such, where a command can
@@ -30,12 +31,14 @@ class SeenAnswers(Struct, frozen=True):
 def seen_answers(sources: Sequence[SampledSource], data: Data) -> SeenAnswers:
     """Where the sampled rows have what not every chat template writes."""
     found = [(place, *pair) for source in sources for place, pair in _learned(source, data)]
-    told = (place for place, _, answer in found if answer.get("reasoning_content") and not answer.get("tool_calls"))
+    thinking = [(place, answer) for place, _, answer in found if answer.get("reasoning_content")]
+    told = (place for place, answer in thinking if not answer.get("tool_calls"))
+    called = (place for place, answer in thinking if answer.get("tool_calls"))
     tagged = (place for place, _, answer in found if parted(answer["content"])[0])
     follows = next((place for place, before, answer in found if _follows(before, answer)), "")
     joined = next((way for source in sources if follows for way in _joined(source)), "")
     renamed = (way for place, _, answer in found for way in thoughts_renamed(answer["content"], place))
-    return SeenAnswers(next(told, ""), next(tagged, ""), follows, joined, next(renamed, ""))
+    return SeenAnswers(next(told, ""), next(called, ""), next(tagged, ""), follows, joined, next(renamed, ""))
 
 
 def _joined(source: SampledSource) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from types import SimpleNamespace
 
@@ -57,6 +58,18 @@ def test_a_name_that_a_list_cannot_hold_is_named_in_a_table(init_with):
     assert f"--columns '{table}'\n" in result.stderr
     assert init_with(COMMA, *FLAGS, "--columns", table).exit_code == 0
     assert written() == {"prompt": "a, b", "completion": "c"}
+
+
+@pytest.mark.parametrize(("name", "shown"), [("fra\x7fge", "u007f"), ("fra\x1bge", "u001b"), ("fra\tge", "tge")])
+def test_a_name_that_no_recipe_can_hold_is_refused(init_with, tmp_path, name, shown):
+    """Not proposed, and not written into a recipe that the next command would refuse."""
+    rows = OWN.replace("frage", name)
+    told = init_with(rows, *FLAGS).stderr
+    assert f'rename "fra\\{shown}' in told and "columns =" not in told
+    table = json.dumps(name).replace("\x7f", "\\u007f")
+    result = init_with(rows, *FLAGS, "--columns", f'{{ prompt = {table}, completion = "antwort" }}')
+    assert result.exit_code == 2 and "rename it in the rows" in result.stderr
+    assert not (tmp_path / "new").exists()
 
 
 def test_names_that_say_nothing_can_be_named(init_with):

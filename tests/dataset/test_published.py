@@ -344,3 +344,42 @@ def test_logged_requests_become_conversations_with_their_answers(tmp_path: Path,
     assert made[0]["tools"] == [tool]
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.new.jsonl").read_text())
     assert not [one for one in compiled(tmp_path, SFT, only_plan=True).diagnostics if one.code[0] == "E"]
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_outputs_of_batches_are_joined_with_their_requests(tmp_path: Path, calls: bool) -> None:
+    tool = {"type": "function", "function": {"name": "sum", "parameters": {"type": "object", "properties": {}}}}
+    call = {"id": "c", "type": "function", "function": {"name": "sum", "arguments": "{}"}}
+    rows, requests = [], []
+    for n in range(40):
+        turn = said("assistant", None, tool_calls=[call]) if calls else said("assistant", f"So {n}.", refusal=None)
+        body = {"object": "chat.completion", "choices": [{"index": 0, "message": turn}], "usage": {}}
+        response = {"status_code": 200, "request_id": f"r{n}", "body": body}
+        rows.append({"id": f"batch_req_{n}", "custom_id": f"ask-{n}", "response": response, "error": None})
+        asked = {"model": "m", "messages": [said("user", f"Why {n}?")]} | ({"tools": [tool]} if calls else {})
+        requests.append({"custom_id": f"ask-{n}", "method": "POST", "url": "/v1/chat/completions", "body": asked})
+    rows[5] |= {"response": None, "error": {"code": "batch_expired"}}
+    line = advised(tmp_path, SFT, rows)[0]
+    assert "1 of 40" in line and "requests.jsonl" in line.split("`")[0]
+    (tmp_path / "requests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in reversed(requests)))
+    ran(tmp_path, line)
+    made = passes(tmp_path, SFT)
+    assert len(made) == 39 and made[0]["messages"][0]["content"] == "Why 0?"
+    assert all(row["messages"][1]["role"] == "assistant" for row in made)
+
+
+@pytest.mark.parametrize("file", ["rows.jsonl", "rows.parquet"])
+def test_thoughts_between_other_tags_are_renamed(tmp_path: Path, file: str) -> None:
+    text = "<reasoning>\nHm.\n</reasoning>\nSo."
+    rows = [{"messages": [said("user", f"Why {n}?"), said("assistant", text)]} for n in range(40)]
+    recipe = with_key(SFT, "model.name", "Qwen/Qwen3-4B")
+    if file.endswith(".parquet"):
+        parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / file)
+    else:
+        (tmp_path / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (found,) = [one for one in compiled(tmp_path, _reading(recipe, file)).diagnostics if one.code == "W0522"]
+    command = found.help[0].split(" with ")[-1].strip("`")
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, timeout=60)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert len(made) == 40 and made[0]["messages"][1]["content"] == "<think>\nHm.\n</think>\nSo."

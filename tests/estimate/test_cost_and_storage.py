@@ -56,6 +56,14 @@ def test_disk_holds_the_kept_checkpoints_and_the_one_being_written():
     assert two.hub_cache_bytes == 2 * LLAMA_8B.params
 
 
+@pytest.mark.parametrize(("method", "copied"), [("kto", 16), ("dpo", 0), ("sft", 0)])
+def test_each_rank_of_kto_writes_its_mismatched_answers_into_the_cache(method, copied):
+    """TRL's filter before that map has another fingerprint on every rank, and thereby the map another file."""
+    work = Workload(objective=method)
+    one, eight = (run_storage(LLAMA_8B, layout(ranks=n, strategy="ddp"), work, 3, 10**6) for n in (1, 8))
+    assert eight.dataset_cache_bytes - one.dataset_cache_bytes == 7 * copied * 10**6
+
+
 @pytest.mark.parametrize(("strategy", "bytes_each"), [("zero1", 16), ("zero2", 16), ("zero3", 14)])
 def test_deepspeed_writes_the_weights_twice_unless_it_shards_them(strategy, bytes_each):
     """As a Trainer on a CPU wrote them: model.safetensors, mp_rank_00_model_states.pt, and the states of all ranks."""

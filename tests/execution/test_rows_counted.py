@@ -121,6 +121,12 @@ def test_max_length_is_not_raised_above_the_context(tmp_path: Path) -> None:
     assert "Raise `max_length`" not in script
 
 
+@pytest.mark.parametrize(("base", "said"), [("text-sft", True), ("sft-dpo", False), ("text", False)])
+def test_a_higher_max_length_makes_longer_blocks_of_another_stage(tmp_path: Path, base: str, said: bool) -> None:
+    script = texts(good(tmp_path, BASES[base]))["prepare_data.py"]
+    assert ("continue-pretrain then packs text into longer blocks." in script) is said
+
+
 @pytest.mark.parametrize("weight", [{}, {"weight": 1}], ids=["whole", "each answer a row"])
 def test_conversations_that_nobody_answers_are_left_out_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: dict[str, int]

@@ -57,16 +57,18 @@ def calling(*results: str, tools: tuple[str, ...] = ("weather",)) -> dict[str, A
         (calling("c2", "c1"), "result for the call 'c1'.* out of place"),
         (calling("c1", "c3"), "result for the call 'c3'.* out of place"),
         (calling("c1", "c2", "c2"), "result for the call 'c2'.* out of place"),
+        (calling("c2"), "no result for the call 'c1', but for 'c2' beside it"),
+        (calling("c1"), "no result for the call 'c2', but for 'c1' beside it"),
         (calling("c1", "c2", tools=("search",)), "'weather'.* which is not among the tools of the row: search"),
         (calling("c1", "c2", tools=()), "'weather'.* which is not among the tools of the row: there are none"),
     ],
-    ids=["exchanged", "of no call", "twice", "of no tool", "of none"],
+    ids=["exchanged", "of no call", "twice", "first lost", "last lost", "of no tool", "of none"],
 )
 def test_results_and_calls_that_fit_nothing_are_refused_by_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any], told: str
 ) -> None:
     rows = [answering(f"{n} degrees", n) for n in range(30)]
-    script = script_of(tmp_path, recipe(), [*rows, calling("c1", "c2"), calling("c2")], monkeypatch)
+    script = script_of(tmp_path, recipe(), [*rows, calling("c1", "c2"), calling()], monkeypatch)
     script.main()
     write(tmp_path / "chat.jsonl", [*rows, row])
     with pytest.raises(SystemExit, match=f"line 31: .*{told}"):

@@ -72,6 +72,19 @@ def test_thoughts_that_the_template_does_not_write_are_refused(
     assert [way for one in found for way in one.help[:-1]] == ways
 
 
+@pytest.mark.parametrize(
+    ("template", "lost"), [("qwen2_5", True), (UNKNOWN, True), ("qwen3", False), (THINKS, False), ("gemma4", False)]
+)
+def test_thoughts_beside_calls_that_the_template_does_not_write_are_refused(
+    tmp_path: Path, template: str, lost: bool
+) -> None:
+    call = {"type": "function", "function": {"name": "find", "arguments": {}}}
+    tools = [{"type": "function", "function": {"name": "find"}}]
+    rows = [asked(n, turn("", tool_calls=[call], reasoning_content=f"Hm {n}.")) | {"tools": tools} for n in range(40)]
+    found = refused(tmp_path, template, rows, "lora-single")
+    assert [one.title for one in found] == ["the chat template of ./model does not write such thoughts"] * lost
+
+
 @pytest.mark.parametrize(("template", "lost"), [("deepseek_r1_distill", True), ("qwen2_5", False), ("qwen3", False)])
 def test_thoughts_between_tags_that_the_template_cuts_are_refused(tmp_path: Path, template: str, lost: bool) -> None:
     rows = [asked(n, turn(f"<think>Hm {n}.</think>So {n}.")) for n in range(40)]

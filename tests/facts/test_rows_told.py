@@ -101,3 +101,22 @@ def test_old_calls_are_renamed_beside_rows_without_messages(tmp_path: Path) -> N
     rows = [*({"messages": [asked, call, answer | {"content": f"{n}"}]} for n in range(40)), {"messages": None}]
     written = rewritten(tmp_path, refused(tmp_path, rows)[0].help)
     assert written[40] == rows[40] and "tool_calls" in written[0]["messages"][1]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_pair_of_a_text_and_a_conversation_needs_a_prompt(tmp_path: Path, asked: bool) -> None:
+    question = [{"role": "user", "content": "Why?"}] * asked
+    talk = [*question, {"role": "assistant", "content": "Because."}]
+    (found,) = refused(tmp_path, [{"chosen": f"So {n}.", "rejected": talk} for n in range(40)], "dpo-full")
+    assert "`chosen` holds a text and `rejected` a conversation, and no `prompt` says" in found.labels[0].message
+    assert found.help[0].startswith("write what is asked before both answers into a column `prompt`")
+
+
+def test_a_faulty_pair_is_not_a_fault_of_held_out_pairs(tmp_path: Path) -> None:
+    pairs = [{"prompt": f"Why {n}?", "chosen": f"So {n}.", "rejected": f"No {n}."} for n in range(40)]
+    (tmp_path / "held.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    recipe = with_key(with_key(BASES["sft-dpo"], "data.preferences", "judged.jsonl"), "data.eval", "held.jsonl")
+    faulty = [*pairs[5:], {**pairs[0], "chosen": None}]
+    (tmp_path / "judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in faulty))
+    found = [one for one in compiled(tmp_path, recipe, only_plan=True).diagnostics if one.code[0] == "E"]
+    assert [(one.code, one.title) for one in found] == [("E0304", "`judged.jsonl:36` cannot be used")]

@@ -12,6 +12,7 @@ TEMPLATES = resources.files("trl").joinpath("chat_templates")
 FAMILIES = sorted(family for family in templates() if TEMPLATES.joinpath(f"{family}.jinja").is_file())
 MARKED = [family for family in FAMILIES if TEMPLATES.joinpath(f"{family}_training.jinja").is_file()]
 SPOKEN = "<think>Hm.</think>Write </think> and go on."
+ARGUMENTS = {"deepseekv3": "{}"}  # as text, where the template takes no other
 ASKED = [{"role": "user", "content": "Why?"}]
 TOLD = [*ASKED, {"role": "assistant", "content": "So."}]
 
@@ -39,10 +40,15 @@ def test_which_templates_cut_an_answer_that_speaks_of_tags(family: str, said: st
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_which_templates_write_a_thought(family: str) -> None:
-    """In a field of its own none does that has no empty thought to write."""
-    told = rendered(family, [*ASKED, {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}])
+    """In a field of its own few do that have no empty thought to write."""
+    thought = {"role": "assistant", "reasoning_content": "Hm.", "thinking": "Hm."}  # as transformers hands them on
+    told = rendered(family, [*ASKED, {**thought, "content": "So."}])
+    call = {"id": "abcdefghi", "type": "function", "function": {"name": "find", "arguments": ARGUMENTS.get(family, {})}}
+    called = rendered(family, [*ASKED, {**thought, "content": "", "tool_calls": [call]}])
     tagged = rendered(family, [*ASKED, {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nSo."}])
-    assert ("Hm." in told) == templates()[family].empty_thought
+    known = templates()[family]
+    assert ("Hm." in told) == (known.empty_thought or known.told_thoughts == "answers")
+    assert ("Hm." in called) == (known.empty_thought or bool(known.told_thoughts))
     assert ("Hm." not in tagged) == templates()[family].drops_thoughts
 
 

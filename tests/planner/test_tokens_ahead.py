@@ -51,6 +51,17 @@ def test_one_node_is_proposed_where_many_would_wait(tmp_path: Path, examples: in
         assert f"32 GPUs wait for train.py, {duration(waited)} and $" in line
 
 
+@pytest.mark.parametrize(
+    ("base", "repeats"), [("dpo-full", "drops pairs whose prompt"), ("kto", "drops rows whose prompt")]
+)
+def test_what_each_rank_does_anew_is_said(tmp_path: Path, base: str, repeats: str) -> None:
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 4, "network_gbps": 3200}
+    tables = with_key(with_key(BASES[base], "data.examples", 20_000_000), "data.tokens_per_example", 1000)
+    readme = texts(good(tmp_path, with_key(tables, "hardware", hardware)))["README.md"]
+    assert f"Each rank still {repeats}" in readme
+    assert "Each rank still" not in texts(good(tmp_path, pretraining(20_000_000)))["README.md"]
+
+
 def test_no_launch_script_no_proposal(tmp_path: Path) -> None:
     assert not named(tmp_path, pretraining(20_000_000, launch={"with": "none"}))
 

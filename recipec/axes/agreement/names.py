@@ -9,7 +9,7 @@ from typing import Any
 MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "Method": (
         *("alignment", "new_head", "generator", "judge", "packs_because", "least_micro_batch_because"),
-        *("adaptations_because", "preferred_because", "precomputes"),
+        *("adaptations_because", "preferred_because", "precomputes", "repeats"),
     ),
     "Own": ("argument", "formula", "because"),
     "Adaptation": ("config", "module", "table", "own_key", "asked_in", "above", "rate_because"),

@@ -47,6 +47,8 @@ SFT = Method(
     drops_dropout=False,
     keeps_recomputation=True,
     cached_bytes=49,
+    copied_bytes=0,
+    repeats="",
     adaptations=(
         "lora",
         "qlora",

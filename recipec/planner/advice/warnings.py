@@ -46,7 +46,7 @@ def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None
         _few_steps(loaded, stage, report)
         empty_thoughts(loaded, facts, stage, report)
         cut_thoughts(loaded, model, others, stage, report)
-        _too_long(loaded, stage, report)
+        _too_long(loaded, plan, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _quantized(loaded, stage, stage is plan.stages[-1], report)
@@ -77,7 +77,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
 
 
-def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+def _too_long(loaded: LoadedRecipe, plan: Plan, stage: StagePlan, report: Report) -> None:
     """Report W0535 where max_length or the context loses more of the sampled rows than training accepts."""
     share, decisions = stage.decisions.get("rows_too_long"), stage.decisions
     limit = decisions["dropped_rows_limit"].value
@@ -87,11 +87,22 @@ def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     stated = loaded.is_set("data", "max_length")
     place = loaded.place("data", "max_length" if stated else section_of(loaded, stage))
     label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.label} are longer")
-    notes = (f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",)
+    notes = (
+        f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",
+        *_longer_blocks(plan),
+    )
     title = f"`data.max_length = {length}` is too short for many rows"
     if not stated:
         title = f"many rows are longer than the model's context of {context:,} tokens"
     report.add(Diagnostic("W0535", title, (label,), tuple(_for_long_rows(stage)), notes))
+
+
+def _longer_blocks(plan: Plan) -> Iterator[str]:
+    """What a raised max_length does to stages that cut their text into blocks of it: the key is that of all stages."""
+    cutting = [each.stage.label for each in plan.stages if METHODS[each.stage.name].packs == "blocks"]
+    if cutting and len(plan.stages) > 1:
+        how = f"{' and '.join(cutting)} packs text into longer blocks, in more memory"
+        yield f"`data.max_length` holds for all stages: with a higher value, stage {how}"
 
 
 def _for_long_rows(stage: StagePlan) -> Iterator[str]:

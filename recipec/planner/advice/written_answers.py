@@ -18,6 +18,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.recipe.fields import OWN_TEMPLATES
 
 _APART = "completion"  # of loss_on: a row is a prompt and its answer
+_CALLS, _ANSWERS = "calls", "answers"  # values of told_thoughts of a template
 _FIELD, _LAST = "reasoning_content", "</think>"  # what a template must have in its text to write a thought
 
 
@@ -36,6 +37,11 @@ class _Shown(Struct, frozen=True):
         if self.known is not None and (self.known.empty_thought or self.known.sha256):
             return not self.known.empty_thought
         return self.text is not None and part not in self.text
+
+    def tells(self, which: str) -> bool:
+        """Whether it writes thoughts in a field of their own: _CALLS, beside calls of tools; _ANSWERS, of any."""
+        told = self.known.told_thoughts if self.known is not None else ""
+        return told in (which, _ANSWERS) or not self.lacks(_FIELD)
 
     @property
     def keeps_tags(self) -> bool:
@@ -67,8 +73,10 @@ def _unwritten(loaded: LoadedRecipe, facts: Facts, shown: _Shown, stage: StagePl
     answers = facts.data[section].seen_answers
     if thoughts == OFF and shown.lacks(_LAST):
         yield no_mode(loaded, shown.whose)
-    if thoughts == KEEP and answers.told and shown.lacks(_FIELD):
+    if thoughts == KEEP and answers.told and not shown.tells(_ANSWERS):
         yield _no_thoughts(loaded, shown, section, f"{answers.told} has a thought in a field of its message")
+    elif thoughts == KEEP and answers.called and not shown.tells(_CALLS):
+        yield _no_thoughts(loaded, shown, section, f"{answers.called} has a thought in a field beside calls of tools")
     elif thoughts == KEEP and answers.tagged and shown.known and shown.known.drops_thoughts:
         yield _no_thoughts(loaded, shown, section, f"{answers.tagged} has a thought before its answer")
     if answers.follows and shown.known and shown.known.moves_thought and stage.decisions["loss_on"].value == _APART:
