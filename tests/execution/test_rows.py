@@ -88,24 +88,6 @@ def test_texts_that_all_look_like_something_else_are_read_as_they_were_written(
     assert rows_of(tmp_path, recipe, monkeypatch).prepared(tmp_path / "train.jsonl")[0] == written
 
 
-@pytest.mark.parametrize("left", [0, 0.5, 0.9])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cache_that_was_cut_short_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, left: float
-) -> None:
-    recipe, row, *_ = KINDS[kind]
-    (tmp_path / "train.jsonl").write_text(f"{json.dumps(row | {'length': 9})}\n" * 3)
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    rows = rows_of(tmp_path, recipe, monkeypatch)
-    rows.prepared(tmp_path / "train.jsonl")
-    for cached in (tmp_path / "cache").rglob("*.arrow"):
-        cached.write_bytes(cached.read_bytes()[: int(left * cached.stat().st_size)])
-    with pytest.raises(SystemExit, match=f"Cached rows are damaged: .*Delete {tmp_path}/cache: it is made anew"):
-        rows.prepared(tmp_path / "train.jsonl")
-    with pytest.raises(FileNotFoundError):
-        rows.prepared(tmp_path / "other.jsonl")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_learned_is_what_the_row_teaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     recipe, row, arguments, learned, opening = KINDS[kind]
