@@ -76,7 +76,8 @@ def on_present_gpus(
     if then is None or not _on(then, found[0]):
         return None
     ratio = seconds_per_sequence(then) / seconds_per_sequence(chosen)
-    return Proposal(change, f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}")
+    effect = f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}"
+    return Proposal(change, effect, chosen.layout, then.layout)
 
 
 def _asking_for(rung: Adaptation, now: tuple[Layout, MemoryEstimate], chosen: Candidate) -> Change:
