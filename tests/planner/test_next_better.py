@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from math import ceil, floor
 from pathlib import Path
@@ -116,6 +117,18 @@ def test_the_present_gpus_come_before_more_of_them(tmp_path: Path) -> None:
     taken = stage(tmp_path, with_key(tables, "train", {"adaptation": "full", "optimizer": "adamw-8bit"}))
     assert taken.layout.on_device and taken.layout.optimizer == "adamw-8bit"
     assert better(tmp_path, recipe("Qwen/Qwen3-8B", 48, 2)).change
+
+
+@pytest.mark.parametrize("examples", [5_000, 200_000])
+def test_the_plan_on_the_named_gpus_trains_what_is_said(tmp_path: Path, examples: int) -> None:
+    """Of many examples the rules train all weights first, and adapters all the same where that is far slower."""
+    tables = with_key(with_key(BASES["lora-single"], "hardware", {"gpu": "h100"}), "data.examples", examples)
+    found = better(tmp_path, tables)
+    assert found.what.startswith("full fine-tuning") and found.change
+    for key, value in re.findall(r"`([\w.]+) = ([^`]+)`", found.change + found.asks):
+        tables = with_key(tables, key, json.loads(value))
+    then = stage(tmp_path, tables).layout
+    assert then.adapts.trains_all and then.on_device
 
 
 def test_a_need_has_one_figure_wherever_it_is_told(tmp_path: Path) -> None:

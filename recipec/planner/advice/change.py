@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import Adaptation
+from recipec.layout import Layout
 
 
 class Change(Struct, frozen=True):
@@ -31,18 +32,42 @@ class Change(Struct, frozen=True):
         return " and ".join([f"set {sets}"] * bool(sets) + [f"remove {removes}"] * bool(removes))
 
 
+class Batch(Struct, frozen=True):
+    """A global batch, as a layout has one."""
+
+    global_batch: int
+    packing: bool
+
+
 class Proposal(Struct, frozen=True):
     """A change that was planned, and what it gives."""
 
     change: Change
     effect: str  # "LoRA, zero3 then fits in 16.9 GiB per GPU"
+    now: Layout | Batch  # of the recipe as it is
+    then: Layout
     only: str = ""  # where it holds, or what is then decided: " if a node has it"
     but: tuple[str, ...] = ()  # what it takes beside, or why recipec does not take it by itself
 
     @property
     def told(self) -> str:
         """The line that a user reads."""
-        return "; ".join((f"{self.change.told}{self.only}: {self.effect}", *self.but))
+        return "; ".join((f"{self.change.told}{self.only}: {self.effect}{self._other_batch}", *self.but))
+
+    @property
+    def _other_batch(self) -> str:
+        """Another global batch, where the line does not state it by itself."""
+        now, then = self.now, self.then
+        stated = [key for key, _ in self.change.sets] + [*self.change.removes] * bool(self.only)
+        alike = now.packing == then.packing
+        if (alike and now.global_batch == then.global_batch) or any(key.endswith(_BATCH) for key in stated):
+            return ""
+        sizes = (f"{each.global_batch:,}{'' if alike else _UNITS[each.packing]}" for each in (then, now))
+        return f", with a global batch of {' instead of '.join(sizes)}"
+
+
+_BATCH = ".global_batch_size"
+_UNITS = {True: " packed sequences", False: " rows"}
 
 
 def asking_for(row: Adaptation, chosen: Adaptation) -> Change:

@@ -38,7 +38,8 @@ def faster_layout(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         ratio, peak = pass_seconds(then) / pass_seconds(found), then.chosen.memory.peak_allocated_bytes / GIB
         effect = f"training takes {ratio:.2f}x the time in {peak:.1f} GiB"
         equal = f"recipec takes the simpler layout, as times within {found.chosen.tie_told} count as equal"
-        yield Proposal(setting(train__strategy=strategy), effect, but=(instead(run, runs.now), equal)).told
+        change, layouts = setting(train__strategy=strategy), (found.chosen.layout, then.chosen.layout)
+        yield Proposal(change, effect, *layouts, but=(instead(run, runs.now), equal)).told
 
 
 def _worth(saved_usd: float, usd: float) -> bool:

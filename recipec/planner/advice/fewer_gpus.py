@@ -40,7 +40,8 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         ratio = pass_seconds(then) / pass_seconds(found)
         effect = f"training takes {times(ratio)} at {ratio * fewer.gpus / machines.gpus:.2f}x the cost"
         run = runs.instead(on_machines(context, fewer), then)
-        yield Proposal(_change(fewer, machines), effect, but=(*_little_gain(machines, fewer, ratio), run)).told
+        but, layouts = (*_little_gain(machines, fewer, ratio), run), (found.chosen.layout, then.chosen.layout)
+        yield Proposal(_change(fewer, machines), effect, *layouts, but=but).told
 
 
 def _little_gain(machines: Machines, fewer: Machines, ratio: float) -> tuple[str, ...]:

@@ -95,7 +95,10 @@ def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
         return ""
     run = runs.of(freed.context, freed.then)
     shorter = run.seconds < runs.now.seconds
-    return Proposal(freed.change, _outcome(then, chosen), but=(instead(run, runs.now),)).told if shorter else ""
+    told = Proposal(
+        freed.change, _outcome(then, chosen), chosen.layout, then.layout, but=(instead(run, runs.now),)
+    ).told
+    return told if shorter else ""
 
 
 def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
@@ -109,7 +112,8 @@ def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
     then = best(roomy)
     if then is not None and _uses_more(then, chosen):
         wanted = ceil(host_gib(then.host_bytes))
-        yield Proposal(setting(hardware__host_memory_gib=wanted), _outcome(then, chosen), " if a node has it").told
+        change, layouts = setting(hardware__host_memory_gib=wanted), (chosen.layout, then.layout)
+        yield Proposal(change, _outcome(then, chosen), *layouts, " if a node has it").told
 
 
 def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
@@ -126,7 +130,8 @@ def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
             continue
         if (run := runs.of(changed, then)).seconds < runs.now.seconds:
             effect = f"{counted(gpus - more, 'GPU')} then learn from what {more} write"
-            yield Proposal(Change(((_SERVER_GPUS, more),)), effect, but=(instead(run, runs.now),)).told
+            change, layouts = Change(((_SERVER_GPUS, more),)), (found.chosen.layout, then.chosen.layout)
+            yield Proposal(change, effect, *layouts, but=(instead(run, runs.now),)).told
             return
 
 
@@ -147,7 +152,8 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
             run = runs.instead(changed, then)
-            yield Proposal(setting(train__global_batch_size=size), effect, but=(run,)).told
+            change, layouts = setting(train__global_batch_size=size), (found.chosen.layout, then.chosen.layout)
+            yield Proposal(change, effect, *layouts, but=(run,)).told
             return
 
 
@@ -166,7 +172,8 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: 
             if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
                 near = ", which counts as equal" * (_ratio(then.chosen, found.chosen) * (1 + found.chosen.tie) > 1)
                 effect = f"{_outcome(then.chosen, found.chosen)}{near}"
-                yield Proposal(setting(train__strategy=name), effect, but=(instead(run, runs.now),)).told
+                change, layouts = setting(train__strategy=name), (found.chosen.layout, then.chosen.layout)
+                yield Proposal(change, effect, *layouts, but=(instead(run, runs.now),)).told
             return
 
 
@@ -182,7 +189,8 @@ def _states_on_host(context: Context, found: Fit, loaded: LoadedRecipe, runs: Wh
     then = fit(changed, loaded)
     if then.chosen is not None and _wider(then.chosen, found.chosen):
         run = runs.instead(changed, then)
-        yield Proposal(change, _outcome(then.chosen, found.chosen), but=(run, MEASURED_ON_HOST)).told
+        layouts = found.chosen.layout, then.chosen.layout
+        yield Proposal(change, _outcome(then.chosen, found.chosen), *layouts, but=(run, MEASURED_ON_HOST)).told
 
 
 MEASURED_ON_HOST = (
@@ -231,5 +239,6 @@ def roomier(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ..
         if then is not None and not then.crowds_host and then.layout.can_be_built:
             longer = times(pass_seconds(tried) / pass_seconds(found))
             effect = f"{_on_gpus(then)} then takes {longer} to train, and its host memory is enough"
-            return (Proposal(as_written(change, context.stage.name, loaded), effect).told,)
+            written, layouts = as_written(change, context.stage.name, loaded), (found.chosen.layout, then.layout)
+            return (Proposal(written, effect, *layouts).told,)
     return ()

@@ -50,8 +50,10 @@ def _larger_batch(found: Fit) -> Iterator[Change]:
 
 def _planned(context: Context, found: Fit, change: Change, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """A change with what its plan gives, where that trains clearly faster."""
+    assert found.chosen is not None
     wishes = {**context.wishes, **{key: Wish(value, "less waiting") for key, value in change.sets}}
     changed = replace(context, wishes=wishes)
     then = fitting(changed, loaded)
     if then is not None and then.chosen is not None and pass_seconds(then) <= WORTH_NAMING * pass_seconds(found):
-        yield Proposal(change, fits_in(then.chosen), but=(runs.instead(changed, then),)).told
+        layouts = found.chosen.layout, then.chosen.layout
+        yield Proposal(change, fits_in(then.chosen), *layouts, but=(runs.instead(changed, then),)).told

@@ -212,7 +212,11 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
                 continue
             seconds = plan.seconds - stage.seconds + other.seconds
             if seconds <= share * plan.seconds:
-                return (Proposal(pins(other.layout), f"{other.family} takes {duration(seconds)}").told,)
+                return (
+                    Proposal(
+                        pins(other.layout), f"{other.family} takes {duration(seconds)}", stage.layout, other.layout
+                    ).told,
+                )
     return ()
 
 
@@ -372,7 +376,8 @@ def _instead(stage: StagePlan) -> list[str]:
     best = min(usable, key=lambda other: (other.layout.offloads, other.seconds), default=None)
     found = []
     if best is not None:
-        found.append(Proposal(pins(best.layout), f"{best.family} fits and can be built").told)
+        effect = f"{best.family} fits and can be built"
+        found.append(Proposal(pins(best.layout), effect, stage.layout, best.layout).told)
     return [*found, "run `recipec plan` for the figures of the plan"]
 
 

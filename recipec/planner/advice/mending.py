@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, meant_by
 from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
-from recipec.planner.advice.ways_out import as_written, buildable, fits_in, fitting, same
+from recipec.planner.advice.ways_out import as_written, batch_before, buildable, fits_in, fitting, same
 from recipec.planner.search.all_gpus import sequences_for_all
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
@@ -178,18 +179,19 @@ def _mending(
             then = fitting(changed, loaded) if found < SHOWN and not wider else None
             if then is not None and all(buildable(same(kind, change, other), loaded) for other in others):
                 found += 1
-                yield _told(change, context.stage.name, loaded, then)
+                yield _told(change, context, loaded, then)
         if found:
             return
 
 
-def _told(change: Change, stage: str, loaded: LoadedRecipe, then: Fit) -> str:
+def _told(change: Change, context: Context, loaded: LoadedRecipe, then: Fit, now: Layout | None = None) -> str:
     """A change and what it gives; of a key that is removed, what recipec decides in its place."""
     assert then.chosen is not None and then.ledger is not None
     decided = then.ledger.decisions.values()
     taken = [value_text(other.value) for other in decided if (other.key,) == change.removes]
     only = f", which is then {taken[0]}" if taken else ""
-    return Proposal(as_written(change, stage, loaded), fits_in(then.chosen), only).told
+    batches = now or batch_before(context, then.chosen), then.chosen.layout
+    return Proposal(as_written(change, context.stage.name, loaded), fits_in(then.chosen), *batches, only).told
 
 
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
@@ -213,7 +215,9 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
         changes = single_changes(context, keys) if keys else _of_another_strategy(context, advised)
         planned = [(change, changed, fit(changed, loaded)) for change, changed in changes]
         lines = [
-            _told(change, stage, loaded, other) for change, *then, other in planned if _avoids(*then, other, advised)
+            _told(change, context, loaded, other, found.chosen.layout)
+            for change, *then, other in planned
+            if _avoids(*then, other, advised)
         ]
         if planned:
             ways[advised.row.id] = tuple(lines[:SHOWN]) or (_NO_WAY,)
@@ -282,7 +286,7 @@ def _with_batch_for_all(context: Context, others: Sequence[Context], loaded: Loa
     for change, changed in batch_for_all(context):
         then = fitting(changed, loaded)
         if then is not None and all(buildable(same(batch_for_all, change, other), loaded) for other in others):
-            yield _told(change, context.stage.name, loaded, then)
+            yield _told(change, context, loaded, then)
 
 
 def _too_few_examples(context: Context) -> str:

@@ -56,8 +56,10 @@ def next_better(
     wider = [*more_gpus(context), *(() if same else more_nodes(context))]  # a network would undo it
     for change, changed in wider if wider and _holds(wider[-1][1], rung) else ():  # if the largest does not, none does
         found = _holds(changed, rung)
-        if found is not None and within(changed, loaded.recipe.policy):
-            return NextBetter(what, family, needs, change.lines, family_of(stage, found), asks)
+        if found is None or not within(changed, loaded.recipe.policy):
+            continue
+        if (asked := _asks_there(changed, rung, asks, chosen, loaded)) is not None:
+            return NextBetter(what, family, needs, change.lines, family_of(stage, found), asked)
     return NextBetter(what, family, needs, None, None, asks)
 
 
@@ -76,7 +78,8 @@ def on_present_gpus(
     if then is None or not _on(then, found[0]):
         return None
     ratio = seconds_per_sequence(then) / seconds_per_sequence(chosen)
-    return Proposal(change, f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}")
+    effect = f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}"
+    return Proposal(change, effect, chosen.layout, then.layout)
 
 
 def _asking_for(rung: Adaptation, now: tuple[Layout, MemoryEstimate], chosen: Candidate) -> Change:
@@ -110,6 +113,22 @@ def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candid
     """What the recipe has to say for a rung that the rules do not put before the present one."""
     order = by_preference(tried)
     return "" if name in order[: order.index(chosen.adaptation) + 1] else asking_for(rung, chosen.layout.adapts).told
+
+
+def _asks_there(changed: Context, rung: Adaptation, asks: str, chosen: Candidate, loaded: LoadedRecipe) -> str | None:
+    """What the recipe has to say for a rung on other GPUs, whose plan may prefer another one even so; None where that
+    plan does not train it either."""
+    if not asks and _trains(changed, rung, loaded):
+        return ""
+    change = asking_for(rung, chosen.layout.adapts)
+    asked = {key: Wish(value, "the next rung") for key, value in change.sets}
+    there = replace(changed, wishes={**changed.wishes, **asked})
+    return change.told if change.sets and _trains(there, rung, loaded) else None
+
+
+def _trains(context: Context, rung: Adaptation, loaded: LoadedRecipe) -> bool:
+    then = buildable(context, loaded)
+    return then is not None and _on(then, rung)
 
 
 def _next_rung(context: Context, layout: Layout) -> Adaptation | None:

@@ -82,6 +82,7 @@ def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]
 
 def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object], but: str) -> Iterator[str]:
     """A change of one key that packs, where it is planned to be faster with about as many examples in a step."""
+    assert found.chosen is not None
     key, value = change
     free = {key: wish for key, wish in context.wishes.items() if key not in _OF_ROWS}
     then = fit(replace(context, wishes={**free, key: Wish(value, "an option")}), loaded)
@@ -93,7 +94,8 @@ def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str
         alike = ", with about as many examples in a step" * bool(stated)
         why = " and ".join(_gains(context, found, then, loaded))
         effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}"
-        yield Proposal(Change((change, *stated)), effect, but=(but,)).told
+        layouts = found.chosen.layout, then.chosen.layout
+        yield Proposal(Change((change, *stated)), effect, *layouts, but=(but,)).told
 
 
 def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Iterator[str]:

@@ -38,7 +38,8 @@ def quantized_base(
     if not holds_for(change, others, loaded):
         return
     effect = f"{fits_in(then.chosen)}, and training takes {pass_seconds(then) / pass_seconds(found):.2f}x the time"
-    yield Proposal(change, effect, but=(runs.instead(changed, then), _ROUNDED)).told
+    layouts = chosen.layout, then.chosen.layout
+    yield Proposal(change, effect, *layouts, but=(runs.instead(changed, then), _ROUNDED)).told
 
 
 def _below(other: Candidate, chosen: Candidate) -> bool:

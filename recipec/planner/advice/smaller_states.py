@@ -37,15 +37,16 @@ def in_8_bits(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRun
 def _told(context: Context, change: Change, changed: Context, found: Fit, then: Fit, runs: WholeRuns) -> Iterator[str]:
     assert found.chosen is not None and then.chosen is not None
     ratio = pass_seconds(then) / pass_seconds(found)
+    layouts = found.chosen.layout, then.chosen.layout
     now, less = (each.memory.peak_allocated_bytes for each in (found.chosen, then.chosen))
     if ratio <= WORTH_NAMING:
         how = f"{then.chosen.layout.strategy} with a micro batch of {then.chosen.layout.micro_batch}"
         effect = f"{how} then fits in {gib(less)}, and training takes {ratio:.2f}x the time"
-        yield Proposal(change, effect, but=(runs.instead(changed, then), _KEPT)).told
+        yield Proposal(change, effect, *layouts, but=(runs.instead(changed, then), _KEPT)).told
     elif little_left(context.facts.gpu, found.chosen) and now - less >= LITTLE_SHARE * now:
         needs, instead = unlike_gib(less, now)
         effect = f"training then allocates {needs} instead of {instead}, and takes {times(ratio)}"
-        yield Proposal(change, effect, but=(_KEPT,)).told
+        yield Proposal(change, effect, *layouts, but=(_KEPT,)).told
 
 
 def _limited(context: Context, chosen: Candidate) -> bool:

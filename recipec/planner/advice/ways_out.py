@@ -8,10 +8,11 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.estimate.cost import Cost
 from recipec.facts.node import node_of
 from recipec.layout import Machines
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Batch, Change, Proposal
 from recipec.planner.advice.changes import (
     MOST_LONGER,
     Changes,
@@ -31,8 +32,9 @@ from recipec.planner.advice.changes import (
     within,
 )
 from recipec.planner.search.candidates import Candidate
-from recipec.planner.search.context import Context
+from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.measures import acceptable_adaptations
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.units import GIB, duration, hourly, usd
@@ -145,7 +147,16 @@ def way(
     assert found.chosen is not None
     cost = whole(pairs, loaded) if whole else None
     takes = (_takes(cost, context, before),) if cost else ()
-    return WayOut(Proposal(change, fits_in(found.chosen), only, (*takes, *notes)), cost)
+    batches = batch_before(before, found.chosen), found.chosen.layout
+    return WayOut(Proposal(change, fits_in(found.chosen), *batches, only, (*takes, *notes)), cost)
+
+
+def batch_before(before: Context, then: Candidate) -> Batch:
+    """The global batch of a stage that has no plan: what the rule decides for what is trained after a change, or for
+    what would be trained without it."""
+    names = [name for name, _ in acceptable_adaptations(before)] or METHODS[before.stage.name].adaptations
+    decided = settle(before, then.layout.adaptation if then.layout.adaptation in names else names[0], "").decisions
+    return Batch(decided["global_batch_size"].value, decided["packing"].value)
 
 
 def _takes(cost: Cost, context: Context, before: Context) -> str:

@@ -90,11 +90,12 @@ def _times(found: Fit, id: str) -> float:
 
 
 def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: WholeRuns, price: str) -> str:
-    assert found.ledger is not None
+    assert found.ledger is not None and found.chosen is not None and then.chosen is not None
     faster = times(pass_seconds(then) / pass_seconds(found))
     effect = f"answers are written together, and training takes {faster}"
     change = Change(((found.ledger.decisions[id].key, size),))
-    return Proposal(change, effect, but=(runs.instead(changed, then), price)).told
+    layouts = found.chosen.layout, then.chosen.layout
+    return Proposal(change, effect, *layouts, but=(runs.instead(changed, then), price)).told
 
 
 def _values(found: Fit) -> dict[str, Any]:
