@@ -72,7 +72,8 @@ def test_a_batch_of_answers_that_not_all_gpus_share_is_not_raised_for_the_networ
     """Twice 128 answers are no multiple of 96 either: 32 of the 48 GPUs would still be idle."""
     hardware = {"gpu": "h200", "gpus_per_node": 8, "nodes": 6, "network_gbps": 50, "host_memory_gib": 3000}
     tables = with_key(with_key(BASES["grpo"], "hardware", hardware), "model.name", "Qwen/Qwen2.5-32B")
-    stage = planned(tmp_path, with_key(with_key(tables, "train.adaptation", "full"), "data.examples", 100_000)).stages[0]
+    tables = with_key(with_key(tables, "train.adaptation", "full"), "data.examples", 100_000)
+    stage = planned(tmp_path, tables).stages[0]
     assert stage.needs.waiting_share > PARTLY and stage.layout.mesh.world_size == 16
     assert stage.value("global_batch_size") == 128
 
