@@ -584,12 +584,13 @@ def test_the_trial_save_is_one_whole_model(tmp_path: Path, name: str, gathers: b
 @pytest.mark.parametrize(
     ("train", "told"), [("chat.jsonl", True), ({"hub": "org/chats"}, False), ([{"hub": "org/a"}, "chat.jsonl"], True)]
 )
-def test_the_readme_says_where_the_paths_start(tmp_path: Path, train: object, told: bool) -> None:
+def test_readme_and_prepare_data_say_where_the_paths_start(tmp_path: Path, train: object, told: bool) -> None:
     recipe = with_key(BASES["lora-single"], "data.train", train)
     recipe = with_key(recipe, "data.format", "chat") if train != "chat.jsonl" else recipe
-    readme = texts(good(tmp_path, recipe))["README.md"]
-    assert ("\nexport DATA_ROOT=FOLDER   # FOLDER: that of recipe.toml" in readme) == told
-    assert "\nbash launch/local.sh " in readme
+    bundle = texts(good(tmp_path, recipe))
+    assert ("\nexport DATA_ROOT=FOLDER   # FOLDER: that of recipe.toml" in bundle["README.md"]) == told
+    assert "\nbash launch/local.sh " in bundle["README.md"]
+    assert ("--data-root" in bundle["prepare_data.py"]) == ("root" in bundle["prepare_data.py"]) == told
 
 
 @pytest.mark.parametrize(("weight", "judged"), [(None, True), (2.0, False)])

@@ -31,6 +31,11 @@ SETS = {  # what makes another run -> base -> what the recipe sets -> the entry'
         },
         {"ewc_strength": 2.0, "ewc_rows": 4, "replay": 0.15},
     ),
+    "what follows from them": (
+        "lora-single",
+        {"train.schedule": "warmup-stable-decay"},
+        {"decay_share": 0.1, "adam_beta2": 0.999, "loss_on": "assistant", "eos_token": "none"},
+    ),
     "what is passed on": (
         "lora-single",
         {"train.arguments": {"neftune_noise_alpha": 5.0}},

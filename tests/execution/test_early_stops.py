@@ -85,3 +85,14 @@ def test_a_resumed_run_counts_the_evaluations_before_it(module: ModuleType, monk
     assert first.global_step == 10 and first.evaluations_without_progress == 2
     kept = module.Progress(**json.loads(json.dumps(dataclasses.asdict(first))))
     assert played(module, monkeypatch, BEST_AT_8, 10, kept).global_step == 11
+
+
+def test_a_checkpoint_of_an_older_train_py_is_read(module: ModuleType, tmp_path: Path) -> None:
+    """Fields that it kept, and that are computed or gone by now, are passed over."""
+    model, saved = torch.nn.Linear(2, 2), module.Progress(global_step=10, num_tokens=99, best_global_step=8)
+    optimizer = torch.optim.AdamW(model.parameters())
+    states = model, optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer)
+    module.save_checkpoint(tmp_path / "checkpoint-10", *states, saved)
+    log = tmp_path / "checkpoint-10" / "trainer_state.json"
+    log.write_text(json.dumps(json.loads(log.read_text()) | {"evaluations_without_progress": 2}))
+    assert module.load_checkpoint(log.parent, *states) == saved

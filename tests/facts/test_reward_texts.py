@@ -79,6 +79,7 @@ def told(folder: Path, text: str, recipe: Tables = BASES["grpo"]) -> list[Diagno
         *(WITHIN, BEFORE, KEYWORDS, HELPERS),
         LOOP.format(test="text.find(str(wanted)) >= 0"),
         LOOP.format(test='f"#### {wanted}" in text'),
+        LOOP.format(test='str(wanted) in text and "####" in text'),
     ],
 )
 def test_a_value_that_is_looked_for_anywhere_in_an_answer_is_told(tmp_path: Path, text: str) -> None:
@@ -97,10 +98,11 @@ def test_a_value_that_is_looked_for_anywhere_in_an_answer_is_told(tmp_path: Path
         LOOP.format(test="str(wanted) in text.split()"),
         LOOP.format(test='f"<{wanted}>" in text'),
         LOOP.format(test='"####" in text'),
+        LOOP.format(test="str(wanted) in (text or str(wanted))"),
         LOOP.format(test='"1" + "+1" * 700'),
         CALLING,
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_what_compares_an_answer_is_not_told(tmp_path: Path, text: str) -> None:
     assert told(tmp_path, text) == []
@@ -114,7 +116,13 @@ def test_long_values_may_stand_anywhere(tmp_path: Path, cities: list[str], warne
     assert bool(told(tmp_path, WITHIN.replace("sum", "city"), recipe)) is warned
 
 
+ON_THE_HUB = with_key(with_key(BASES["grpo"], "data.prompts", {"hub": "org/rows"}), "data.format", "prompts")
+
+
 def test_rows_that_are_not_read_may_have_short_values(tmp_path: Path) -> None:
-    recipe = with_key(with_key(BASES["grpo"], "data.prompts", {"hub": "org/rows"}), "data.format", "prompts")
-    (found,) = told(tmp_path, WITHIN, recipe)
+    (found,) = told(tmp_path, WITHIN, ON_THE_HUB)
     assert found.notes[0].startswith("a short `sum`, such as 1, is part of 10")
+
+
+def test_a_part_of_an_answer_within_the_answer_is_no_value_of_a_row(tmp_path: Path) -> None:
+    assert told(tmp_path, LOOP.format(test="text.split()[0] in text"), ON_THE_HUB) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,10 +12,11 @@ from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
 from recipec.planner.advice.change import asking_for, setting
+from recipec.planner.advice.host_memory import least_host, stating_host_memory
 from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
-from recipec.planner.search.bounds import Bounds, host_gib
+from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
@@ -346,28 +346,15 @@ def _with_host_memory(
     context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], whole: Whole
 ) -> Iterator[WayOut]:
     """What fits where a node has more host memory than is assumed; what is stated or measured is believed."""
-    own = _least_host(tried)
+    own = least_host(tried)
     if own is None:
         return
     unfit = [other for other in others if fitting(other, loaded) is None]
-    wanted = max(own, *(_least_host(fit(other, loaded).tried) or 0 for other in unfit), 0)
-    stated = _stating_host_memory(loaded, wanted)
+    wanted = max(own, *(least_host(fit(other, loaded).tried) or 0 for other in unfit), 0)
+    stated = stating_host_memory(loaded, wanted)
     pairs = all_fitting([context, *others], stated)
     if pairs:
         yield way(setting(hardware__host_memory_gib=wanted), pairs, stated, (), whole, context, " if a node has it")
-
-
-def _least_host(tried: Sequence[Candidate]) -> int | None:
-    """The host memory of a node with which a layout fits that has too little of it; None where that is not enough."""
-    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
-    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
-    found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes), default=None)
-    return ceil(host_gib(found.host_bytes)) if found is not None else None
-
-
-def _stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:
-    hardware = loaded.recipe.hardware.model_copy(update={"host_memory_gib": memory_gib})
-    return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from math import isclose
 from typing import Any
 
+from recipec.axes.variants import VARIANTS
 from recipec.verify.bundle import BundleStage, assigned, call_arguments, every_keyword, function
 
 _SAME = {  # argument of the trainer's configuration -> the decision that it repeats, where the plan has one
@@ -30,33 +31,27 @@ _OF_THE_TRAINER = {  # of a library's trainer; a loop of the bundle's own says t
     "metric_for_best_model": "best_metric",
     "train_sampling_strategy": "sampling",
 }
-_WHERE_WRITTEN = {  # of the methods that have such an argument
-    "packing": "packing",
-    "packing_strategy": "packing_strategy",
-    "max_completion_length": "max_new_tokens",
-    "num_generations": "per_prompt",
-    "max_tool_calling_iterations": "tool_rounds",
-    "temperature": "temperature",
-    "gae_lambda": "gae_lambda",
-    "clip_range": "clip_range",
-    "target_kl": "target_kl",
-    "answer_passes": "answer_passes",
-    "value_weight": "value_weight",
-    "missing_eos_penalty": "missing_eos_penalty",
-    "undesirable_weight": "undesirable_weight",
-    "desirable_weight": "desirable_weight",
-    "center_rewards_coefficient": "center_rewards_coefficient",
+_OF_THE_LOADER = {  # where batches come from workers
+    "dataloader_pin_memory": "pin_memory",
+    "dataloader_prefetch_factor": "prefetch_factor",
+    "dataloader_persistent_workers": "persistent_workers",
 }
 _LORA = {"r": "lora_rank", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
 _LIMITS = {"MAX_ROWS": "eval_samples", "MAX_LENGTH": "max_length"}  # constant of evaluate.py -> the decision
 _ORDERS = {"similar-lengths": "group_by_length"}  # transformers 5.23 TrainingArguments.train_sampling_strategy
 _SCHEDULES = {"constant": "constant_with_warmup"}  # transformers 5.23 SchedulerType; others with other hyphens
+_OPTIMIZERS = {  # transformers 5.23 OptimizerNames
+    "adamw": "adamw_torch_fused",
+    "paged-adamw": "paged_adamw_32bit",
+    "lion": "lion_32bit",
+}
 _LEARNED = {"assistant_only_loss": "assistant", "completion_only_loss": "completion"}  # the loss_on that sets each
 
 
 def argument_problems(stage: BundleStage) -> Iterator[str]:
     """Every setting of train.py, and every limit of evaluate.py, that is not what the plan decided."""
-    yield from differences("train.py", stage.arguments, planned_arguments(stage))
+    yield from differences("train.py", stage.arguments, planned_arguments(stage) | _only_written(stage))
+    yield from differences("trainer of train.py", every_keyword(function(stage.script, "main")), _of_own_trainer(stage))
     yield from differences("lora_config of train.py", _adapter(stage), _planned_adapter(stage))
     yield from differences("train.py", _stopping(stage), _planned_stopping(stage))
     yield from _interval_problems(stage)
@@ -71,18 +66,55 @@ def differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any])
 
 
 def planned_arguments(stage: BundleStage) -> dict[str, Any]:
-    """The arguments of the trainer's configuration that follow from decisions, with their values."""
+    """The arguments of the trainer's configuration that follow from decisions, and that a run still has as they are."""
     tables = _SAME if stage.loop.own else _SAME | _OF_THE_TRAINER
-    told = {name: id for name, id in _WHERE_WRITTEN.items() if name in stage.arguments}
     left_out = stage.method.unread_arguments
-    found = {
-        name: stage.decisions[id]
-        for name, id in (tables | told).items()
-        if id in stage.decisions and name not in left_out
-    }
+    decided = {name: id for name, id in tables.items() if id in stage.decisions and name not in left_out}
+    found = {name: stage.decisions[id] for name, id in decided.items()}
     if "train_sampling_strategy" in found:
         found["train_sampling_strategy"] = _ORDERS.get(stage.decisions["sampling"], stage.decisions["sampling"])
-    return found | _computed(stage) | ({} if stage.loop.own else _of_the_trainer(stage))
+    return found | _computed(stage) | ({} if stage.loop.own else _of_the_trainer(stage) | _of_the_method(stage))
+
+
+def _of_the_method(stage: BundleStage) -> dict[str, Any]:
+    """The hyperparameters that not every method has, by the arguments that carry them."""
+    carried = {own.argument: own.name for own in stage.method.keys if not own.of_trainer}
+    as_they_are = {name: id for name, id in carried.items() if name not in ("", "loss_type", "steps_per_generation")}
+    return {name: stage.decisions[id] for name, id in as_they_are.items() if id in stage.decisions}
+
+
+def _of_own_trainer(stage: BundleStage) -> dict[str, Any]:
+    """Those that a trainer which the bundle brings is given in main()."""
+    return {own.argument: stage.decisions[own.name] for own in stage.method.own if own.of_trainer}
+
+
+def _only_written(stage: BundleStage) -> dict[str, Any]:
+    """Arguments that a rehearsal, which is smaller, may change on its way to the trainer."""
+    if stage.loop.own:
+        patience = stage.decisions["early_stopping_patience"]
+        return {"load_best_model_at_end": True} | ({"early_stopping_patience": patience} if patience else {})
+    optimizer = stage.choice["optimizer"]
+    found = {"optim": _OPTIMIZERS.get(optimizer, optimizer.replace("-", "_"))}
+    if stage.method.uses_loader:
+        found |= {name: stage.decisions[id] for name, id in _OF_THE_LOADER.items() if id in stage.decisions}
+    if stage.decisions["compile"]:
+        found["torch_compile"] = True
+    if "eos_token" in stage.arguments:
+        found["eos_token"] = stage.decisions.get("eos_token")
+    return found | _computed_of_the_method(stage)
+
+
+def _computed_of_the_method(stage: BundleStage) -> dict[str, Any]:
+    """The hyperparameters of a method that its arguments have in another form."""
+    carried = {own.argument: stage.decisions[own.name] for own in stage.method.own if own.name in stage.decisions}
+    found = {}
+    if (loss := carried.get("loss_type")) in VARIANTS:  # of GRPO
+        found["loss_type"] = VARIANTS[loss].loss_type
+    elif loss is not None:  # of DPO a list, to which further losses may be added
+        found["loss_type"] = [loss] if stage.method.config == "DPOConfig" else loss
+    if "steps_per_generation" in carried:
+        found["steps_per_generation"] = carried["steps_per_generation"] * stage.choice["gradient_accumulation"]
+    return found
 
 
 def _computed(stage: BundleStage) -> dict[str, Any]:
@@ -101,10 +133,16 @@ def _of_the_trainer(stage: BundleStage) -> dict[str, Any]:
         "eval_strategy": "steps",
         "save_strategy": "steps",
     }
-    learned = {name: stage.decisions["loss_on"] == on for name, on in _LEARNED.items() if name in stage.arguments}
-    betas = [value for id, value in stage.decisions.items() if id == "beta" or id.endswith("_beta")]
-    beta = {"beta": betas[0]} if len(betas) == 1 and "beta" in stage.arguments else {}
-    return found | learned | beta
+    wanted = {name: stage.decisions["loss_on"] == on for name, on in _LEARNED.items()}
+    return found | {name: on for name, on in wanted.items() if name in stage.arguments} | _of_sft(stage, wanted)
+
+
+def _of_sft(stage: BundleStage, learned: Mapping[str, bool]) -> dict[str, Any]:
+    """What must be written where TRL's SFTTrainer reads it: its defaults are others."""
+    if stage.method.config != "SFTConfig":
+        return {}
+    packed = {"packing_strategy": stage.decisions.get("packing_strategy")} if stage.decisions["packing"] else {}
+    return {"packing": stage.decisions["packing"]} | packed | {name: on for name, on in learned.items() if on}
 
 
 def _adapter(stage: BundleStage) -> Mapping[str, Any]:
@@ -113,8 +151,10 @@ def _adapter(stage: BundleStage) -> Mapping[str, Any]:
 
 def _planned_adapter(stage: BundleStage) -> dict[str, Any]:
     """Of an adapter that train.py makes: one that training goes on with has a configuration of its own."""
-    made = {} if "init_from" in stage.decisions else _LORA
-    return {name: stage.decisions[id] for name, id in made.items() if id in stage.decisions}
+    if "init_from" in stage.decisions or "lora_rank" not in stage.decisions:
+        return {}
+    found = {name: stage.decisions[id] for name, id in _LORA.items() if id in stage.decisions}
+    return found | dict(stage.variant.arguments)
 
 
 def _limits(stage: BundleStage) -> Mapping[str, Any]:

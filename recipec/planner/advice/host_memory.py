@@ -1,0 +1,53 @@
+"""Host memory that a node is not assumed to have, where training with it would be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+from msgspec.structs import replace
+
+from recipec.planner.advice.change import Proposal, setting
+from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
+from recipec.planner.search.bounds import TIE, host_gib
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit, fit
+from recipec.recipe import LoadedRecipe
+
+
+def more_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+    """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
+    assert found.chosen is not None
+    for wanted in sorted({ceil(host_gib(other.host_bytes)) for other in _waiting(found.tried)}):
+        then = fit(context, stating_host_memory(loaded, wanted))
+        if then.chosen is None or not then.chosen.layout.can_be_built:
+            continue
+        ratio = pass_seconds(then) / pass_seconds(found)
+        if ratio <= 1 / (1 + TIE):
+            effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
+            run = runs.instead(context, then)
+            yield Proposal(setting(hardware__host_memory_gib=wanted), effect, " if a node has it", (run,)).told
+            return
+
+
+def _waiting(tried: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Layouts that lack nothing but host memory, where what a node has is assumed."""
+    for other in tried:
+        lacks = other.crowds_host if other.fits else bool(other.obstacle) and other.over_bytes <= 0
+        if lacks and other.host_assumed and other.layout.can_be_built:
+            yield other
+
+
+def least_host(tried: Sequence[Candidate]) -> int | None:
+    """The host memory of a node with which a layout fits that has too little of it; None where that is not enough."""
+    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
+    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
+    found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes), default=None)
+    return ceil(host_gib(found.host_bytes)) if found is not None else None
+
+
+def stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:
+    """The recipe with so much host memory in a node."""
+    hardware = loaded.recipe.hardware.model_copy(update={"host_memory_gib": memory_gib})
+    return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
