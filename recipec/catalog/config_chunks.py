@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.config_values import UnsupportedConfig, flag, integer
+from recipec.catalog.config_values import UnsupportedConfig, flag, integer, places
 from recipec.catalog.type_row import ChunkType
 
 _WHOLE = "full_attention"
@@ -37,9 +37,9 @@ def chunk_keys(architecture: Architecture, row: ChunkType) -> dict[str, Any]:
 
 def _whole_every(config: Mapping[str, Any], row: ChunkType) -> int:
     """Every how many layers one has no chunks; 0 where all have them."""
-    layers, listed = integer(config, "num_hidden_layers"), config.get(row.rotated)
+    layers, listed = integer(config, "num_hidden_layers"), places(config, row.rotated)
     every = integer({row.every.name: row.every.default, **config}, row.every.name)
-    rotated = list(listed) if listed else [int((layer + 1) % every != 0) for layer in range(layers)]
+    rotated = listed or [int((layer + 1) % every != 0) for layer in range(layers)]
     kinds = [row.layer_type if each else _WHOLE for each in rotated]
     if config.get("layer_types", kinds) not in (None, kinds):
         raise UnsupportedConfig(f"layer_types and {row.rotated} do not name the same layers")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
-from recipec.catalog.config_values import UnsupportedConfig, count, flag, integer
+from recipec.catalog.config_values import UnsupportedConfig, count, flag, integer, places
 from recipec.catalog.layer_parts import MXFP4, ONE_BY_ONE
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.patterns import kinds_in
@@ -110,11 +110,11 @@ def _every(config: Mapping[str, Any], row: MoeType) -> int:
     if row.every is None:
         return 1
     every = integer({row.every.name: row.every.default, **config}, row.every.name)
-    layers, listed = integer(config, "num_hidden_layers"), config.get(row.listed)
-    if listed is None:
+    layers, listed = integer(config, "num_hidden_layers"), places(config, row.listed)
+    if config.get(row.listed) is None:
         return every
     every = listed[0] + 1 if listed else 0
-    if not every or list(listed) != list(range(every - 1, layers, every)):
+    if not every or listed != list(range(every - 1, layers, every)):
         raise UnsupportedConfig(f"{row.listed} is not one layer in every so many layers")
     return every
 
@@ -125,6 +125,7 @@ def _dense_layers(config: Mapping[str, Any], row: MoeType) -> int:
         return min(count(config, row.dense_first), integer(config, "num_hidden_layers"))
     if not row.sparse_steps:
         return 0
-    step, listed = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers") or []
+    step = integer({"decoder_sparse_step": 1, **config}, "decoder_sparse_step")
+    listed = places(config, "mlp_only_layers")
     layers = range(integer(config, "num_hidden_layers"))
     return sum(layer in listed or (layer + 1) % step != 0 for layer in layers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recipec.catalog.config_values import positive
+
 _BEFORE = "original_max_position_embeddings"
 
 
@@ -22,4 +24,4 @@ def context_of(config: Mapping[str, Any], positions: int) -> int:
         return positions
     if positions < before:  # those of the class, which GptOssConfig adds to a file without a scaling
         return positions
-    return max(positions, int(factor * before))
+    return max(positions, int(positive({"the context after YaRN": factor * before}, "the context after YaRN")))

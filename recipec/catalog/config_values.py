@@ -7,6 +7,10 @@ from typing import Any
 
 from recipec.catalog.type_row import Key
 
+MOST = 2**31 - 1  # no size of a model comes near it
+_MOST_LAYERS = 10_000  # they are looked at one by one
+_MOST_SHOWN = 60  # characters
+
 
 class UnsupportedConfig(Exception):
     """A configuration that does not give an exact architecture: the reason, and the keys that would be needed."""
@@ -21,7 +25,7 @@ class UnbuiltType(UnsupportedConfig):
     """A configuration of a type that is known and not built: the shape of no other model stands for it."""
 
     def __init__(self, model_type: str, why: str) -> None:
-        super().__init__(f"model_type '{model_type}' is not built: {why}")
+        super().__init__(f"model_type {shown(model_type)} is not built: {why}")
         self.model_type = model_type
 
 
@@ -39,13 +43,37 @@ def share(config: Mapping[str, Any], key: str) -> float:
     """A number from 0 to below 1; 0 where there is none."""
     value = config.get(key) or 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise UnsupportedConfig(f"{key} is {value!r}, not a number from 0 to below 1")
+        raise UnsupportedConfig(f"{key} is {shown(value)}, not a number from 0 to below 1")
     return float(value)
 
 
-def integer(config: Mapping[str, Any], key: str) -> int:
-    """A positive whole number."""
+def positive(config: Mapping[str, Any], key: str) -> float:
+    """A number above 0."""
     value = config[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UnsupportedConfig(f"{key} is {value!r}, not a positive whole number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
+        raise UnsupportedConfig(f"{key} is {shown(value)}, not a number above 0 and up to {MOST}")
     return value
+
+
+def places(config: Mapping[str, Any], key: str) -> list[int]:
+    """A list of whole numbers, one or none for each layer; nothing where there is none."""
+    values = config.get(key) or []
+    if not isinstance(values, list) or any(not isinstance(value, int) or value < 0 for value in values):
+        raise UnsupportedConfig(f"{key} is {shown(values)}, not a list of whole numbers")
+    return values
+
+
+def integer(config: Mapping[str, Any], key: str) -> int:
+    """A positive whole number that a size can be."""
+    value, most = config[key], _MOST_LAYERS if key == "num_hidden_layers" else MOST
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UnsupportedConfig(f"{key} is {shown(value)}, not a positive whole number")
+    if value > most:
+        raise UnsupportedConfig(f"{key} is {shown(value)}, more than the {most} that recipec reads")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value in a message: its beginning where it is long."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

@@ -10,7 +10,16 @@ from recipec.catalog.config_chunks import chunk_keys, chunks_of
 from recipec.catalog.config_experts import experts_of, has_experts
 from recipec.catalog.config_inputs import borrowing_of, input_keys, inputs_of
 from recipec.catalog.config_positions import context_of
-from recipec.catalog.config_values import UnbuiltType, UnsupportedConfig, flag, integer, share
+from recipec.catalog.config_values import (
+    UnbuiltType,
+    UnsupportedConfig,
+    flag,
+    integer,
+    places,
+    positive,
+    share,
+    shown,
+)
 from recipec.catalog.mixer_configs import mixer_keys, mixer_of
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.patterns import kinds_in, pattern_keys, with_pattern
@@ -38,7 +47,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
         raise UnbuiltType(model_type, why)
     if model_type not in MODEL_TYPES:
         raise UnsupportedConfig(
-            f"model_type '{model_type}' is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"
+            f"model_type {shown(model_type)} is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"
         )
     row = MODEL_TYPES[model_type]
     if row.moe and row.moe.count not in config and row.moe.count_saved in config:
@@ -64,9 +73,10 @@ def _width(config: Mapping[str, Any], row: ModelType, width: int) -> int:
     """The feed-forward block's width as the class of LFM2 makes it: two thirds, and up to a multiple."""
     if not row.adjusts_width or not flag(config, _ADJUSTS):
         return width
-    width, factor = int(2 * width / 3), config.get("block_ffn_dim_multiplier", 1.0)
-    if factor is None:
+    width, multiplier = int(2 * width / 3), {"block_ffn_dim_multiplier": 1.0, **config}
+    if multiplier["block_ffn_dim_multiplier"] is None:
         return width
+    factor = positive(multiplier, "block_ffn_dim_multiplier")
     multiple = integer({"block_multiple_of": 256, **config}, "block_multiple_of")
     return -(-int(factor * width) // multiple) * multiple
 
@@ -172,18 +182,21 @@ def _whole(config: Mapping[str, Any], row: WholeType, every: int) -> WholeAttent
 
 
 def _saved_heads(by_layer: Any, key: str, whole: list[int]) -> Mapping[str, Any]:
-    """What all layers without a window have in a saved configuration."""
-    named = {int(layer): sizes for layer, sizes in by_layer.items()} if isinstance(by_layer, dict) else {}
-    first = named.get(whole[0])
-    if sorted(named) != whole or any(sizes != first for sizes in named.values()):
+    """What all layers without a window have in a saved configuration, which names them as "05" or "5"."""
+    stated = by_layer if isinstance(by_layer, dict) else {}
+    named = {str(layer).lstrip("0") or "0": sizes for layer, sizes in stated.items()}
+    first = named.get(str(whole[0])) or {}
+    alike = isinstance(first, dict) and all((sizes or {}) == first for sizes in named.values())
+    if named.keys() != {*map(str, whole)} or not alike:
         raise UnsupportedConfig(f"{key} does not give the layers of full_attention, and only these, the same heads")
-    return first or {}
+    return first
 
 
 def _mixers(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
     """The mixer of a hybrid, and which layers have attention instead; nothing where all of them have."""
     config = _kinds_renamed(config, row)
-    if row.optional and set(config.get("layer_types") or ()) == {_WHOLE}:
+    kinds = config.get("layer_types")
+    if row.optional and isinstance(kinds, list) and kinds and kinds.count(_WHOLE) == len(kinds):
         return {}
     return {"mixer": mixer_of(config, row), **_attending(config, row)}
 
@@ -199,7 +212,7 @@ def _kinds_renamed(config: Mapping[str, Any], row: MixerType) -> Mapping[str, An
     """With the kinds of layers as transformers 5 has them."""
     if not isinstance(kinds := config.get("layer_types"), list):
         return config
-    return {**config, "layer_types": [row.older.get(kind, kind) for kind in kinds]}
+    return {**config, "layer_types": [row.older.get(str(kind), kind) for kind in kinds]}
 
 
 def _attending(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
@@ -211,7 +224,7 @@ def _attending(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
         return {"full_attention_every": integer({row.every.name: row.every.default, **config}, row.every.name)}
     if not row.listed or not config.get(row.listed):
         raise UnsupportedConfig("layer_types does not say which layers have attention", ("layer_types",))
-    return _places(list(config[row.listed]), layers)
+    return _places(places(config, row.listed), layers)
 
 
 def _places(whole: list[int], layers: int) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def _template(folder: Path, tokenizer: dict[str, Any]) -> str | None:
             return read_lines(file, _MOST_BYTES)
         except (OSError, ValueError) as error:
             raise UnsupportedConfig(f"{file.name} cannot be read: {error}") from error
-    return (listed if isinstance(listed, str) else "") if listed else None
+    return (_readable(listed) if isinstance(listed, str) else "") if listed else None
 
 
 def template_in(folder: Path) -> str | None:
@@ -157,10 +157,19 @@ def _stop_tokens(folder: Path, tokenizer: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(known, dict):
         raise UnsupportedConfig("`added_tokens_decoder` in tokenizer_config.json is no table")
     listed = ids if isinstance(ids, list) else [ids]
-    stops = tuple(_content(known[str(id)]) for id in listed if str(id) in known)
-    return stops or tuple(filter(None, [_content(tokenizer.get("eos_token"))]))
+    stops = tuple(_readable(_content(known[str(id)])) for id in listed if str(id) in known)
+    return stops or tuple(filter(None, [_readable(_content(tokenizer.get("eos_token")))]))
 
 
 def _content(token: Any) -> str:
     """A token is saved as text or as a table with its content."""
     return str((token.get("content") if isinstance(token, dict) else token) or "")
+
+
+def _readable(text: str) -> str:
+    """A text that can be written as UTF-8: JSON may hold half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedConfig(f"tokenizer_config.json has half of a character in a text: {error.reason}") from error
+    return text

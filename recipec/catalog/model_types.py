@@ -136,6 +136,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     "llama4_text": ModelType(
         "Llama4TextDecoderLayer",
         causal_class="Llama4ForCausalLM",
+        kv_heads_optional=False,
         head_dim=128,
         qkv_bias=_BIAS,
         output_bias=_BIAS,

@@ -119,8 +119,8 @@ def _left_for_loss(step: Step) -> Terms:
 
 
 def _running(layer: float, head: float, gathered: Gathered, embedding: float = 0.0) -> Terms:
-    """What a forward that saves nothing needs: at the embedding, in a layer or at the head."""
-    places = ((embedding, gathered.first), (layer, gathered.layers), (head, gathered.head))
+    """What a forward that saves nothing needs: at the embedding, in a layer, before the head or at it."""
+    places = ((embedding, gathered.first), (layer, gathered.layers), (0.0, gathered.entering), (head, gathered.head))
     working, sharding = max(places, key=sum)
     return {"working_set": working, "communication_buffers": sharding}
 

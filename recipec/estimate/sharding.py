@@ -21,15 +21,16 @@ ZERO3_REUSE_ELEMENTS = 1_000_000_000  # stage3_max_reuse_distance and stage3_max
 
 
 class Gathered(Struct, frozen=True):
-    """Bytes per rank while a forward runs: in its embedding, its layers and its head."""
+    """Bytes per rank while a forward runs: in its embedding, its layers, before its head and in it."""
 
     first: float = 0.0  # the embedding
     layers: float = 0.0
     head: float = 0.0
+    entering: float = 0.0  # the head is being gathered and does not run yet
 
     def beside(self, held: float) -> Gathered:
         """The same where another model holds so many bytes."""
-        return Gathered(self.first + held, self.layers + held, self.head + held)
+        return Gathered(self.first + held, self.layers + held, self.head + held, self.entering + held)
 
 
 class Buffers(Struct, frozen=True):
@@ -102,7 +103,8 @@ def _fsdp2(sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     matrix = held or path.compute * sizes.head  # of the output
     first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
     running = max(0, sizes.running_layer - sizes.gathered_layer) * path.compute
-    forward = Gathered(first, 2 * (layer + running) + held, matrix + layer)
+    entering = 2 * matrix + layer if layout.adapts.trains_all and not held else 0
+    forward = Gathered(first, 2 * (layer + running) + held, matrix + layer, entering)
     if not layout.adapts.trains_all:
         saved = matrix - held  # the policy's gathered head, which waits for its backward
         return Buffers(

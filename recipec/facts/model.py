@@ -96,6 +96,8 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
     except (UnsupportedConfig, OSError) as error:
         label = Label(loaded.place(*path, part="value"), str(error))
         help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
+        if os.path.isfile(loaded.folder / name / "config.json"):
+            help = (*help, f"if `{name}/config.json` is damaged, copy it again or save the model again")
         help = path_from_recipe(name, loaded.folder) or (*help, *made_by_a_run(loaded, name))
         help = ways_out(name, error.model_type) if isinstance(error, UnbuiltType) else help
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))

@@ -20,6 +20,7 @@ LLAMA = {
     "vocab_size": 1000,
     "max_position_embeddings": 512,
 }
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 1}
 
 
 def test_absent_keys_get_the_defaults_of_their_class() -> None:
@@ -36,6 +37,7 @@ def test_absent_keys_get_the_defaults_of_their_class() -> None:
         ({"model_type": "deepseek_v3"}, (), "'deepseek_v3' is not built: its latent attention"),
         ({"model_type": "mistral"}, ("num_key_value_heads",), "lacks num_key_value_heads"),
         ({"model_type": "mixtral"}, ("num_key_value_heads", "num_local_experts", "num_experts_per_tok"), "lacks"),
+        ({"model_type": "llama4_text", "intermediate_size_mlp": 1, **EXPERTS}, ("num_key_value_heads",), "lacks"),  # 8
         ({"hidden_size": "64"}, (), "hidden_size is '64'"),
         ({"num_hidden_layers": 0}, (), "num_hidden_layers is 0"),
     ],
@@ -182,6 +184,7 @@ def test_what_is_not_built_of_gemma_4_is_refused(config: dict, reason: str) -> N
 
 
 LLAMA4 = LLAMA | {"model_type": "llama4_text", "intermediate_size_mlp": 256, "num_hidden_layers": 8}
+LLAMA4 |= {"num_key_value_heads": 2}
 LLAMA4 |= {"num_local_experts": 4, "num_experts_per_tok": 1}
 
 
