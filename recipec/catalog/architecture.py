@@ -106,7 +106,7 @@ class Architecture(Struct, frozen=True):
         """Every kind of layer that the model has, and how many: those with attention first."""
         return _kinds(self)
 
-    @lru_cache(maxsize=1024)  # noqa: B019 (few models, which a plan asks with every candidate)
+    @lru_cache(maxsize=1024)  # noqa: B019 (few models, asked with every candidate)
     def _layers_with(self, part: str) -> int:
         return sum(layers for kind, layers in self.kinds if getattr(kind, part))
 
@@ -153,8 +153,7 @@ class Architecture(Struct, frozen=True):
 
     @lru_cache(maxsize=1024)  # noqa: B019
     def linear_shapes(self, kind: LayerKind | None = None) -> tuple[LinearShape, ...]:
-        """The linear modules of one decoder layer as (name, in, out) without experts and router; of the first kind
-        unless another is given."""
+        """The linear modules of a decoder layer, without experts and router; of the first kind unless one is given."""
         kind = kind or self.kinds[0][0]
         return self._mixing_shapes(kind) + self._block_shapes(kind) + self._input_shapes()
 
@@ -180,7 +179,7 @@ class Architecture(Struct, frozen=True):
         if self.moe is None:
             return ()
         count, inner = self.moe.count, self.moe.intermediate_size
-        taken = (self.moe.gate_up, count, self.hidden_size, inner * (2 if self.gated_mlp else 1))
+        taken = (self.moe.gate_up, count, self.hidden_size, inner * (1 + self.gated_mlp))
         return taken, (self.moe.down, count, inner, self.hidden_size)
 
     @property
@@ -381,8 +380,8 @@ def _params(shape: Architecture) -> int:
 
 @lru_cache(maxsize=256)
 def _kinds(shape: Architecture) -> tuple[tuple[LayerKind, int], ...]:
-    counts = Counter(map(shape.kind, range(shape.num_layers)))
-    return tuple(sorted(counts.items(), key=lambda found: _order(found[0])))
+    counts = Counter(map(shape.kind, range(shape.num_layers))).items()
+    return tuple(sorted(counts, key=lambda found: _order(found[0])))
 
 
 def _order(kind: LayerKind) -> tuple[bool, ...]:

@@ -9,17 +9,22 @@ from msgspec.structs import replace
 
 from recipec.planner.advice.change import Proposal, setting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
-from recipec.planner.search.bounds import TIE, host_gib
-from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.bounds import TIE, bounds_of, host_gib
+from recipec.planner.search.candidates import Candidate, seconds_per_sequence, usual_time
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
+
+_PLANNED = 2  # of the sizes that look faster
 
 
 def more_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
     assert found.chosen is not None
-    for wanted in sorted({ceil(host_gib(other.host_bytes)) for other in _waiting(found.tried)}):
+    promising = {
+        ceil(host_gib(other.host_bytes)) for other in _waiting(found.tried) if _faster(other, context, found, loaded)
+    }
+    for wanted in sorted(promising)[:_PLANNED]:
         then = fit(context, stating_host_memory(loaded, wanted))
         if then.chosen is None or not then.chosen.layout.can_be_built:
             continue
@@ -27,8 +32,17 @@ def more_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
         if ratio <= 1 / (1 + TIE):
             effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
             run = runs.instead(context, then)
-            yield Proposal(setting(hardware__host_memory_gib=wanted), effect, " if a node has it", (run,)).told
+            change, layouts = setting(hardware__host_memory_gib=wanted), (found.chosen.layout, then.chosen.layout)
+            yield Proposal(change, effect, *layouts, " if a node has it", (run,)).told
             return
+
+
+def _faster(other: Candidate, context: Context, found: Fit, loaded: LoadedRecipe) -> bool:
+    """Whether its layout takes clearly less time than the plan's."""
+    assert found.chosen is not None and found.ledger is not None
+    facts, bounds = context.facts, bounds_of(context, found.ledger, loaded)
+    seconds = usual_time(facts.model.architecture, other.layout, bounds, facts.gpu).seconds_per_step
+    return seconds / other.layout.global_batch <= seconds_per_sequence(found.chosen) / (1 + TIE)
 
 
 def _waiting(tried: Sequence[Candidate]) -> Iterator[Candidate]:
