@@ -9,7 +9,7 @@ from compiling import BASES, Tables, compiled, with_key
 from test_mending import applied
 
 from recipec.planner.plan import Plan
-from recipec.planner.search.candidates import MOSTLY, PARTLY
+from recipec.planner.search.candidates import MOSTLY
 from recipec.units import duration, usd
 
 ROWS = {"train": "chat.jsonl", "examples": 100_000, "tokens_per_example": 1000}
@@ -66,16 +66,6 @@ def test_the_batch_is_raised_as_long_as_that_pays(tmp_path: Path) -> None:
     usual, raised, twice = (planned(tmp_path, recipe(global_batch_size=size)).seconds for size in (64, 256, 512))
     assert planned(tmp_path, recipe()).stages[0].value("global_batch_size") == 256
     assert usual > 1.25**2 * raised and raised < 1.25 * twice
-
-
-def test_a_batch_of_answers_that_not_all_gpus_share_is_not_raised_for_the_network(tmp_path: Path) -> None:
-    """Twice 128 answers are no multiple of 96 either: 32 of the 48 GPUs would still be idle."""
-    hardware = {"gpu": "h200", "gpus_per_node": 8, "nodes": 6, "network_gbps": 50, "host_memory_gib": 3000}
-    tables = with_key(with_key(BASES["grpo"], "hardware", hardware), "model.name", "Qwen/Qwen2.5-32B")
-    tables = with_key(with_key(tables, "train.adaptation", "full"), "data.examples", 100_000)
-    stage = planned(tmp_path, tables).stages[0]
-    assert stage.needs.waiting_share > PARTLY and stage.layout.mesh.world_size == 16
-    assert stage.value("global_batch_size") == 128
 
 
 def test_a_network_that_is_fast_enough_is_not_warned_about(tmp_path: Path) -> None:

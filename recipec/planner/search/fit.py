@@ -94,7 +94,7 @@ def _next_batch(context: Context, found: Fit) -> int:
     if preferred is None or ledger is None or not (idles(preferred, context) or waiting_share(preferred) > PARTLY):
         return 0
     batch = ledger.decisions["global_batch_size"]
-    if batch.origin == "recipe" or uneven_answers(context, ledger):
+    if batch.origin == "recipe":
         return 0
     larger = int(min(2 * batch.value, largest_batch(ledger)))
     return larger if larger >= (1 + TIE) * batch.value else 0
