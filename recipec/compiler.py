@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
@@ -18,7 +17,7 @@ from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
-from recipec.planner import Context, Plan, Selection, contexts, plan_recipe, plan_without_judge
+from recipec.planner import Context, Plan, Selection, contexts, other_plans, plan_recipe
 from recipec.planner.advice.adapters import check_adapters, side_by_side
 from recipec.planner.advice.limits import (
     check_buildable,
@@ -84,8 +83,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False, out: Path | None = No
         _check_given(task, report)
     if plan and facts and loaded:
         plan = with_rows_ahead(plan, loaded)
-        fewer = partial(plan_without_judge, loaded, facts, plan)
-        check_limits(loaded, facts.model.licence, plan, report, fewer)
+        check_limits(loaded, facts.model.licence, plan, report, other_plans(loaded, facts, plan))
         check_adapters(loaded, plan, report)
         for finding in shadowed(loaded, plan):
             report.add(finding)

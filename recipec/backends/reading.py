@@ -45,6 +45,7 @@ def reading(job: Job) -> dict[str, Any]:
     sources = sources_of(job)
     accepted = job.loaded.recipe.data.ignore or []
     endings, strips = endings_of(job), bool(accepted) and _strips(job)
+    readers = [_reader(job, ending, strips=strips) for ending in _with_parts(endings)]
     return {
         "reads_hub": any(source.hub for source in sources),
         "accepted": listed("IGNORED", accepted) if accepted else None,
@@ -56,7 +57,9 @@ def reading(job: Job) -> dict[str, Any]:
         "reaches_down": any(source.path and reaches_down(source.path) for source in sources),
         "reads_csv": ".csv" in endings,
         "reads_parquet": ".parquet" in endings,
-        "readers": [_reader(job, ending, strips=strips) for ending in _with_parts(endings)],
+        "readers": readers,
+        "given_root": Raw("root, " * bool(readers)),
+        "takes_root": Raw("root: Path, " * bool(readers)),
         "rows_in_file": Raw(_rows_in_file(endings)),
         "by_ending": _by_ending(endings) if len({_READERS[ending] for ending in endings}) > 1 else None,
         **_columns(job),

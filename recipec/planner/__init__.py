@@ -1,7 +1,8 @@
 """The planner: from what is given and what the rules prefer to how every stage runs, with the alternatives."""
 
+from recipec.planner.others import other_plans
 from recipec.planner.plan import Plan, Rejected, Selection, Stage, StagePlan
-from recipec.planner.planner import contexts, plan_recipe, plan_without_judge
+from recipec.planner.planner import contexts, plan_recipe
 from recipec.planner.search.context import Context
 
 __all__ = [
@@ -12,6 +13,6 @@ __all__ = [
     "Stage",
     "StagePlan",
     "contexts",
+    "other_plans",
     "plan_recipe",
-    "plan_without_judge",
 ]

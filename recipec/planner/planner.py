@@ -18,11 +18,12 @@ from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
+from recipec.planner.advice.budget import check_budget
 from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
 from recipec.planner.advice.idle import idle_gpus, roomier
-from recipec.planner.advice.limits import check_budget, check_learning
+from recipec.planner.advice.limits import check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.new_domain import left_to_learn
@@ -82,19 +83,6 @@ def plan_recipe(
         plan = _plan_stage(replace(context, before=before), [*given, *beside], loaded, report)
         found += [plan] if plan is not None else []
     return Plan(tuple(found), selection) if len(found) == len(given) else None
-
-
-def plan_without_judge(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Plan | None:
-    """The plan of the method that would learn from the pairs themselves; None where `plan` trains no judge of answers.
-
-    What [alignment] says of the method that is replaced says nothing of the other one.
-    """
-    if not any(stage.stage.judge for stage in plan.stages):
-        return None
-    free = replace(facts.decisions["kl_control"], value="low")
-    recipe = loaded.recipe.model_copy(update={"alignment": type(loaded.recipe.alignment)()})
-    freed = replace(loaded, recipe=recipe)
-    return plan_recipe(freed, replace(facts, decisions={**facts.decisions, free.id: free}), Report())
 
 
 def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:

@@ -32,7 +32,7 @@ class Change(Struct, frozen=True):
         return " and ".join([f"set {sets}"] * bool(sets) + [f"remove {removes}"] * bool(removes))
 
 
-class Batch(Struct, frozen=True):
+class GlobalBatch(Struct, frozen=True):
     """A global batch, as a layout has one."""
 
     global_batch: int
@@ -44,7 +44,7 @@ class Proposal(Struct, frozen=True):
 
     change: Change
     effect: str  # "LoRA, zero3 then fits in 16.9 GiB per GPU"
-    now: Layout | Batch  # of the recipe as it is
+    now: Layout | GlobalBatch  # of the recipe as it is
     then: Layout
     only: str = ""  # where it holds, or what is then decided: " if a node has it"
     but: tuple[str, ...] = ()  # what it takes beside, or why recipec does not take it by itself
@@ -75,6 +75,20 @@ def asking_for(row: Adaptation, chosen: Adaptation) -> Change:
     family = (("train.adaptation", row.family),) if row.family != chosen.family else ()
     base = () if row.trains_all else (("train.quantization", row.base),)
     return Change((*family, *base))
+
+
+def pins(layout: Layout) -> Change:
+    """What a recipe says in [train] to get a layout of this kind."""
+    row = layout.adapts
+    sets = {
+        "adaptation": row.family,
+        "quantization": None if row.trains_all else row.base,
+        "strategy": layout.strategy,
+        "offload": layout.offload if layout.offloads else None,
+        "activation_checkpointing": None if layout.checkpointing else False,
+        "activation_offload": layout.activation_offload or None,
+    }
+    return Change(tuple((f"train.{key}", value) for key, value in sets.items() if value is not None))
 
 
 def setting(**values: Any) -> Change:

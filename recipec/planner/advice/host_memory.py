@@ -18,7 +18,7 @@ from recipec.recipe import LoadedRecipe
 _PLANNED = 2  # of the sizes that look faster
 
 
-def more_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
     assert found.chosen is not None
     promising = {

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from recipec.axes import COMMON_SECTION, METHODS, ROW_FORMATS, SECTIONS, Method, sections_of
+from recipec.axes import METHODS, ROW_FORMATS
 from recipec.catalog.models import Model
 from recipec.catalog.prices import price
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.facts.model import has_template
-from recipec.layout import Layout
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.budget import NO_OTHERS, Others, check_budget, no_price
+from recipec.planner.advice.change import Proposal, pins
 from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import KL_CONTROL, either, own_keys
 from recipec.recipe.fields import OWN_TEMPLATES
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
 from recipec.rules.intervals import generated
-from recipec.units import counted, duration, hourly
+from recipec.units import counted, hourly
 
-Fewer = Callable[[], Plan | None]
 Decisions = Mapping[str, Decision]
 
 
 def check_limits(
-    loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report, fewer: Fewer = lambda: None
+    loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report, others: Others = NO_OTHERS
 ) -> None:
-    """Report what breaks [budget] (E0403) and [policy] (E0404).
-
-    `fewer` plans the same rows without a reward model; None where the plan trains none.
-    """
-    check_budget(loaded, plan, report, fewer)
+    """Report what breaks [budget] (E0403), with the `others` that keep to it, and [policy] (E0404)."""
+    check_budget(loaded, plan, report, others)
     _policy(loaded, licence, plan, report)
 
 
@@ -51,7 +46,7 @@ def check_terms(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
     """Report what shows without a plan: a license that [policy] does not allow (E0404), a missing price (E0403)."""
     _license(loaded, (loaded.place("model", "name"), "its license", facts.model.licence), report)
     if loaded.recipe.budget.max_cost_usd is not None and facts.decisions["gpu_price"].value is None:
-        _no_price(loaded, report)
+        no_price(loaded, report)
 
 
 def check_judges(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
@@ -137,87 +132,6 @@ def _without_end(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagno
     help = (f"use {own} under [data]", *[adding] * METHODS[stage.stage.name].learns_tokens)
     note = f"the tokenizer would cut {end} into several tokens, and the model would not learn to stop"
     return Diagnostic("E0401", title, (label,), help, (note, *[f"source: {has.source}"] * bool(has.source)))
-
-
-def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, fewer: Fewer = lambda: None) -> None:
-    """Report what takes more than [budget] allows (E0403), with the plan of fewer stages where there is one."""
-    budget = loaded.recipe.budget
-    hours, usd = plan.seconds / 3600, plan.cost_usd
-    if budget.max_hours is not None and hours > budget.max_hours:
-        share = budget.max_hours / hours
-        takes = "the plan takes {}, the limit is {}".format(*_apart(plan.seconds, 3600 * budget.max_hours))
-        _over(loaded, plan, "max_hours", takes, share, fewer, report)
-    if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
-        takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
-        _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, fewer, report)
-    if budget.max_cost_usd is not None and usd is None:
-        _no_price(loaded, report)
-    elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
-        cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
-        costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
-        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, fewer, report)
-
-
-def _no_price(loaded: LoadedRecipe, report: Report) -> None:
-    label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
-    help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
-    report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
-
-
-def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
-    """Two times as text, in seconds where they would read alike."""
-    texts = duration(taken_seconds), duration(limit_seconds)
-    return texts if texts[0] != texts[1] else (f"{taken_seconds:,.1f} s", f"{limit_seconds:,.1f} s")
-
-
-def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, fewer: Fewer, report: Report) -> None:
-    label = Label(loaded.place("budget", key), message)
-    names = dict.fromkeys(stage.stage.name for stage in plan.stages)
-    several = [f".{name}" for name in names] if len(names) > 1 else [""]
-    epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
-    smaller = f"lower {epochs}, use fewer rows or take a smaller model"
-    ways = (*_in_fewer_stages(loaded, fewer()), *_within(plan, share), smaller)
-    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), ways))
-
-
-def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...]:
-    """The plan of the method that learns from the pairs themselves, with its figures, and whether it is in budget."""
-    if other is None:
-        return ()
-    over = Report()
-    check_budget(loaded, other, over)
-    method = METHODS[other.stages[-1].stage.name]
-    price = "" if other.cost_usd is None else f" and ${other.cost_usd:,.2f}"
-    over_too = ", still over the budget" * over.has_errors
-    why = f"{method.name.upper()} learns from the pairs without a reward model"
-    return (f"{_setting(loaded, method)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
-
-
-def _setting(loaded: LoadedRecipe, method: Method) -> str:
-    """What makes the method run in place of another: its name, without what only the other one reads."""
-    level = " in place of `alignment.kl_control`" if loaded.asks_method == KL_CONTROL else ""
-    idle = [f"data.{name}" for name in SECTIONS if name not in (COMMON_SECTION, *sections_of([method]))]
-    written = [name for name in idle if loaded.is_set(*name.split("."))]
-    asked = own_keys({**(loaded.value("alignment") or {}), "method": None, "kl_control": None})
-    written += [f"alignment.{key}" for key, value in asked if value is not None and not method.can_set(key, value)]
-    removed = f" and remove {either(written, '`', 'and')}" if written else ""
-    return f'set `alignment.method = "{method.alignment}"`{level}{removed}'
-
-
-def _within(plan: Plan, share: float) -> tuple[str, ...]:
-    """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
-    for stage in plan.stages:
-        for other in stage.rejected:
-            if not other.is_open:
-                continue
-            seconds = plan.seconds - stage.seconds + other.seconds
-            if seconds <= share * plan.seconds:
-                return (
-                    Proposal(
-                        pins(other.layout), f"{other.family} takes {duration(seconds)}", stage.layout, other.layout
-                    ).told,
-                )
-    return ()
 
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
@@ -379,17 +293,3 @@ def _instead(stage: StagePlan) -> list[str]:
         effect = f"{best.family} fits and can be built"
         found.append(Proposal(pins(best.layout), effect, stage.layout, best.layout).told)
     return [*found, "run `recipec plan` for the figures of the plan"]
-
-
-def pins(layout: Layout) -> Change:
-    """What a recipe says in [train] to get a layout of this kind."""
-    row = layout.adapts
-    sets = {
-        "adaptation": row.family,
-        "quantization": None if row.trains_all else row.base,
-        "strategy": layout.strategy,
-        "offload": layout.offload if layout.offloads else None,
-        "activation_checkpointing": None if layout.checkpointing else False,
-        "activation_offload": layout.activation_offload or None,
-    }
-    return Change(tuple((f"train.{key}", value) for key, value in sets.items() if value is not None))

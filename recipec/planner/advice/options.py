@@ -13,7 +13,7 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
-from recipec.planner.advice.host_memory import more_host_memory
+from recipec.planner.advice.host_memory import with_host_memory
 from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.advice.other_base import quantized_base
@@ -59,7 +59,7 @@ def _options(
         *quantized_base(context, others, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded),
-        *more_host_memory(context, found, loaded, runs),
+        *with_host_memory(context, found, loaded, runs),
         *faster_layout(context, found, loaded, runs),
         *other_engine(context, found, loaded, runs),
         *older_answers(context, found, loaded, runs),

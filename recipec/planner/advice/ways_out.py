@@ -12,7 +12,7 @@ from recipec.axes import METHODS
 from recipec.estimate.cost import Cost
 from recipec.facts.node import node_of
 from recipec.layout import Machines
-from recipec.planner.advice.change import Batch, Change, Proposal
+from recipec.planner.advice.change import Change, GlobalBatch, Proposal
 from recipec.planner.advice.changes import (
     MOST_LONGER,
     Changes,
@@ -151,12 +151,12 @@ def way(
     return WayOut(Proposal(change, fits_in(found.chosen), *batches, only, (*takes, *notes)), cost)
 
 
-def batch_before(before: Context, then: Candidate) -> Batch:
+def batch_before(before: Context, then: Candidate) -> GlobalBatch:
     """The global batch of a stage that has no plan: what the rule decides for what is trained after a change, or for
     what would be trained without it."""
     names = [name for name, _ in acceptable_adaptations(before)] or METHODS[before.stage.name].adaptations
     decided = settle(before, then.layout.adaptation if then.layout.adaptation in names else names[0], "").decisions
-    return Batch(decided["global_batch_size"].value, decided["packing"].value)
+    return GlobalBatch(decided["global_batch_size"].value, decided["packing"].value)
 
 
 def _takes(cost: Cost, context: Context, before: Context) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from deepspeed import DeepSpeedEngine
@@ -27,6 +27,12 @@ class Progress:
     best_global_step: int = 0
     log_history: list[dict[str, float]] = field(default_factory=list)
 
+    @classmethod
+    def saved_in(cls, file: Path) -> "Progress":
+        """What a checkpoint says; one of an older train.py may have further fields, which nothing reads any more."""
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        return cls(**{known.name: saved[known.name] for known in fields(cls)})
+
 
 def save_checkpoint(folder: Path, engine: DeepSpeedEngine, progress: Progress) -> None:
     """Everything that the next step depends on. The caller marks the folder as whole afterwards."""
@@ -40,7 +46,7 @@ def load_checkpoint(folder: Path, engine: DeepSpeedEngine) -> Progress:
     loaded, _ = engine.load_checkpoint(str(folder), tag=STATES)
     if loaded is None:
         raise SystemExit(f"DeepSpeed finds no checkpoint in {folder / STATES}. Resume from another one.")
-    return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8")))
+    return Progress.saved_in(folder / STATE)
 
 
 def delete_old(output_dir: Path, keep: int, best: int) -> None:

@@ -1,6 +1,6 @@
 """Turn the raw data of pretrain into the rows that training reads.
 
-    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+    python prepare_data.py
 
 Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
@@ -29,7 +29,6 @@ from pyarrow import ArrowInvalid
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
-DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
 UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
@@ -77,22 +76,20 @@ STAGES = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     parser.add_argument("--writes-gib", type=float, nargs=4, metavar="GIB", help="as check_room takes them")
     args = parser.parse_args()
-    root = args.data_root
     tokenizer = load_tokenizer()
     if args.writes_gib:
         check_room(*args.writes_gib)
     lock_rows()
-    inputs = inputs_digest(root, tokenizer)
+    inputs = inputs_digest(tokenizer)
     if up_to_date(inputs):
         print(f"{PREPARED.parent} is up to date: nothing to prepare")
         return
     check_hub_columns()
     try:
         for stage in STAGES:
-            prepare(stage, root, tokenizer)
+            prepare(stage, tokenizer)
     except UnreadableRow as error:  # of whichever process
         raise SystemExit(str(error)) from error
     except (ArrowInvalid, json.JSONDecodeError, OSError) as error:
@@ -102,7 +99,7 @@ def main() -> None:
     PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n", encoding="utf-8")
 
 
-def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+def inputs_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     """What the prepared rows are made from: this script, the data, the tokenizer and its template."""
     sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
     commits = [hub_commit(source) for source in sources]
@@ -193,10 +190,10 @@ def load_tokenizer() -> PreTrainedTokenizerBase:
     return AutoTokenizer.from_pretrained("HuggingFaceTB/SmolLM2-1.7B")
 
 
-def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+def prepare(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> None:
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
-    splits = {"train": convert(stage.train, stage, root, tokenizer, report)}
+    splits = {"train": convert(stage.train, stage, tokenizer, report)}
     tell_planned(stage, len(splits["train"]))
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
@@ -244,9 +241,9 @@ def tell_planned(stage: Stage, rows: int) -> None:
         print("  recipe, or leave it out where the rows are files, and build again.")
 
 
-def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+def convert(sources: list[dict], stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, count tokens, drop rows with nothing to learn, then exact duplicates."""
-    raw = [read(source, root) for source in sources]
+    raw = [read(source) for source in sources]
     look_ahead(raw, stage)
     parts = [converted(part, stage, tokenizer) for part in raw]
     rows = concatenate_datasets(parts)
@@ -349,7 +346,7 @@ def processes(rows: int) -> int:
     return min(cores, rows // 5_000)
 
 
-def read(source: dict, root: Path) -> Dataset:
+def read(source: dict) -> Dataset:
     """The rows of a data set of the Hub, as JSON texts."""
     return read_hub(source)
 

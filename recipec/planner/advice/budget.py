@@ -1,0 +1,130 @@
+"""What a plan takes beside what [budget] allows (E0403), and other plans of the same rows that take less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+
+from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, Method, sections_of
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.advice.change import Change, Proposal, pins
+from recipec.planner.plan import Plan
+from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import KL_CONTROL, either, own_keys
+from recipec.units import duration
+
+
+class Others(Struct, frozen=True):
+    """Other plans of the same rows, made where a budget is exceeded."""
+
+    without_judge: Callable[[], Plan | None]  # of a method without a reward model; None where the plan trains none
+    on_fewer: Callable[[], Iterable[tuple[Change, Plan]]]  # GPUs, the fewest first
+
+
+NO_OTHERS = Others(lambda: None, lambda: ())
+
+
+def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, others: Others = NO_OTHERS) -> None:
+    """Report what takes more than [budget] allows (E0403), with other plans of the rows that keep to it."""
+    budget = loaded.recipe.budget
+    hours, usd = plan.seconds / 3600, plan.cost_usd
+    if budget.max_hours is not None and hours > budget.max_hours:
+        share = budget.max_hours / hours
+        takes = "the plan takes {}, the limit is {}".format(*_apart(plan.seconds, 3600 * budget.max_hours))
+        _over(loaded, plan, "max_hours", takes, share, others, report)
+    if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
+        takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
+        _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, others, report)
+    if budget.max_cost_usd is not None and usd is None:
+        no_price(loaded, report)
+    elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
+        cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
+        costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
+        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, others, report)
+
+
+def no_price(loaded: LoadedRecipe, report: Report) -> None:
+    """Report a limit of the cost where no price of the GPU is known (E0403)."""
+    label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
+    help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
+    report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
+
+
+def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
+    """Two times as text, in seconds where they would read alike."""
+    texts = duration(taken_seconds), duration(limit_seconds)
+    return texts if texts[0] != texts[1] else (f"{taken_seconds:,.1f} s", f"{limit_seconds:,.1f} s")
+
+
+def _over(
+    loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, others: Others, report: Report
+) -> None:
+    label = Label(loaded.place("budget", key), message)
+    names = dict.fromkeys(stage.stage.name for stage in plan.stages)
+    several = [f".{name}" for name in names] if len(names) > 1 else [""]
+    epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
+    smaller = f"lower {epochs}, use fewer rows or take a smaller model"
+    fewer = () if key == "max_hours" else _on_fewer_gpus(loaded, plan, others)
+    ways = (*_in_fewer_stages(loaded, others.without_judge()), *_within(plan, share), *fewer, smaller)
+    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), ways))
+
+
+def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...]:
+    """The plan of the method that learns from the pairs themselves, with its figures, and whether it is in budget."""
+    if other is None:
+        return ()
+    method = METHODS[other.stages[-1].stage.name]
+    price = "" if other.cost_usd is None else f" and ${other.cost_usd:,.2f}"
+    over_too = "" if _keeps(loaded, other) else ", still over the budget"
+    why = f"{method.name.upper()} learns from the pairs without a reward model"
+    return (f"{_setting(loaded, method)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
+
+
+def _setting(loaded: LoadedRecipe, method: Method) -> str:
+    """What makes the method run in place of another: its name, without what only the other one reads."""
+    level = " in place of `alignment.kl_control`" if loaded.asks_method == KL_CONTROL else ""
+    idle = [f"data.{name}" for name in SECTIONS if name not in (COMMON_SECTION, *sections_of([method]))]
+    written = [name for name in idle if loaded.is_set(*name.split("."))]
+    asked = own_keys({**(loaded.value("alignment") or {}), "method": None, "kl_control": None})
+    written += [f"alignment.{key}" for key, value in asked if value is not None and not method.can_set(key, value)]
+    removed = f" and remove {either(written, '`', 'and')}" if written else ""
+    return f'set `alignment.method = "{method.alignment}"`{level}{removed}'
+
+
+def _on_fewer_gpus(loaded: LoadedRecipe, plan: Plan, others: Others) -> Iterator[str]:
+    """The most of fewer GPUs that train the same within the budget."""
+    found = None
+    for change, other in others.on_fewer():
+        if _keeps(loaded, other) and _adaptations(other) == _adaptations(plan):
+            found = change, other
+        elif found:
+            break
+    if found:
+        change, other = found
+        price = "" if other.cost_usd is None else f" and costs ${other.cost_usd:,.2f}"
+        effect = f"the whole run takes {duration(other.seconds)}{price}"
+        yield Proposal(change, effect, plan.stages[-1].layout, other.stages[-1].layout).told
+
+
+def _adaptations(plan: Plan) -> list[str]:
+    return [stage.layout.adaptation for stage in plan.stages]
+
+
+def _keeps(loaded: LoadedRecipe, plan: Plan) -> bool:
+    over = Report()
+    check_budget(loaded, plan, over)
+    return not over.has_errors
+
+
+def _within(plan: Plan, share: float) -> tuple[str, ...]:
+    """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
+    for stage in plan.stages:
+        for other in stage.rejected:
+            if not other.is_open:
+                continue
+            seconds = plan.seconds - stage.seconds + other.seconds
+            if seconds <= share * plan.seconds:
+                effect = f"{other.family} takes {duration(seconds)}"
+                return (Proposal(pins(other.layout), effect, stage.layout, other.layout).told,)
+    return ()
