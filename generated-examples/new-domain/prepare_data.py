@@ -313,7 +313,8 @@ def check_dropped(stage: Stage, report: dict) -> None:
     """Stop where too many of the rows to train on are lost: the rest would be other data than the recipe names."""
     if report["dropped_share"] > MAX_DROPPED:
         lost = f"{report['dropped_share']:.1%} of the rows are longer than {stage.max_length} tokens"
-        ways = "Raise `max_length` under [data] (the context of the model: 131,072 tokens) and build again. It holds for all stages: continue-pretrain then packs text into longer blocks."
+        ways = "Raise `max_length` under [data] (the context of the model: 131,072 tokens) and build again."
+        ways += " It holds for all stages: continue-pretrain then packs text into longer blocks."
         ways += ' Or cut longer rows with `overflow = "truncate"`.'
         ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
         accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."

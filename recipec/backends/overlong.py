@@ -57,18 +57,30 @@ def losing(stages: list[StageJob]) -> dict[str, Any]:
         "max_dropped": stages[0].traced("dropped_rows_limit"),
         "may_truncate": stages[0].job.because(drops and all(stage.method.truncates for stage in stages), "overflow"),
         "ways_to_keep": stages[0].job.because(_ways_to_keep(stages), "max_length", "max_position"),
+        "longer_blocks": _longer_blocks(stages),
     }
 
 
 def _ways_to_keep(stages: Sequence[StageJob]) -> str:
     """What a user can do about rows over max_length; it cannot be raised above the model's context."""
     context = stages[0].value("max_position")
-    if context and all(stage.value("max_length") >= context for stage in stages):
+    if _at_the_limit(stages):
         return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
     limit = f" (the context of the model: {context:,} tokens)" * bool(context)
-    packing = [stage.name for stage in stages if handling(stage) == "blocks"] if len(stages) > 1 else []
-    also = f" It holds for all stages: {' and '.join(packing)} then packs text into longer blocks." * bool(packing)
-    return f"Raise `max_length` under [data]{limit} and build again.{also}"
+    return f"Raise `max_length` under [data]{limit} and build again."
+
+
+def _at_the_limit(stages: Sequence[StageJob]) -> bool:
+    context = stages[0].value("max_position")
+    return bool(context) and all(stage.value("max_length") >= context for stage in stages)
+
+
+def _longer_blocks(stages: Sequence[StageJob]) -> str:
+    """What a raised max_length does to stages that cut their text into blocks of it: the key is that of all stages."""
+    if len(stages) == 1 or _at_the_limit(stages):
+        return ""
+    packing = [stage.name for stage in stages if handling(stage) == "blocks"]
+    return f" It holds for all stages: {' and '.join(packing)} then packs text into longer blocks." * bool(packing)
 
 
 def _overflow(stages: list[StageJob], used: bool | Raw) -> Traced:
