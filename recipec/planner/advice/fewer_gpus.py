@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from msgspec.structs import asdict
@@ -11,7 +11,7 @@ from recipec.layout import Machines
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, trains_alike
-from recipec.planner.search.candidates import best, seconds_per_sequence
+from recipec.planner.search.candidates import Candidate, best, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
@@ -77,7 +77,7 @@ def _promising(machines: Machines, found: Fit) -> list[Machines]:
     assert found.chosen is not None
     chosen, ratios = found.chosen, {}
     alike = [other for other in found.tried if trains_alike(other, chosen)]
-    for fewer in _smaller(machines):
+    for fewer in _smaller(machines, alike):
         other = best([each for each in alike if each.layout.mesh.world_size == fewer.gpus])
         ratio = seconds_per_sequence(other) / seconds_per_sequence(chosen) if other is not None else inf
         if ratio * fewer.gpus / machines.gpus <= CHEAPER:
@@ -85,17 +85,15 @@ def _promising(machines: Machines, found: Fit) -> list[Machines]:
     return sorted(ratios, key=ratios.__getitem__)
 
 
-def _smaller(machines: Machines) -> list[Machines]:
-    """Fewer whole nodes, and parts of one."""
-    nodes = [Machines(count, machines.gpus_per_node) for count in _divisors(machines.nodes)]
-    return [*nodes, *(Machines(1, count) for count in _divisors(machines.gpus_per_node))]
+def _smaller(machines: Machines, tried: Iterable[Candidate]) -> list[Machines]:
+    """Fewer whole nodes, and parts of one, of which layouts were tried."""
+    each = machines.gpus_per_node
+    counts = {other.layout.mesh.world_size for other in tried} & {*range(1, machines.gpus)}
+    nodes = [Machines(count // each, each) for count in sorted(counts) if count % each == 0]
+    return [*nodes, *(Machines(1, count) for count in sorted(counts) if count < each)]
 
 
 def _change(fewer: Machines, now: Machines) -> Change:
     """The lines of [hardware] that change."""
     changed = ((f"hardware.{name}", count) for name, count in asdict(fewer).items() if count < getattr(now, name))
     return Change(tuple(changed))
-
-
-def _divisors(count: int) -> Sequence[int]:
-    return [size for size in range(1, count) if count % size == 0]
