@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from recipec.planner.search.all_gpus import next_batch, sequences_for_all, uneven_answers
 from recipec.planner.search.bounds import TIE
 from recipec.planner.search.candidates import (
     PARTLY,
+    Candidate,
     seconds_per_sequence,
     waiting_share,
 )
@@ -19,31 +22,40 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger, beside
 
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
+_TWICE = 2  # one batch after the first: with two sequences for each GPU it may pay where one does not
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
     idle or wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
     small for all GPUs."""
-    first = found = with_batch(context, loaded)
+    usual = found = with_batch(context, loaded)
     if not _can_be_built(found):
         found = _for_all_gpus(context, found, loaded)
     if found.chosen is None:
         return found
     short = IDLE if idles(found.chosen, context) else WAITS  # what is wrong with the batch that the rule decides
-    short = short if found is first else NOTHING_FITS
-    tried = found
-    for batch in _larger_batches(context, found):
-        if found.chosen is not None and idles(found.chosen, context):
-            tried = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
-            found = tried if _gives_work(context, tried, found) else found
-    while batch := _next_batch(context, tried):
-        tried = with_batch(replace(context, least_batch=batch, batch_short=short), loaded)
-        if tried.gave_way is None and _pays(context, tried, found):
-            found = tried
-        elif found.gave_way is None:
-            break
-    return beside_shared(context, found, loaded)
+    short = short if found is usual else NOTHING_FITS
+    fits, planned = [found], 0
+    while (batch := _next_batch(context, fits)) > planned:
+        fits.append(with_batch(replace(context, least_batch=batch, batch_short=short), loaded))
+        planned = batch
+    return beside_shared(context, _smallest_batch(context, fits), loaded)
+
+
+def _smallest_batch(context: Context, fits: Sequence[Fit]) -> Fit:
+    """The first that is not clearly slower than the fastest, of those that train what the rules would rather have."""
+    standing = [(_standing(context, found.chosen), found) for found in fits if found.chosen is not None]
+    first = min(rank for rank, _ in standing)
+    alike = [(seconds_per_sequence(found.chosen), found) for rank, found in standing if rank == first and found.chosen]
+    limit = (1 + TIE) * min(seconds for seconds, _ in alike)
+    return next(found for seconds, found in alike if seconds <= limit)
+
+
+def _standing(context: Context, chosen: Candidate) -> tuple[bool, int, bool]:
+    """What counts before the time, the smaller the better."""
+    layout, names = chosen.layout, [name for name, _ in acceptable_adaptations(context)]
+    return not layout.can_be_built, names.index(layout.adaptation), layout.offloads
 
 
 def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
@@ -75,29 +87,23 @@ def own_batch(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> None:
         ledger.decisions[batch.id] = beside(batch, planned.decisions[batch.id])
 
 
-def _larger_batches(context: Context, found: Fit) -> list[int]:
-    """The next global batch for all GPUs, or the largest accepted one below it, and twice as much, which may pay where
-    one sequence for each GPU does not; without those that would give few steps. None where no GPU is idle."""
-    if found.chosen is None or found.ledger is None or not idles(found.chosen, context):
-        return []
-    first = next_batch(context, found.ledger)
-    wanted, most = [first, 2 * first], largest_batch(found.ledger)
-    if not uneven_answers(context, found.ledger):
-        wanted[0] = int(min(first, most))
-    return [batch for batch in wanted if batch <= most]
+def _next_batch(context: Context, fits: Sequence[Fit]) -> int:
+    """A larger global batch to plan, of those that are accepted; 0 where none is worth a look.
 
-
-def _next_batch(context: Context, found: Fit) -> int:
-    """Twice the global batch, or the largest accepted one, where GPUs are idle or wait, which they do once in a step;
-    else 0. What gave way counts where a preferred training did."""
-    preferred, ledger = found.gave_way or (found.chosen, found.ledger)
-    if preferred is None or ledger is None or not (idles(preferred, context) or waiting_share(preferred) > PARTLY):
+    It is the next for all GPUs where some are idle, and twice as much where they wait, which they do once in a step,
+    or where a batch that keeps them busy is hardly faster. What gave way counts where a preferred training did.
+    """
+    preferred, ledger = fits[-1].gave_way or (fits[-1].chosen, fits[-1].ledger)
+    if preferred is None or ledger is None or ledger.decisions["global_batch_size"].origin == "recipe":
         return 0
-    batch = ledger.decisions["global_batch_size"]
-    if batch.origin == "recipe":
-        return 0
-    larger = int(min(2 * batch.value, largest_batch(ledger)))
-    return larger if larger >= (1 + TIE) * batch.value else 0
+    batch, most = ledger.decisions["global_batch_size"].value, largest_batch(ledger)
+    if idles(preferred, context):
+        larger = next_batch(context, ledger)
+        larger = larger if uneven_answers(context, ledger) and larger > most else min(larger, most)
+        return int(larger) if batch < larger <= most else 0
+    gains_little = len(fits) == _TWICE and _smallest_batch(context, fits) is not fits[-1]
+    larger = int(min(2 * batch, most)) if waiting_share(preferred) > PARTLY or gains_little else 0
+    return larger if larger >= (1 + TIE) * batch else 0
 
 
 def largest_batch(ledger: Ledger) -> float:
@@ -106,22 +112,3 @@ def largest_batch(ledger: Ledger) -> float:
     value = {id: each.value for id, each in ledger.decisions.items()}
     accepts = ledger.decisions["global_batch_size"].accepts
     return min(accepts[1], training_sequences(value) * value["passes"] / ENOUGH_STEPS) if accepts else 0
-
-
-def _gives_work(context: Context, wider: Fit, found: Fit) -> bool:
-    """Whether it pays, and more GPUs train."""
-    ranks = [0 if each.chosen is None else each.chosen.layout.mesh.world_size for each in (found, wider)]
-    return ranks[0] < ranks[1] and _pays(context, wider, found)
-
-
-def _pays(context: Context, wider: Fit, found: Fit) -> bool:
-    """Whether it trains on as many GPUs what the rules would rather have, or the same and clearly faster."""
-    if wider.chosen is None or found.chosen is None:
-        return False
-    then, now = wider.chosen.layout, found.chosen.layout
-    names = [name for name, _ in acceptable_adaptations(context)]
-    steps = names.index(then.adaptation) - names.index(now.adaptation)
-    seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
-    as_many = then.mesh.world_size >= now.mesh.world_size and then.offloads <= now.offloads and then.can_be_built
-    faster = seconds_per_sequence(wider.chosen) < seconds
-    return as_many and (steps < 0 or (steps == 0 and faster))
