@@ -206,7 +206,8 @@ def _with_largest_batch(
 def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
     """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
 
-    Of a batch that recipec decides also the powers of two that make nearly the same: the share may have no divisors.
+    Of a batch that recipec decides, or that ranks cannot share, also powers of two and three times these that make
+    nearly the same: the share may have no divisors.
 
     A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
     A kernel gets packed rows as one, which must end before queries are scaled otherwise (page BAD-140).
@@ -221,8 +222,9 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
         most = min(share, (shape.scale_places - 1) // work.seq_len_tokens)
     sizes = range(least, most + 1)
     found = {size for size in sizes if share % size == 0}
-    if not (bounds.stated or work.method.generates):
-        powers = {1 << power for power in range(share.bit_length())} & {*sizes}
+    kept = bounds.stated and bounds.global_batch % layout.mesh.data_parallel == 0
+    if not (kept or work.method.generates):
+        powers = {times << power for power in range(share.bit_length()) for times in (1, 3)} & {*sizes}
         found |= {size for size in powers if _near(size, layout, bounds)}
     return sorted(found) or [least]
 

@@ -132,12 +132,13 @@ def meshes(
 
 
 def _sizes(machines: Machines, sequences: int) -> list[int]:
-    """Whole nodes in equal parts of the cluster, then equal parts of one node; the largest first.
+    """Whole nodes in equal parts of the cluster and in powers of two, then equal parts of one node; the largest first.
 
     Where the batch is the limit, also as many nodes as it has a sequence for each of their devices, and on one node one
     device for each sequence.
     """
-    counts = {*_divisors(machines.nodes), max(1, min(machines.nodes, sequences // machines.gpus_per_node))}
+    most = max(1, min(machines.nodes, sequences // machines.gpus_per_node))
+    counts = {*_divisors(machines.nodes), *_powers_of_two(machines.nodes), most}
     nodes = [machines.gpus_per_node * count for count in sorted(counts, reverse=True)]
     sizes = [*nodes, *_divisors(machines.gpus_per_node)[1:]]
     if machines.nodes > 1 or sequences >= machines.gpus or sequences in sizes:
@@ -187,7 +188,11 @@ def _inside_layers(
 def _degrees(key: str, most: int, search: bool, wishes: Mapping[str, Any]) -> list[int]:
     if key in wishes:
         return [wishes[key]]
-    return [2**power for power in range(most.bit_length()) if 2**power <= most] if search else [1]
+    return _powers_of_two(most) if search else [1]
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return [1 << power for power in range(most.bit_length())]
 
 
 def _divisors(number: int) -> list[int]:

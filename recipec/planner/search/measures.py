@@ -71,6 +71,12 @@ class Search(Struct):
     tried: list[Tried] = []
     small: Tried | None = None  # all weights with optimizer states in 8 bits, where they were looked at
 
+    @property
+    def plain(self) -> int:
+        """The effort of a layout that takes no more than the recipe asks for."""
+        asked = self.context.wishes.get("train.activation_offload")
+        return ONE_MEASURE if asked is not None and asked.value else PLAIN
+
     def candidates(self, ledger: Ledger, on_host: bool = False, shared: bool = False) -> Tried:
         """The layouts of an adaptation, without those that are known to fail."""
         facts, shape = self.context.facts, self.context.facts.model.architecture
@@ -109,13 +115,13 @@ def beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
 
 def _plain(search: Search) -> Fit | None:
     """Nothing in host memory and no shared layers, but where GPUs are idle or wait, and that is clearly faster."""
-    place, plain = _first(search, PLAIN)
+    place, plain = _first(search, search.plain)
     if plain is None:
         return None
     tried, chosen = search.tried[place], plain
     if _leaves_work(plain, search.context) or waiting_share(plain) > PARTLY:
         tried.layouts += search.candidates(tried.ledger, on_host=True).layouts
-        chosen = _best_with(PLAIN, tried.layouts) or plain
+        chosen = _best_with(search.plain, tried.layouts) or plain
         if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
             small = _with_small_states(search, _too_slow(plain))
             quick = _on_gpus(search, small) if small else None
@@ -126,7 +132,7 @@ def _plain(search: Search) -> Fit | None:
 
 def _on_gpus(search: Search, small: Tried) -> Candidate | None:
     """The best with 8-bit states on the GPUs, with activations in host memory where it takes that."""
-    if (found := _best_with(PLAIN, small.layouts)) is None:
+    if (found := _best_with(search.plain, small.layouts)) is None:
         small.layouts += search.candidates(small.ledger, on_host=True).layouts
         found = _best_with(ONE_MEASURE, small.layouts)
     return found
@@ -134,22 +140,24 @@ def _on_gpus(search: Search, small: Tried) -> Candidate | None:
 
 def _small_states(search: Search) -> Fit | None:
     """8-bit optimizer states, but where activations in host memory leave room for fp32 ones and are clearly faster."""
-    search.small = _with_small_states(search, _too_large(search))
-    chosen = _best_with(PLAIN, search.small.layouts) if search.small else None
-    if search.small is None or chosen is None:
+    search.small = small = _with_small_states(search, _too_large(search))
+    chosen = _best_with(search.plain, small.layouts) if small else None
+    if small is None or chosen is None:
         return None
-    in_full = search.candidates(search.again(search.small, small_states=""), on_host=True).layouts
+    if _leaves_work(chosen, search.context) or waiting_share(chosen) > PARTLY:
+        small.layouts += search.candidates(small.ledger, on_host=True).layouts
+        chosen = _best_with(search.plain, small.layouts) or chosen
+    in_full = search.candidates(search.again(small, small_states=""), on_host=True).layouts
     hosted = _best_with(ONE_MEASURE, in_full)
     if hosted is not None and clearly_faster(hosted, chosen):
         return None
-    return search.chosen(chosen, _beside_hosted(search.small.ledger, hosted, chosen), in_full, search.small.layouts)
+    return search.chosen(chosen, _beside_hosted(small.ledger, hosted, chosen), in_full, small.layouts)
 
 
 def _one_measure(search: Search) -> Fit | None:
-    """Activations in host memory, or layers that ranks share."""
+    """Activations in host memory, or layers that ranks share where the recipe asks for it."""
     for each in search.tried:
-        for on_host, shared in ((True, False), (False, True), (True, True)):
-            each.layouts += search.candidates(each.ledger, on_host, shared).layouts
+        each.layouts += search.candidates(each.ledger, on_host=True).layouts
     return _any(search, ONE_MEASURE)
 
 
@@ -187,9 +195,18 @@ def _states_on_host(search: Search) -> Fit | None:
     return _any(search, STATES_ON_HOST)
 
 
+def _shared_layers(search: Search) -> Fit | None:
+    """Layers that ranks share, which can be planned and not built: with as little else as fits."""
+    for each in search.tried:
+        for on_host in (False, True):
+            each.layouts += search.candidates(each.ledger, on_host, shared=True).layouts
+    found = (_any(search, effort) for effort in (ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST))
+    return next(filter(None, found), None)
+
+
 _STEPS = (
     *(_plain, _small_states, _one_measure, _without_dropout, _two_measures),
-    *(_small_states_and_activations_on_host, _states_on_host),
+    *(_small_states_and_activations_on_host, _states_on_host, _shared_layers),
 )
 
 
@@ -253,11 +270,11 @@ def _limit(other: Candidate, ledger: Ledger, chosen: Candidate) -> float:
 
 
 def _in_full(search: Search) -> Iterator[Tried]:
-    """What trains all weights, with its layouts on the GPUs."""
+    """What trains all weights, with its layouts whose states are on the GPUs."""
     for each in search.tried:
-        on_device = [candidate for candidate in each.layouts if candidate.layout.on_device]
-        if on_device and on_device[0].layout.adapts.trains_all:
-            yield Tried(each.ledger, on_device)
+        with_states = [candidate for candidate in each.layouts if not candidate.layout.offloads]
+        if with_states and with_states[0].layout.adapts.trains_all:
+            yield Tried(each.ledger, with_states)
 
 
 def _too_large(search: Search) -> str:
