@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from recipec.axes import CARRIED, RowFormat
-from recipec.axes.row_formats import CLASS_WORDS, PROMPT_COMPLETION, RATING_WORDS, SPEAK_FOR
+from recipec.axes.row_formats import CLASS_WORDS, MADE_WORDS, PROMPT_COMPLETION, RATING_WORDS, SPEAK_FOR
 from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
 from recipec.dataset.commands import python_command
 from recipec.dataset.contents import NOTHING, Row
@@ -15,7 +15,7 @@ from recipec.dataset.talks import written_out
 from recipec.dataset.turns import lists_within
 
 _ASK = (*SPEAK_FOR["prompt"], *SPEAK_FOR["text"], "source", "src", "review")
-_ANSWER = (*SPEAK_FOR["completion"], *CLASS_WORDS, *RATING_WORDS, "highlight", "summar", "tgt", "translation")
+_ANSWER = (*SPEAK_FOR["completion"], *CLASS_WORDS, *RATING_WORDS, *MADE_WORDS, "tgt")
 _MOST_READINGS = 4  # that are shown: recipec's choice
 _CARRIED = {name for row in CARRIED.values() for name in row.columns}
 
