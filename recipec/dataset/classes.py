@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from recipec.dataset.column_names import is_filed_under, speaks
 from recipec.dataset.commands import text_command
 from recipec.dataset.contents import NOTHING, Row, names_in
 
+_COLUMNS = re.compile(r"`(columns = \{.*?\})`")
 # A class is short, and rows share it. A column whose name does not say so has few of them. All are recipec's choice.
 _MOST_CHARACTERS, _SHARED_BY, _FEW, _FEW_SHARED_BY = 60, 2, 20, 5
 
@@ -77,6 +79,12 @@ def suggested_answers(rows: Sequence[Row], place: str, formats: Iterable[RowForm
     """Yield the lines for a class and the one text beside it, where rows may be questions with answers."""
     if PROMPT_COMPLETION in formats and (found := text_and_class(rows)):
         yield answered_with(rows, place, *found)
+
+
+def each_once(answers: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The other lines and those of answers, whose columns are not told once more: the latter may have a command."""
+    told = {columns for line in answers for columns in _COLUMNS.findall(line)}
+    return [*(line for line in others if told.isdisjoint(_COLUMNS.findall(line))), *answers]
 
 
 def text_and_class(rows: Sequence[Row]) -> tuple[str, ...]:

@@ -135,3 +135,9 @@ def test_what_tickets_are_filed_under_is_no_question(init_with):
 def test_a_column_is_known_by_the_words_of_its_name(init_with, names, written_as):
     assert init_with(f"{names}\n" + "".join(f"{n},Lost {n}?,So {n}.\n" for n in range(60)), *FLAGS).exit_code == 0
     assert written() == written_as
+
+
+def test_one_reading_that_two_lines_speak_of_is_one(init_with):
+    reviews = "review,sentiment\n" + "".join(f"Review {n},{('good', 'poor')[n % 2]}\n" for n in range(60))
+    assert init_with(reviews, *FLAGS).exit_code == 0
+    assert written() == {"prompt": "review", "completion": "sentiment"}

@@ -135,7 +135,7 @@ def test_rows_that_are_split_by_their_class_are_no_less_ambiguous(tmp_path: Path
 def test_other_names_of_text_and_class_are_told_with_the_line_that_works(tmp_path: Path, text: str, label: str) -> None:
     rows = labeled(("good", "bad"), label, text)
     (found,) = errors(tmp_path, rows, "csv")
-    said = next(line for line in found.help if "to train a model that answers" in line)
+    (said,) = (line for line in found.help if "to train a model that answers" in line)
     assert line_of((said,), "columns") == f'{{ prompt = "{text}", completion = "{label}" }}'
     assert not errors(tmp_path, rows, "csv", columns={"prompt": text, "completion": label})
 
