@@ -26,7 +26,7 @@ from recipec.dataset.contents import (
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.sample import SAMPLE_ROWS
-from recipec.dataset.suggested import misnamed, renaming, suggested_columns
+from recipec.dataset.suggested import line_of_excel, misnamed, renaming, suggested_columns
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -139,7 +139,10 @@ def _common_format(
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
         lines = (
-            [*renaming(rows[0])] or [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
+            [*line_of_excel(rows[0])]
+            or [*renaming(rows[0])]
+            or [*_close(rows, formats, renamed)]
+            or [*suggested_columns(rows, formats, renamed)]
         )
         lines = each_once([*suggested_answers(rows, where[0], formats)], lines)
         raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines))

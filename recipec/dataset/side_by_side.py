@@ -38,6 +38,7 @@ def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> 
     if PROMPT_COMPLETION not in formats:
         return
     names = list(rows[0]) if len(rows[0]) == 2 and not {*rows[0]} & _CARRIED else contents(rows)
+    names = [name for name in names if name.strip()]
     if any(written_out(str(rows[0][name])) for name in names):
         return
     texts = [name for name in names if not lists_within(rows[0][name])]

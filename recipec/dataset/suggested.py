@@ -32,6 +32,7 @@ _TURNS = ("prompt",)  # the column of a kind that conversations may be, too
 _ASKED = ("prompt", "text")  # columns of a kind that hold what somebody wrote, never a number alone
 
 
+_EXCEL = re.compile("sep=.?", re.IGNORECASE)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that no recipe holds
 
 
@@ -40,6 +41,12 @@ def renaming(names: Iterable[str]) -> Iterator[str]:
     if odd := [name for name in names if _CONTROLS.search(name)]:
         listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in odd)
         yield f"rename {listed} in the rows: a recipe names no column with a control character"
+
+
+def line_of_excel(names: Iterable[str]) -> Iterator[str]:
+    """Yield what to do about the line before the names of columns that tells Excel what parts them: "sep=,"."""
+    if _EXCEL.fullmatch(first := next(iter(names), "")):
+        yield f"delete the first line of the file, `{first}`, which only Excel reads: the names of columns are below it"
 
 
 def suggested_columns(

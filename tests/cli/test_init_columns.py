@@ -141,3 +141,13 @@ def test_one_reading_that_two_lines_speak_of_is_one(init_with):
     reviews = "review,sentiment\n" + "".join(f"Review {n},{('good', 'poor')[n % 2]}\n" for n in range(60))
     assert init_with(reviews, *FLAGS).exit_code == 0
     assert written() == {"prompt": "review", "completion": "sentiment"}
+
+
+@pytest.mark.parametrize("first", ["sep=,", "SEP=,"])
+def test_the_line_for_excel_is_to_be_deleted(init_with, first):
+    told = init_with(f"{first}\n{OWN}", *FLAGS).stderr
+    assert f"delete the first line of the file, `{first[:4]}" in told and "columns =" not in told
+
+
+def test_a_column_without_a_name_is_no_reading(init_with):
+    assert "columns =" not in init_with(OWN.replace("antwort", "", 1), *FLAGS).stderr
