@@ -150,4 +150,5 @@ def test_the_line_for_excel_is_to_be_deleted(init_with, first):
 
 
 def test_a_column_without_a_name_is_no_reading(init_with):
-    assert "columns =" not in init_with(OWN.replace("antwort", "", 1), *FLAGS).stderr
+    told = init_with(OWN.replace("antwort", "", 1), *FLAGS).stderr
+    assert "missing --columns" not in told and "columns =" not in told
