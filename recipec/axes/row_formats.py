@@ -63,6 +63,8 @@ SPEAK_FOR = {
 }
 # Words in names of columns that hold the class of a text.
 CLASS_WORDS = ("label", "class", "categor", "intent", "sentiment", "emotion", "target")
+# Words in names of columns that hold what a model makes of a text, beside those that speak for a completion.
+MADE_WORDS = ("highlight", "summar", "translation")
 FLAG_NAMES = ("label", "kto_tag")  # columns that say whether a row is good, where every one is true or false
 
 

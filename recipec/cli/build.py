@@ -237,6 +237,9 @@ def _ending(document: Document) -> list[str]:
         return [state, "", "Next:", *(f"  {command}" for command in document["next"])]
     if document["written"]:
         return [f"The bundle is in {out}."]
+    if held := [printable(row["path"]) for row in document["changes"] if row["action"] == Action.CONFLICT.value]:
+        ways = "resolve them and build again, or take recipec's version with --force"
+        return [f"Nothing was written. Conflicts are open in {', '.join(held)}: {ways}."]
     record = document["stale"] and not any(change["mark"] in _COUNTED for change in document["changes"])
     noted = ["Only the records of recipec in the folder are out of date; a build updates them."] if record else []
     return [*noted, "Nothing was written."]

@@ -187,7 +187,7 @@ def _answers_with_class(seen: SeenRows, method: Method) -> bool:
 def _columns(seen: SeenRows, method: Method) -> str:
     """The line with which texts are questions and their classes the answers, where the method learns answers."""
     reads = _answers_with_class(seen, method)
-    return f"columns = {seen.columns}  # the model answers with the class of a text\n" * reads
+    return f"columns = {seen.columns}  # the model answers a text with what stands beside it\n" * reads
 
 
 def _files(data: ProposedAnswer, folder: Path) -> str:

@@ -22,7 +22,8 @@ def readings(data: str) -> list[Columns]:
     try:
         look(data)
     except UnknownFormat as error:
-        return [columns for columns in _advised(error.help) if reads_all(data, columns)]
+        advised = [columns for columns in _advised(error.help) if reads_all(data, columns)]
+        return [columns for place, columns in enumerate(advised) if columns not in advised[:place]]
     except (Unreadable, OSError, ValueError):
         return []
     return []

@@ -23,7 +23,7 @@ class SeenRows(Struct, frozen=True):
     labeled: str = ""  # the command with which a label of each answer is learned; "" where there is none
     refusals: str = ""  # the command with which refusals are answers; "" where there are none
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
-    columns: str = ""  # the value of data.columns with which a class is the answer; "" where no text has one
+    columns: str = ""  # the value of data.columns with which a class, or what stands beside a text, is the answer
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
 
 
@@ -99,7 +99,7 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.axes import ROW_FORMATS
     from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
     from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, misnamed, ratings, recognise
-    from recipec.dataset.classes import answer_columns, columns_for, text_and_class
+    from recipec.dataset.classes import answer_columns, columns_for, text_and_answer, text_and_class
     from recipec.dataset.contents import lacking
     from recipec.dataset.labeled import labeled_answers
     from recipec.dataset.refusals import refusals_learned
@@ -116,9 +116,10 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     if lines and ROW_FORMATS[shape.format] == PROMPTS:
         raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
     format, evidence, columns, read = shape.format, shape.evidence, "", shape.columns
-    if ROW_FORMATS[format] == TEXT and not named and (found := text_and_class(sample.rows)):
+    of_class, answered = text_and_class(sample.rows), text_and_answer(sample.rows)
+    if ROW_FORMATS[format] == TEXT and not named and (found := of_class or answered):
         format, columns, read = PROMPT_COMPLETION.name, columns_for(*found), answer_columns(*found)
-        evidence = f"`{found[1]}` is the class of `{found[0]}`"
+        evidence = f"`{found[1]}` {'is the class of' if of_class else 'answers'} `{found[0]}`"
     lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import DIGITS, EITHER, FLAG_TEXTS, FLAGS, MESSAGES, TEXTS, WORDS
-from recipec.dataset.classes import suggested_answers
+from recipec.dataset.classes import each_once, suggested_answers
 from recipec.dataset.contents import (
     BadContent,
     Row,
@@ -26,7 +26,7 @@ from recipec.dataset.contents import (
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.sample import SAMPLE_ROWS
-from recipec.dataset.suggested import misnamed, renaming, suggested_columns
+from recipec.dataset.suggested import line_of_excel, misnamed, renaming, suggested_columns
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -139,9 +139,13 @@ def _common_format(
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
         lines = (
-            [*renaming(rows[0])] or [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
+            [*line_of_excel(rows[0])]
+            or [*renaming(rows[0])]
+            or [*_close(rows, formats, renamed)]
+            or [*suggested_columns(rows, formats, renamed)]
         )
-        raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines, *suggested_answers(rows, where[0], formats)))
+        lines = each_once([*suggested_answers(rows, where[0], formats)], lines)
+        raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines))
     most = [format for format in kinds if 2 * found.count(format) > len(found)]
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
     common = common or next((format for format in most if all(_has_all_of(format, other) for other in kinds)), None)

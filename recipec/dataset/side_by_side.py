@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from recipec.axes import CARRIED, RowFormat
-from recipec.axes.row_formats import CLASS_WORDS, PROMPT_COMPLETION, RATING_WORDS, SPEAK_FOR
+from recipec.axes.row_formats import CLASS_WORDS, MADE_WORDS, PROMPT_COMPLETION, RATING_WORDS, SPEAK_FOR
+from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
 from recipec.dataset.commands import python_command
 from recipec.dataset.contents import NOTHING, Row
 from recipec.dataset.talks import written_out
 from recipec.dataset.turns import lists_within
 
 _ASK = (*SPEAK_FOR["prompt"], *SPEAK_FOR["text"], "source", "src", "review")
-_ANSWER = (*SPEAK_FOR["completion"], *CLASS_WORDS, *RATING_WORDS, "highlight", "summar", "tgt", "translation")
+_ANSWER = (*SPEAK_FOR["completion"], *CLASS_WORDS, *RATING_WORDS, *MADE_WORDS, "tgt")
+_MOST_READINGS = 4  # that are shown: recipec's choice
 _CARRIED = {name for row in CARRIED.values() for name in row.columns}
-_BESIDE = re.compile(r"(^|[_-])(id|idx|index|uu?id|url|link|hash|date|time|timestamp)($|[_-])|[a-z]Id$", re.IGNORECASE)
 
 
 def contents(rows: Sequence[Row]) -> list[str]:
     """The columns that every row has and most fill in their own way: what is said, not what it is filed under."""
-    names = [name for name in rows[0] if name not in _CARRIED and not _BESIDE.search(name)]
+    names = [name for name in rows[0] if name.strip() and name not in _CARRIED and not is_filed_under(rows, name)]
     return [name for name in names if all(name in row for row in rows) and _is_said([row[name] for row in rows])]
 
 
@@ -37,28 +38,34 @@ def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> 
     if PROMPT_COMPLETION not in formats:
         return
     names = list(rows[0]) if len(rows[0]) == 2 and not {*rows[0]} & _CARRIED else contents(rows)
+    names = [name for name in names if name.strip()]
     if any(written_out(str(rows[0][name])) for name in names):
         return
-    for asked, answer in _pairs([name for name in names if not lists_within(rows[0][name])]):
+    texts = [name for name in names if not lists_within(rows[0][name])]
+    for asked, answer in _pairs(texts, [name for name in texts if asks(rows, name)]):
         prompt, completion = (json.dumps(name, ensure_ascii=False) for name in (asked, answer))
         columns = f"columns = {{ prompt = {prompt}, completion = {completion} }}"
-        yield f"to train a model that answers `{asked}` with `{answer}`: `{columns}` under [data]"
+        others = ", ".join(f"`{name}`" for name in names if name not in (asked, answer))
+        without = f" ({others} {'are' if ', ' in others else 'is'} left out)" * bool(others)
+        yield f"to train a model that answers `{asked}` with `{answer}`: `{columns}` under [data]{without}"
 
 
-def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Questions with their answers, as the names of the columns say; of two names that say nothing, either way."""
-    answers = [name for name in names if _speaks(name, _ANSWER) and not _speaks(name, SPEAK_FOR["prompt"])]
-    asks = [name for name in names if _speaks(name, _ASK) and name not in answers]
+def _pairs(names: Sequence[str], asking: Sequence[str]) -> list[tuple[str, str]]:
+    """Questions with their answers, as the names of the columns say; of two names that say nothing, either way.
+
+    Where no name speaks for a question, each column of those that are `asking` may be one.
+    """
+    answers = [name for name in names if speaks(name, _ANSWER) and not speaks(name, SPEAK_FOR["prompt"])]
+    asked = [name for name in asking if speaks(name, _ASK) and name not in answers]
     if len(names) == 2:
         first, second = names
-        if (first in answers and second not in answers) or (second in asks and first not in asks):
+        if (first in answers and second not in answers) or (second in asked and first not in asked):
             return [(second, first)]
-        return [(first, second)] if asks or answers else [(first, second), (second, first)]
-    return [(asks[0], answer) for answer in answers] if len(asks) == 1 else []
-
-
-def _speaks(name: str, words: Sequence[str]) -> bool:
-    return any(word in name.lower() for word in words)
+        return [(first, second)] if asked or answers else [(first, second), (second, first)]
+    asked = [name for name in asked if is_exactly(name, _ASK)] or asked
+    asked = asked or [name for name in asking if name not in answers]
+    found = [*product(asked, answers)]
+    return found if len(found) <= _MOST_READINGS else []
 
 
 def texts_within(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:

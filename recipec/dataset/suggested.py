@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
 
@@ -21,15 +21,18 @@ from recipec.axes.row_formats import (
     TEXT,
     TEXTS,
 )
+from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
 from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
 from recipec.dataset.side_by_side import contents, questions_and_answers
 from recipec.dataset.talks import written_out
 
 _ALIKE = 0.8  # of the letters of two names, by difflib: "rejcted" and "rejected", not "index" and "input"
-_ASKED = ("prompt",)  # the column of a kind that conversations may be, too
+_TURNS = ("prompt",)  # the column of a kind that conversations may be, too
+_ASKED = ("prompt", "text")  # columns of a kind that hold what somebody wrote, never a number alone
 
 
+_EXCEL = re.compile("sep=.?", re.IGNORECASE)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that no recipe holds
 
 
@@ -38,6 +41,12 @@ def renaming(names: Iterable[str]) -> Iterator[str]:
     if odd := [name for name in names if _CONTROLS.search(name)]:
         listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in odd)
         yield f"rename {listed} in the rows: a recipe names no column with a control character"
+
+
+def line_of_excel(names: Iterable[str]) -> Iterator[str]:
+    """Yield what to do about the line before the names of columns that tells Excel what parts them: "sep=,"."""
+    if _EXCEL.fullmatch(first := next(iter(names), "")):
+        yield f"delete the first line of the file, `{first}`, which only Excel reads: the names of columns are below it"
 
 
 def suggested_columns(
@@ -53,12 +62,12 @@ def suggested_columns(
     rated = rated_columns(rows, rows[0])
     first = rows[0] | dict.fromkeys(rated, True)  # the first row may have no rating
     common = [name for name in first if name in rated or all(name in row for row in rows)]
-    common = [
-        name for name in common if not on_a_written_scale(rows, name)
-    ]  # no text, and no flag though it begins with 1
+    # no text, and no flag though it begins with 1
+    common = [name for name in common if not on_a_written_scale(rows, name) and not is_filed_under(rows, name)]
+    unasked = {name for name in common if not asks(rows, name)}
     kept = {role: name for role, name in renamed.items() if name in common}
     for by_name in (True, False):
-        tried = [(format, _assigned(first, common, format, kept, by_name)) for format in formats]
+        tried = [(format, _assigned(first, common, format, kept, by_name, unasked)) for format in formats]
         if found := [(format, columns) for format, columns in tried if columns]:
             format, columns = max(found, key=lambda one: (len(_read(first, *one)), -len(one[1])))
             left = _losing(rows, format, columns)
@@ -113,16 +122,23 @@ def misnamed(rows: Iterable[Row], renamed: Mapping[str, str]) -> Iterator[str]:
 
 
 def _assigned(
-    row: Row, columns: list[str], format: RowFormat, kept: Mapping[str, str], by_name: bool
+    row: Row, columns: list[str], format: RowFormat, kept: Mapping[str, str], by_name: bool, unasked: Collection[str]
 ) -> dict[str, str]:
-    """Role -> column for every role that the format needs and that has another name; empty where one is not found."""
+    """Role -> column for every role that the format needs and that has another name; empty where one is not found.
+
+    Columns that are `unasked` hold no questions and no texts.
+    """
     known = {role.name: _known(row, role, kept) for role in format.required}
     free = [name for name in columns if name not in known.values()]
     lacking = [role for role in format.required if not known[role.name]]
     if not by_name and not len(free) == len(lacking) == len(columns) == 1:
         return {}
     # of many columns the first few that may be a role: as many as there are roles are never all another's
-    fitting = [[name for name in free if _may_be(row, name, role, by_name)][: len(lacking)] for role in lacking]
+    may_be = [[name for name in free if _may_be(row, name, role, by_name, unasked)] for role in lacking]
+    fitting = [
+        sorted(names, key=lambda name: not is_exactly(name, _words_for(role)))[: len(lacking)]
+        for role, names in zip(lacking, may_be, strict=True)
+    ]
     as_they_stand = [tuple(free)] if all(name in names for name, names in zip(free, fitting, strict=False)) else []
     orders = product(*fitting) if by_name else as_they_stand
     names = next((names for names in orders if len({*names}) == len(lacking)), ())
@@ -155,12 +171,16 @@ def _known(row: Row, role: Role, kept: Mapping[str, str]) -> str:
     return next((name for name in names if name in row), "")
 
 
-def _may_be(row: Row, name: str, role: Role, by_name: bool) -> bool:
-    lower = name.lower()
-    words = (*role.aliases, *SPEAK_FOR.get(role.name, ()))
-    words += TALK * (role.becomes in _ASKED and bool(turns_of(row[name])))
-    spoken = any(word in lower for word in words)
+def _may_be(row: Row, name: str, role: Role, by_name: bool, unasked: Collection[str]) -> bool:
+    if name in unasked and role.becomes in _ASKED:
+        return False
+    words = _words_for(role) + TALK * (role.becomes in _TURNS and bool(turns_of(row[name])))
+    spoken = any(word in name.lower() for word in words) if role.holds == FLAGS else speaks(name, words)
     return (spoken or not by_name or _spelled_alike(name, role)) and _holds(row[name], role)
+
+
+def _words_for(role: Role) -> tuple[str, ...]:
+    return (*role.aliases, *SPEAK_FOR.get(role.name, ()))
 
 
 def _holds(value: object, role: Role) -> bool:

@@ -99,6 +99,8 @@ CODES: dict[str, str] = {
     "W0555": "stated number of rows differs from the files",
     "W0556": "reward for a value anywhere in an answer",
     "W0557": "calls of tools that rows do not name",
+    "W0558": "reward that takes an answer for a text",
+    "W0559": "marks of a chat template in a message",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -1,4 +1,4 @@
-"""Texts with a class beside them: questions with answers, or raw text. Which of the two, the recipe must say."""
+"""Texts with a class or an answer beside them: questions with answers, or raw text. The recipe must say which."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from recipec.axes.row_formats import FLAG_NAMES, PROMPT_COMPLETION, TEXT
 from recipec.axes.tasks import AUTO
-from recipec.dataset.classes import answered_with, class_columns, named_as_class, two_readings
+from recipec.dataset.classes import answered_with, answers_beside, class_columns, named_as_class, two_readings
 from recipec.dataset.contents import NOTHING, names_in
 from recipec.dataset.labeled import as_learned, labeled_answers
 from recipec.dataset.questions import PASSAGE, with_passage
@@ -46,7 +46,7 @@ def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
 
 
 def against_classes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield E0305 for texts beside a column of classes, unless the recipe says that they are raw text."""
+    """Yield E0305 for texts beside a column of classes or of answers, unless the recipe says that they are raw text."""
     answers = class_answers(loaded, section, sources)
     for source in sources:
         for name in undecided(loaded, source)[:1]:
@@ -55,9 +55,11 @@ def against_classes(loaded: LoadedRecipe, section: str, sources: Sequence[Sample
 
 
 def undecided(loaded: LoadedRecipe, source: SampledSource) -> list[str]:
-    """The columns of classes by their names, where the recipe does not say what the rows are."""
+    """The columns of classes and answers by their names, where the recipe does not say what the rows are."""
     named = {*(loaded.recipe.data.columns or ()), *(source.given.columns or ())}
-    return [] if _TEXT in named else [name for name in _classes(loaded, source) if named_as_class(name)]
+    found = [] if _TEXT in named else _classes(loaded, source)
+    answers = answers_beside(source.rows, found)
+    return [name for name in found if named_as_class(name) or name in answers]
 
 
 def _classes(loaded: LoadedRecipe, source: SampledSource) -> list[str]:
@@ -65,7 +67,8 @@ def _classes(loaded: LoadedRecipe, source: SampledSource) -> list[str]:
     if stated or source.shape.format != TEXT.name or not source.rows:
         return []
     passed = {*(loaded.recipe.data.ignore or ()), *source.shape.columns.values()}
-    return class_columns(source.rows, [name for name in names_in(source.rows) if name not in passed])
+    names = [name for name in names_in(source.rows) if name not in passed]
+    return list(dict.fromkeys([*class_columns(source.rows, names), *answers_beside(source.rows, names)]))
 
 
 def _two_ways(loaded: LoadedRecipe, section: str, source: SampledSource, name: str, answer: str) -> Diagnostic:
@@ -78,6 +81,8 @@ def _two_ways(loaded: LoadedRecipe, section: str, source: SampledSource, name: s
         f'to train on the texts, without `{name}`: `format = "{TEXT.name}"` and `ignore = {ignored}` under [data]',
     )
     many = counted(len({str(value) for value in values}), "value")
-    note = f"`{name}` has {many} in {len(values):,} sampled rows; `data.system` can tell the model which there are"
+    note = f"`{name}` has {many} in {len(values):,} sampled rows"
+    if class_columns(source.rows, [name]):
+        note += "; `data.system` can tell the model which there are"
     label = Label(source.place, two_readings(row, place, source.shape.columns, name))
     return Diagnostic("E0305", f"rows of data.{section} can be read in two ways", (label,), help, (note,))

@@ -41,6 +41,7 @@ from recipec.facts.splitting import against_split
 from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_answers, as_raw_text, of_trees
+from recipec.facts.template_marks import template_marks
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unlearned import nothing_learned, unlearned
 from recipec.recipe import LoadedRecipe
@@ -166,6 +167,7 @@ def _findings(
     yield from against_order(loaded, section, sources)
     yield from against_turns(loaded, section, sources, template)
     yield from spoken_tags(loaded, section, sources, template)
+    yield from template_marks(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, rehearsal)
     yield from nothing_learned(loaded, section, sources)

@@ -243,7 +243,7 @@ def _data(
             unread if not lacking and whole else (finding for finding in unread if finding.code != _UNREAD),
             against_conversations(loaded, shapes, held),
             unread_keys(loaded),
-            () if lacking else found_within(rewards, data),
+            () if lacking else found_within(rewards, data, acts=acting.acts),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )
         for finding in chain(*of_details):

@@ -28,7 +28,7 @@ from recipec.dataset import (
     suggested_columns,
     transcripts,
 )
-from recipec.dataset.classes import suggested_answers
+from recipec.dataset.classes import each_once, suggested_answers
 from recipec.dataset.labeled import labeled_answers
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.rewriting import conversations
@@ -163,8 +163,9 @@ def _check_named(expected: _Expected, rows: Sequence[Row], places: Sequence[str]
     place, taken = places[0], [ROW_FORMATS[name] for name in expected.taken]
     if any(from_published(rows, places, taken)):
         raise UnknownFormat(f"{place} has answers to its prompt, which no format reads")
-    suggested = suggested_columns(rows, taken, expected.columns, unread=False)
-    if lines := [*misnamed(rows, expected.columns), *suggested, *suggested_answers(rows, place, taken)]:
+    suggested = [*suggested_columns(rows, taken, expected.columns, unread=False)]
+    suggested = each_once([*suggested_answers(rows, place, taken)], suggested)
+    if lines := [*misnamed(rows, expected.columns), *suggested]:
         names = ", ".join(f"`{name}`" for name in rows[0])
         raise UnknownFormat(f"{place} has the columns {names}, of which recipec does not know all", tuple(lines))
 

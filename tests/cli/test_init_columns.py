@@ -114,3 +114,41 @@ def test_the_question_shows_the_readings(init_with, monkeypatch):
     assert "\nprompt=frage,completion=antwort\nprompt=antwort,completion=frage\nWhich column is what" in result.output
     assert "names `nope` for the prompt, which no row has" in result.output
     assert written() == TOLD
+
+
+def test_what_tickets_are_filed_under_is_no_question(init_with):
+    """An id, a date and an address of who asks; of the subject and the text the user names the question."""
+    rows = "".join(f"{n:06},2026-02-1{n % 9},u{n}@x.com,Re {n},Lost {n}.,So {n}.,\n" for n in range(60))
+    told = init_with("Ticket ID,Created at,Requester email,Subject,Description,Agent reply,\n" + rows, *FLAGS).stderr
+    assert [line.partition("--columns ")[2] for line in told.splitlines() if "prompt = " in line] == [
+        f'\'{{ prompt = "{name}", completion = "Agent reply" }}\'' for name in ("Subject", "Description")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "written_as"),
+    [
+        ("Question ID,Question Body,Answer Body", {"prompt": "Question Body", "completion": "Answer Body"}),
+        ("inputTokens,userInput,modelOutput", {"prompt": "userInput", "completion": "modelOutput"}),
+    ],
+)
+def test_a_column_is_known_by_the_words_of_its_name(init_with, names, written_as):
+    assert init_with(f"{names}\n" + "".join(f"{n},Lost {n}?,So {n}.\n" for n in range(60)), *FLAGS).exit_code == 0
+    assert written() == written_as
+
+
+def test_one_reading_that_two_lines_speak_of_is_one(init_with):
+    reviews = "review,sentiment\n" + "".join(f"Review {n},{('good', 'poor')[n % 2]}\n" for n in range(60))
+    assert init_with(reviews, *FLAGS).exit_code == 0
+    assert written() == {"prompt": "review", "completion": "sentiment"}
+
+
+@pytest.mark.parametrize("first", ["sep=,", "SEP=,"])
+def test_the_line_for_excel_is_to_be_deleted(init_with, first):
+    told = init_with(f"{first}\n{OWN}", *FLAGS).stderr
+    assert f"delete the first line of the file, `{first[:4]}" in told and "columns =" not in told
+
+
+def test_a_column_without_a_name_is_no_reading(init_with):
+    told = init_with(OWN.replace("antwort", "", 1), *FLAGS).stderr
+    assert "missing --columns" not in told and "columns =" not in told

@@ -213,7 +213,8 @@ def test_conflicts(run, out):
     assert (marks.exit_code, "  ! train.py  " in marks.stdout) == (1, True)
     assert "<<<<<<<" in train.read_text().splitlines()[number - 1]
     again = run("build", "faster.toml", "-o", "out")
-    assert (again.exit_code, "Nothing was written." in again.stdout) == (1, True)
+    assert (again.exit_code, "Nothing was written. Conflicts are open in train.py: " in again.stdout) == (1, True)
+    assert "only the records" not in again.stdout.lower()
     forced = run("build", "faster.toml", "-o", "out", "--force")
     assert (forced.exit_code, "learning_rate=4e-4" in train.read_text()) == (0, True)
 

@@ -95,3 +95,23 @@ def test_answers_that_repeat_their_prompt_are_told(tmp_path: Path, base: str, fi
     assert told(tmp_path, BASES[base], [row, *others], file, "W0537") == []
     if "chosen" in row:
         assert told(tmp_path, BASES[base], [row | {"rejected": "A pump."}] * 4, file, "W0537") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("[INST] Why? [/INST]", True),
+        ("<|start_header_id|>user<|end_header_id|>Why?", True),
+        ("Why?<end_of_turn>", True),
+        ("<s>Why?", True),
+        ("So.</s>", True),
+        ("This is <s>struck out</s> text.", False),
+        ("### Instruction: why?", False),
+        ("Why?<|im_end|>", False),  # ends a turn of this model: W0534
+    ],
+)
+def test_marks_of_other_templates_are_told(tmp_path: Path, text: str, warned: bool) -> None:
+    rows = [{"messages": [USER, ANSWER]}, {"messages": [{**USER, "content": text}, ANSWER]}]
+    qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-7B-Instruct")
+    told_of = ["1 of 2 sampled rows, the first chat.jsonl:2"] * warned
+    assert told(tmp_path, qwen, rows, "chat.jsonl", "W0559") == told_of

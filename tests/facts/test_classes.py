@@ -99,6 +99,33 @@ def test_a_class_beside_a_text_is_shown_in_both_readings(tmp_path: Path, classes
     assert not errors(tmp_path, labeled(classes), kind, format="text", ignore=["label"])
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("answer", "So {}."), ("summary", "Late {}."), ("bot_reply", "So {}."), ("labels", ["late", "{}"])],
+)
+def test_an_answer_beside_a_text_is_shown_in_both_readings(tmp_path: Path, name: str, value: Any) -> None:
+    """Also a list of classes, which a command writes as text."""
+    row = json.dumps({"text": "Order {} is late.", name: value})
+    rows = [json.loads(row.replace("{}", str(n))) for n in range(40)]
+    (found,) = errors(tmp_path, rows)
+    assert (found.code, found.title) == ("E0305", "rows of data.train can be read in two ways")
+    assert line_of(found.help, "columns") == f'{{ prompt = "text", completion = "{name}" }}'
+    assert not errors(tmp_path, rows, format="text", ignore=[name])
+    if isinstance(value, list):
+        subprocess.run(["bash", "-c", re.findall("`(python3 .*)`", found.help[0])[0]], cwd=tmp_path, check=True)
+        rows = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert not errors(tmp_path, rows, columns={"prompt": "text", "completion": name})
+
+
+def test_init_proposes_that_the_model_answers_a_text(tmp_path: Path) -> None:
+    recipe(tmp_path, [{"id": n, "text": f"Order {n} is late.", "summary": f"Late {n}."} for n in range(40)])
+    flags = ["init", str(tmp_path / "new"), "--data", str(tmp_path / "rows.jsonl"), "--gpu", "h100", "--yes"]
+    CliRunner().invoke(recipec, flags)
+    tables = tomllib.loads((tmp_path / "new" / "recipe.toml").read_text())
+    assert tables["data"]["columns"] == {"prompt": "text", "completion": "summary"}
+    assert tables["goal"]["task"] == "instruct"
+
+
 def test_rows_that_are_split_by_their_class_are_no_less_ambiguous(tmp_path: Path) -> None:
     (found,) = errors(tmp_path, labeled(("a", "b")), split={"stratify": "label"})
     assert found.code == "E0305"
@@ -108,7 +135,7 @@ def test_rows_that_are_split_by_their_class_are_no_less_ambiguous(tmp_path: Path
 def test_other_names_of_text_and_class_are_told_with_the_line_that_works(tmp_path: Path, text: str, label: str) -> None:
     rows = labeled(("good", "bad"), label, text)
     (found,) = errors(tmp_path, rows, "csv")
-    said = next(line for line in found.help if "to train a model that answers" in line)
+    (said,) = (line for line in found.help if "to train a model that answers" in line)
     assert line_of((said,), "columns") == f'{{ prompt = "{text}", completion = "{label}" }}'
     assert not errors(tmp_path, rows, "csv", columns={"prompt": text, "completion": label})
 

@@ -1,4 +1,4 @@
-"""Reward functions that look for a short value anywhere in an answer are told (W0556)."""
+"""Reward functions that look for a short value anywhere in an answer (W0556), or take it for a text (W0558)."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def f(completions, sum):
 """
 
 
-def told(folder: Path, text: str, recipe: Tables = BASES["grpo"]) -> list[Diagnostic]:
-    """W0556 of the recipe with a reward file of this text."""
+def told(folder: Path, text: str, recipe: Tables = BASES["grpo"], code: str = "W0556") -> list[Diagnostic]:
+    """The warnings of this code about the recipe with a reward file of this text."""
     write_data(folder)
     (folder / "judge.py").write_text(text)
     done = compiled(folder, with_key(recipe, "alignment.reward", "judge.py:f"), only_plan=True)
     assert done.plan, [str(finding) for finding in done.diagnostics]
-    return [one for one in done.diagnostics if one.code == "W0556"]
+    return [one for one in done.diagnostics if one.code == code]
 
 
 @pytest.mark.parametrize(
@@ -126,3 +126,72 @@ def test_rows_that_are_not_read_may_have_short_values(tmp_path: Path) -> None:
 
 def test_a_part_of_an_answer_within_the_answer_is_no_value_of_a_row(tmp_path: Path) -> None:
     assert told(tmp_path, LOOP.format(test="text.split()[0] in text"), ON_THE_HUB) == []
+
+
+OF_LISTS = """
+def shown(said):
+    return str(said).strip()
+
+
+def f(completions, sum):
+    return [float({test}) for said, wanted in zip(completions, sum)]  # told
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "text"),
+    [
+        ("str(wanted) in said", 'said[-1]["content"]'),
+        ("len(said) < 300", 'said[-1]["content"]'),
+        ("str(said).strip() == str(wanted)", 'said[-1]["content"]'),
+        ("said != wanted", 'said[-1]["content"]'),
+        ("str(wanted) in said[-1]", 'said[-1]["content"]'),
+        ("said.count(wanted)", 'said[-1]["content"]'),
+        ("shown(said) == str(wanted)", 'said[-1]["content"]'),
+    ],
+)
+def test_a_list_that_is_taken_for_a_text_is_told(tmp_path: Path, test: str, text: str) -> None:
+    source = OF_LISTS.format(test=test)
+    (found,) = told(tmp_path, source, code="W0558")
+    assert found.title == "`f` takes an answer for a text" and found.help == (f"take out the text: `{text}`",)
+    assert found.labels[0].message.startswith(f"line 7 of judge.py: `{test.removesuffix(' < 300')}")
+    assert told(tmp_path, source) == []
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'len(said[-1]["content"]) < 300',
+        "str(wanted) in (said if isinstance(said, str) else said[-1].get('content'))",
+        "isinstance(said, str) and str(wanted) in said",
+        'said[0]["content"].strip() == str(wanted)',
+        'all(len(turn["content"]) < 9 for turn in said)',
+        "len(completions) > 1",
+    ],
+)
+def test_what_takes_the_text_out_is_not_told(tmp_path: Path, test: str) -> None:
+    assert told(tmp_path, OF_LISTS.format(test=test), code="W0558") == []
+
+
+BOTH = """
+def f(completions, sum):
+    found = []
+    for said, wanted in zip(completions, sum):
+        try:
+            text = said[-1]["content"]
+        except TypeError:
+            text = said
+        if wanted == 7:
+            text = text.lower()
+        found.append(float(str(wanted) == text))
+    return found
+"""
+
+
+def test_what_may_be_a_text_is_not_told(tmp_path: Path) -> None:
+    assert told(tmp_path, BOTH, code="W0558") == []
+
+
+def test_messages_of_a_model_that_acts_may_be_counted(tmp_path: Path) -> None:
+    assert told(tmp_path, OF_LISTS.format(test="len(said) < 4"), BASES["tools"], "W0558") == []
+    assert len(told(tmp_path, OF_LISTS.format(test="wanted in said"), BASES["tools"], "W0558")) == 1
