@@ -88,10 +88,10 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
-def rows_as_json(made: str, place: str) -> str:
+def rows_as_json(made: str, place: str, each: str = "for row in rows") -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
     file = file_of(place)
-    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
+    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) {each}]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
 
 

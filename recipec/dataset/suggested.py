@@ -21,6 +21,7 @@ from recipec.axes.row_formats import (
     TEXT,
     TEXTS,
 )
+from recipec.dataset.backwards import forward
 from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
 from recipec.dataset.side_by_side import contents, questions_and_answers
@@ -52,9 +53,10 @@ def suggested_columns(
     rows = [*rows]
     rated = rated_columns(rows, rows[0])
     first = rows[0] | dict.fromkeys(rated, True)  # the first row may have no rating
+    labels = forward(rows, rated)
     common = [name for name in first if name in rated or all(name in row for row in rows)]
     common = [
-        name for name in common if not on_a_written_scale(rows, name)
+        name for name in common if not on_a_written_scale(rows, name) and (name not in rated or name in labels)
     ]  # no text, and no flag though it begins with 1
     kept = {role: name for role, name in renamed.items() if name in common}
     for by_name in (True, False):
