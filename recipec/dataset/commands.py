@@ -30,7 +30,8 @@ _BOTH = {
 }
 _TEXT = (
     "text = lambda row, said, names, *kinds: {name: said[name] if isinstance(said[name], str) "
-    "else json.dumps(row[name], ensure_ascii=False) for name in names if isinstance(row.get(name), kinds)}"
+    "else json.dumps(row[name], ensure_ascii=False) for name in names if isinstance(row.get(name), kinds) "
+    "and row[name] == row[name]}"  # NaN is no value
 )
 # What a message says in parts, such as texts and images, is no list to write as text.
 _PARTS = (

@@ -14,6 +14,7 @@ from recipec.axes.row_formats import DIGITS, EITHER, FLAG_TEXTS, FLAGS, MESSAGES
 from recipec.dataset.backwards import as_labels, forward
 from recipec.dataset.classes import suggested_answers
 from recipec.dataset.contents import (
+    NO_VALUE,
     BadContent,
     Row,
     Unanswered,
@@ -228,7 +229,7 @@ def _all(rows: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    return f"{json.dumps(value, ensure_ascii=False):.40}"
+    return NO_VALUE if value is None else f"{json.dumps(value, ensure_ascii=False):.40}"
 
 
 def _written(flag: Any) -> str:

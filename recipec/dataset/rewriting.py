@@ -193,7 +193,8 @@ def _label(name: str, numbers: Sequence[float], place: str, *, some: bool) -> It
     """The command for one column; the middle of the scale is a beginning, and the user's to decide."""
     low, high, path = min(numbers), max(numbers), path_of(name)
     good, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
-    command = jq(f"select({path} != null) | " * some + f".label = ({path} {good} {(low + high) / 2:g})", place)
+    rated = f"select({path} | . != null and (isnan | not)) | " * some
+    command = jq(rated + f".label = ({path} {good} {(low + high) / 2:g})", place)
     said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false"
     yield f"{said}: decide {which} an answer is good" + f", as in {command}" * bool(command)
 
