@@ -237,7 +237,7 @@ def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
     found = {*own, *(_text(row, name) for name in _held(row, _SYSTEM, reading))}
     if len(found) > 1:
         shown = " and ".join(f"{text!r:.40}" for text in sorted(found))
-        raise BadContent(f"the row has several system prompts: {shown}", *_one_system_prompt(row, reading))
+        raise BadContent(f"the row has several system prompts: {shown}")
     if found and not own:
         messages.insert(0, {"role": _SYSTEM, "content": found.pop()})
 
@@ -245,13 +245,6 @@ def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
 def _uninstructed(turns: list[Message], given: str) -> list[Message]:
     """The messages without the system prompt that the recipe gives every row: preparation writes it once."""
     return turns[1:] if turns[:1] == [{"role": _SYSTEM, "content": given}] else turns
-
-
-def _one_system_prompt(row: Row, reading: RowReading) -> Iterator[str]:
-    """What to write where a column and a message hold different system prompts."""
-    names = json.dumps(sorted({*_held(row, _SYSTEM, reading), *reading.ignored}), ensure_ascii=False)
-    yield f"to keep the system message of the conversation: `ignore = {names}` under [data]"
-    yield "to keep the column: remove the system message from the conversations"
 
 
 def _tools(row: Row, reading: RowReading) -> list[Mapping[str, Any]]:

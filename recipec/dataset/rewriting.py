@@ -31,6 +31,7 @@ from recipec.dataset.formats import DataShape
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
+from recipec.dataset.system_prompts import one_system_prompt
 from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
 
@@ -50,6 +51,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from refusals_learned(rows, places[0], [*shape.columns.values()])
     yield from results_in_order(rows, places[0], [*shape.columns.values()])
+    yield from one_system_prompt(rows, places[0], [*shape.columns.values()])
     yield from written_as_text(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)
     yield from conversations(rows, places, [*shape.columns.values()])
