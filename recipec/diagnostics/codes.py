@@ -99,7 +99,7 @@ CODES: dict[str, str] = {
     "W0555": "stated number of rows differs from the files",
     "W0556": "reward for a value anywhere in an answer",
     "W0557": "calls of tools that rows do not name",
-    "W0558": "pairs rated the other way round",
+    "W0560": "pairs rated the other way round",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -16,7 +16,7 @@ _BETTER, _WORSE = (role.name for role in PREFERENCE.required)
 
 
 def rated_otherwise(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield W0558 where sampled pairs have a higher rating of the rejected answer than of the chosen one."""
+    """Yield W0560 where sampled pairs have a higher rating of the rejected answer than of the chosen one."""
     for source in (source for source in sources if source.shape.format == PREFERENCE.name):
         for better, worse in _ratings(source):
             placed = zip(source.places, source.rows, strict=True)
@@ -57,7 +57,7 @@ def _warning(
     shown = f"the first is {place}: `{better}` is {row[better]}, `{worse}` is {row[worse]}"
     help = (
         "if a higher rating is better, exchange the answers of these rows, or remove the rows",
-        'if the ratings mean something else, write allow = ["W0558"] under [recipe]',
+        'if the ratings mean something else, write allow = ["W0560"] under [recipe]',
     )
     note = "training prefers the chosen answer, and reads no rating"
-    return Diagnostic("W0558", title, (Label(loaded.place("data", section), shown),), help, (note,))
+    return Diagnostic("W0560", title, (Label(loaded.place("data", section), shown),), help, (note,))

@@ -18,7 +18,7 @@ def told(folder: Path, names: tuple[str, str], values: list[tuple[object, object
     ]
     (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = with_key(BASES["dpo-full"], "data.preferences", "rated.jsonl")
-    return [one for one in compiled(folder, recipe, only_plan=True).diagnostics if one.code == "W0558"]
+    return [one for one in compiled(folder, recipe, only_plan=True).diagnostics if one.code == "W0560"]
 
 
 @pytest.mark.parametrize("names", [("chosen_rating", "rejected_rating"), ("score_chosen", "score_rejected")])
