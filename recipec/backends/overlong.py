@@ -57,7 +57,7 @@ def losing(stages: list[StageJob]) -> dict[str, Any]:
         "max_dropped": stages[0].traced("dropped_rows_limit"),
         "may_truncate": stages[0].job.because(drops and all(stage.method.truncates for stage in stages), "overflow"),
         "ways_to_keep": stages[0].job.because(_ways_to_keep(stages), "max_length", "max_position"),
-        "longer_blocks": _longer_blocks(stages),
+        "other_blocks": _other_blocks(stages),
     }
 
 
@@ -75,12 +75,16 @@ def _at_the_limit(stages: Sequence[StageJob]) -> bool:
     return bool(context) and all(stage.value("max_length") >= context for stage in stages)
 
 
-def _longer_blocks(stages: Sequence[StageJob]) -> str:
-    """What a raised max_length does to stages that cut their text into blocks of it: the key is that of all stages."""
+def _other_blocks(stages: Sequence[StageJob]) -> str:
+    """Which stages cut their text into blocks of max_length, too: their blocks may be longer or shorter by default."""
     if len(stages) == 1 or _at_the_limit(stages):
         return ""
-    packing = [stage.name for stage in stages if handling(stage) == "blocks"]
-    return f" It holds for all stages: {' and '.join(packing)} then packs text into longer blocks." * bool(packing)
+    blocks = [
+        f"{stage.name}'s blocks (now {stage.value('max_length'):,} tokens)"
+        for stage in stages
+        if handling(stage) == "blocks"
+    ]
+    return f" It is also the length of {' and '.join(blocks)}." * bool(blocks)
 
 
 def _overflow(stages: list[StageJob], used: bool | Raw) -> Traced:

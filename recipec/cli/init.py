@@ -176,7 +176,8 @@ def _beside(seen: SeenRows, method: Method) -> str:
         left_out = f"# {seen.refusals}\n" + f"# or {left_out}" * lacks
     elif not lacks:
         left_out = ""
-    return left_out + "".join(f"# {line}\n" for line in textwrap.wrap(seen.ratings, _WIDTH))
+    lines = [seen.ratings] if "`python3 " in seen.ratings else textwrap.wrap(seen.ratings, _WIDTH)
+    return left_out + "".join(f"# {line}\n" for line in lines)
 
 
 def _answers_with_class(seen: SeenRows, method: Method) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -98,10 +99,11 @@ def _in_folder(name: str) -> str:
 def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.axes import ROW_FORMATS
     from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
-    from recipec.dataset import BadRows, UnknownFormat, from_published, learning_from, misnamed, ratings, recognise
+    from recipec.dataset import BadRows, UnknownFormat, from_published, misnamed, recognise
     from recipec.dataset.classes import answer_columns, columns_for, text_and_answer, text_and_class
     from recipec.dataset.contents import lacking
     from recipec.dataset.labeled import labeled_answers
+    from recipec.dataset.ratings import learning_from, learning_from_labels, ratings
     from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
@@ -122,7 +124,8 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
         evidence = f"`{found[1]}` {'is the class of' if of_class else 'answers'} `{found[0]}`"
     lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
-    rated = next(learning_from(shape, ratings(sample.rows, sorted(beside))), "")
+    labels = learning_from_labels(shape, sample.rows, sample.places[0], sorted(beside))
+    rated = next(chain(labels, learning_from(shape, ratings(sample.rows, sorted(beside)))), "")
     refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
     labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
     return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated)

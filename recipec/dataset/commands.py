@@ -30,7 +30,8 @@ _BOTH = {
 }
 _TEXT = (
     "text = lambda row, said, names, *kinds: {name: said[name] if isinstance(said[name], str) "
-    "else json.dumps(row[name], ensure_ascii=False) for name in names if isinstance(row.get(name), kinds)}"
+    "else json.dumps(row[name], ensure_ascii=False) for name in names if isinstance(row.get(name), kinds) "
+    "and row[name] == row[name]}"  # NaN is no value
 )
 # What a message says in parts, such as texts and images, is no list to write as text.
 _PARTS = (
@@ -88,10 +89,10 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
-def rows_as_json(made: str, place: str) -> str:
+def rows_as_json(made: str, place: str, each: str = "for row in rows") -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
     file = file_of(place)
-    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) for row in rows]"
+    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) {each}]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
 
 

@@ -22,6 +22,7 @@ OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it an
 _FLAGS = {text: wanted for pair in FLAG_TEXTS.values() for text, wanted in zip(pair, (True, False), strict=True)}
 THOUGHT = "<think>", "</think>"  # around what is thought, where it stands before an answer in its text
 
+NO_VALUE = "no value (null or NaN)"
 NOTHING: tuple[Any, ...] = (None, "", [], {})  # values of a column or a field that say nothing
 
 
@@ -247,7 +248,7 @@ def _kind(value: Any, name: str) -> str:
     if isinstance(value, str):
         return TEXTS
     if not isinstance(value, list):
-        held = {bool: "true or false", int: "a number", float: "a number", dict: "an object", type(None): "null"}.get(
+        held = {bool: "true or false", int: "a number", float: "a number", dict: "an object", type(None): NO_VALUE}.get(
             type(value), f"a value of the type {type(value).__name__}"
         )
         help = (f'where a row has no `{name}`, write "": rows with an empty answer are left out and counted',)

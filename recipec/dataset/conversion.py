@@ -13,7 +13,17 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, TEXTS
-from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Incomplete, Row, Unanswered, flag_of, lacking
+from recipec.dataset.contents import (
+    ASSISTANT,
+    NO_VALUE,
+    NOTHING,
+    BadContent,
+    Incomplete,
+    Row,
+    Unanswered,
+    flag_of,
+    lacking,
+)
 from recipec.dataset.formats import DataShape
 from recipec.dataset.json_texts import BadJson, json_of
 from recipec.dataset.messages import (
@@ -206,14 +216,18 @@ def _one_prompt(row: Row, name: str, shape: DataShape, reading: RowReading) -> I
 def _flag(row: Row, name: str) -> bool:
     wanted = flag_of(row.get(name))
     if wanted is None:
-        raise BadContent(f"`{name}` holds {row.get(name)!r:.40}, neither true nor false")
+        raise BadContent(f"`{name}` holds {_held_in(row, name)}, neither true nor false")
     return wanted
 
 
 def _text(row: Row, name: str) -> str:
     if not isinstance(row.get(name), str):
-        raise BadContent(f"`{name}` holds {row.get(name)!r:.40}, which is no text")
+        raise BadContent(f"`{name}` holds {_held_in(row, name)}, which is no text")
     return row[name]
+
+
+def _held_in(row: Row, name: str) -> str:
+    return NO_VALUE if row.get(name) is None else f"{row[name]!r:.40}"
 
 
 def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
@@ -223,7 +237,7 @@ def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
     found = {*own, *(_text(row, name) for name in _held(row, _SYSTEM, reading))}
     if len(found) > 1:
         shown = " and ".join(f"{text!r:.40}" for text in sorted(found))
-        raise BadContent(f"the row has several system prompts: {shown}", *_one_system_prompt(row, reading))
+        raise BadContent(f"the row has several system prompts: {shown}")
     if found and not own:
         messages.insert(0, {"role": _SYSTEM, "content": found.pop()})
 
@@ -231,13 +245,6 @@ def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
 def _uninstructed(turns: list[Message], given: str) -> list[Message]:
     """The messages without the system prompt that the recipe gives every row: preparation writes it once."""
     return turns[1:] if turns[:1] == [{"role": _SYSTEM, "content": given}] else turns
-
-
-def _one_system_prompt(row: Row, reading: RowReading) -> Iterator[str]:
-    """What to write where a column and a message hold different system prompts."""
-    names = json.dumps(sorted({*_held(row, _SYSTEM, reading), *reading.ignored}), ensure_ascii=False)
-    yield f"to keep the system message of the conversation: `ignore = {names}` under [data]"
-    yield "to keep the column: remove the system message from the conversations"
 
 
 def _tools(row: Row, reading: RowReading) -> list[Mapping[str, Any]]:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import DIGITS, EITHER, FLAG_TEXTS, FLAGS, MESSAGES, TEXTS, WORDS
+from recipec.dataset.backwards import as_labels, forward
 from recipec.dataset.classes import each_once, suggested_answers
 from recipec.dataset.contents import (
+    NO_VALUE,
     BadContent,
     Row,
     Unanswered,
@@ -141,7 +143,7 @@ def _common_format(
         lines = (
             [*line_of_excel(rows[0])]
             or [*renaming(rows[0])]
-            or [*_close(rows, formats, renamed)]
+            or [*_close(rows, where[0], formats, renamed)]
             or [*suggested_columns(rows, formats, renamed)]
         )
         lines = each_once([*suggested_answers(rows, where[0], formats)], lines)
@@ -190,13 +192,15 @@ def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
     return all(role.name in columns for role in format.required)
 
 
-def _close(rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
+def _close(rows: tuple[Row, ...], place: str, formats: list[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
     """What to write where one flag is all that the rows lack, and a column of theirs holds flags or is the only one."""
     for format in formats:
         flag = next((role for role in format.required if role.holds == FLAGS), None)
         found = _columns(rows[0], format, renamed)
         if flag and not {role.name for role in format.required} - found.keys() - {flag.name}:
             others = [name for name in rows[0] if name not in found.values() and not on_a_written_scale(rows, name)]
+            yield from as_labels(rows, place, others)
+            others = forward(rows, others)
             for name in rated_columns(rows, others) or others[: len(others) == 1]:
                 yield f'name the column that is true or false: `columns = {{ {flag.name} = "{name}" }}`'
 
@@ -230,7 +234,7 @@ def _all(rows: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    return f"{json.dumps(value, ensure_ascii=False):.40}"
+    return NO_VALUE if value is None else f"{json.dumps(value, ensure_ascii=False):.40}"
 
 
 def _written(flag: Any) -> str:

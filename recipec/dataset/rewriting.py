@@ -13,6 +13,7 @@ from typing import Any
 from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.as_text import written_as_text
+from recipec.dataset.backwards import forward, says_bad
 from recipec.dataset.commands import file_of, jq, path_of
 from recipec.dataset.contents import (
     CALLS,
@@ -30,6 +31,7 @@ from recipec.dataset.formats import DataShape
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
+from recipec.dataset.system_prompts import one_system_prompt
 from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
 
@@ -49,6 +51,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from refusals_learned(rows, places[0], [*shape.columns.values()])
     yield from results_in_order(rows, places[0], [*shape.columns.values()])
+    yield from one_system_prompt(rows, places[0], [*shape.columns.values()])
     yield from written_as_text(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)
     yield from conversations(rows, places, [*shape.columns.values()])
@@ -158,6 +161,7 @@ def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Seque
     """Yield what makes rows of a conversation and a flag: a prompt and its answer, where a format has both."""
     talks = [name for name in rows[0] if name in _TALK and turns_of(rows[0][name])]
     flags = [name for name in rows[0] if all(flag_of(row.get(name)) is not None for row in rows)]
+    flags = forward(rows, flags)
     for format in formats if talks else ():
         kind = KINDS[format.kind]
         if kind.flag and flags:
@@ -178,7 +182,7 @@ def labels_of_scale(
     """
     if not any(role.holds == FLAGS for format in formats for role in format.required):
         return
-    for name in rows[0]:
+    for name in sorted(rows[0], key=says_bad):
         rated = name in named or any(word in name.lower() for word in RATING_WORDS)
         if rated and on_a_scale(rows, name):
             numbers = [row[name] for row in rows if row.get(name) is not None]
@@ -190,9 +194,11 @@ def labels_of_scale(
 def _label(name: str, numbers: Sequence[float], place: str, *, some: bool) -> Iterator[str]:
     """The command for one column; the middle of the scale is a beginning, and the user's to decide."""
     low, high, path = min(numbers), max(numbers), path_of(name)
-    command = jq(f"select({path} != null) | " * some + f".label = ({path} > {(low + high) / 2:g})", place)
+    good, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
+    rated = f"select({path} | . != null and (isnan | not)) | " * some
+    command = jq(rated + f".label = ({path} {good} {(low + high) / 2:g})", place)
     said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false"
-    yield f"{said}: decide from which number on an answer is good" + f", as in {command}" * bool(command)
+    yield f"{said}: decide {which} an answer is good" + f", as in {command}" * bool(command)
 
 
 def in_one_object(rows: Sequence[Row], places: Sequence[str]) -> Iterator[str]:

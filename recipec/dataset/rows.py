@@ -41,6 +41,11 @@ def once(pairs: list[tuple[str, Any]]) -> Row:
     return found
 
 
+def no_value(constant: str) -> float | None:
+    """What JSON does not know and Python reads: NaN, which pandas writes where a value is missing, is no value."""
+    return None if constant == "NaN" else float(constant)
+
+
 def _twice(names: Iterable[str]) -> list[str]:
     """Those that stand among the names more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
@@ -55,7 +60,7 @@ _TOO_LONG = "it holds a whole number of more than 4,300 digits, which Python doe
 _ASCII_SPACE = " \t\n\r\x0b\x0c"  # what bytes.strip() takes off in prepare_data.py; JSON strings may hold other spaces
 _CUT_IN_QUOTES = "unexpected end of data"  # of Python's csv
 _OPENING, _COMMA = re.compile(r"\s*\[\s*"), re.compile(r"\s*,\s*")
-_DECODER = json.JSONDecoder(object_pairs_hook=once)
+_DECODER = json.JSONDecoder(object_pairs_hook=once, parse_constant=no_value)
 
 
 def written_as(ending: str, text: str) -> str:
@@ -90,7 +95,7 @@ def json_lines(text: str, shown: str) -> Numbered:
 def json_array(text: str, shown: str) -> Numbered:
     """Yield the objects of one JSON list."""
     try:
-        rows = json.loads(text, object_pairs_hook=once)
+        rows = json.loads(text, object_pairs_hook=once, parse_constant=no_value)
     except (ValueError, RecursionError) as error:
         raise Unreadable(shown, f"it is not JSON: {why(error)}") from error
     for number, row in enumerate(rows, 1):
@@ -186,7 +191,7 @@ def _object(line: str, where: str) -> Row:
     if _OPENING.match(line):
         raise Unreadable(where, "a list begins on this line: a file that is one JSON list must be named .json")
     try:
-        row = json.loads(line, object_pairs_hook=once)
+        row = json.loads(line, object_pairs_hook=once, parse_constant=no_value)
     except (ValueError, RecursionError) as error:
         raise Unreadable(where, f"this line is not one JSON object: {why(error)}") from error
     if not isinstance(row, dict):

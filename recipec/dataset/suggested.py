@@ -21,6 +21,7 @@ from recipec.axes.row_formats import (
     TEXT,
     TEXTS,
 )
+from recipec.dataset.backwards import forward
 from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
 from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
@@ -61,7 +62,9 @@ def suggested_columns(
     rows = [*rows]
     rated = rated_columns(rows, rows[0])
     first = rows[0] | dict.fromkeys(rated, True)  # the first row may have no rating
+    labels = forward(rows, rated)
     common = [name for name in first if name in rated or all(name in row for row in rows)]
+    common = [name for name in common if name not in rated or name in labels]
     # no text, and no flag though it begins with 1
     common = [name for name in common if not on_a_written_scale(rows, name) and not is_filed_under(rows, name)]
     unasked = {name for name in common if not asks(rows, name)}

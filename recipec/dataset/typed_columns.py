@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recipec.dataset.rows import Row, Unreadable, listed_twice, once, why
+from recipec.dataset.rows import Row, Unreadable, listed_twice, no_value, once, why
 
 if TYPE_CHECKING:
     from pyarrow import Array, DataType, Field, Schema
@@ -167,13 +168,13 @@ def _row(values: Sequence[Any], number: int, shown: str, fields: Sequence[Field]
 
 
 def _value(value: Any, kind: DataType) -> Any:
-    """The value of a column as JSON has it; what is ignored and of another type is null."""
+    """The value of a column as JSON has it; what is ignored and of another type is null, as NaN is."""
     from pyarrow import types
 
-    if value is None:
+    if value is None or (isinstance(value, float) and isnan(value)):
         return None
     if _is_json(kind):
-        return json.loads(value, object_pairs_hook=once)
+        return json.loads(value, object_pairs_hook=once, parse_constant=no_value)
     if _is_date(kind):
         return value.isoformat()
     if types.is_struct(kind):

@@ -89,15 +89,20 @@ def ways_of_gaps(place: str, column: str) -> Iterator[str]:
     """Yield the commands for rows without a value: leave them out, or make each a group of its own."""
     yield from _without(place, column)
     name = json.dumps(column, ensure_ascii=False)
-    own = f'row | {{{name}: f"row {{number}}" if row.get({name}) in (None, "") else row[{name}]}}'
+    own = f'row | {{{name}: row[{name}] if {_given(column)} else f"row {{number}}"}}'
     if command := rows_command(own, "for number, row in enumerate(rows, 1)", place):
         yield f"to give each of them a value of its own: {command}"
 
 
 def _without(place: str, column: str) -> Iterator[str]:
-    given = f'row.get({json.dumps(column, ensure_ascii=False)}) not in (None, "")'
-    if command := rows_command("row", f"for row in rows if {given}", place):
+    if command := rows_command("row", f"for row in rows if {_given(column)}", place):
         yield f"to leave rows without a value in `{column}` out: {command}"
+
+
+def _given(column: str) -> str:
+    """Whether a row has a value, for Python; NaN is none."""
+    name = json.dumps(column, ensure_ascii=False)
+    return f'row.get({name}) not in (None, "") and row[{name}] == row[{name}]'
 
 
 def ways_of_numbers(rows: Sequence[Row], place: str, column: str) -> Iterator[str]:

@@ -30,6 +30,7 @@ from recipec.facts.labels import label_facts
 from recipec.facts.left_out import equal_answers, many_repeated, opposite_answers, unanswered, without_left_out
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
+from recipec.facts.rated_pairs import rated_otherwise
 from recipec.facts.rehearsal import RehearsedRows, rehearsed
 from recipec.facts.seen_answers import SeenAnswers, seen_answers
 from recipec.facts.shapes import shape_of_all, shaped
@@ -175,6 +176,7 @@ def _findings(
     yield from equal_answers(loaded, section, rehearsal)
     yield from opposite_answers(loaded, section, rehearsal)
     yield from many_repeated(loaded, section, rehearsal)
+    yield from rated_otherwise(loaded, section, sources)
     yield from as_raw_text(loaded, section, sources)
     yield from as_answers(loaded, section, sources)
     yield from against_classes(loaded, section, sources)

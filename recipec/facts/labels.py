@@ -7,6 +7,7 @@ from math import fsum
 
 from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import FLAG_TEXTS, FLAGS, USUAL_FLAGS
+from recipec.dataset.backwards import NAMED_LABEL, as_labels, is_backwards
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.rehearsal import RehearsedRow, RehearsedRows
@@ -21,12 +22,14 @@ NOT_SEEN = "no label can be looked at when the recipe is compiled"
 def label_facts(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, report: Report) -> Iterator[Decision]:
     """Yield label_meaning and true_share for a format with labels.
 
-    Reports E0304 where all rows have one label, W0511 where those of a sample have.
+    Reports E0304 where all rows have one label, W0511 where those of a sample have, E0401 where it is true of bad ones.
     """
     sources = rehearsal.sources
     if not any(map(_label, sources)):
         return
     yield _meaning(sources)
+    for finding in _backwards(loaded, sources):
+        report.add(finding)
     samples = [source.sample for source in sources if source.sample]
     if len(samples) < len(sources):
         yield known("true_share", None, NOT_SEEN, origin="default")
@@ -40,6 +43,24 @@ def label_facts(loaded: LoadedRecipe, section: str, rehearsal: RehearsedRows, re
     label, whole = str(share == 1).lower(), all(sample.total_rows == len(sample.rows) for sample in samples)
     report.add(_one_kind(loaded, section, _label(sources[0]), label, f"{count:,} rows{which}", whole))
     yield known("true_share", None, f"all {count:,} sampled rows{which} are labeled {label}", origin="data")
+
+
+def _backwards(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0401 for labels that are true of bad answers by the names of their columns."""
+    for source in (source for source in sources if is_backwards(source.rows, _label(source))):
+        name, named = _label(source), loaded.is_set("data", "columns", "label")
+        good, bad = FLAG_TEXTS[source.shape.flags]
+        label = Label(
+            loaded.place("data", "columns", "label") if named else source.place,
+            f"its name says that {good} is a bad answer, and a label that is {good} is a good one",
+        )
+        command = next(as_labels(source.rows, source.places[0], [name]), "")
+        help = (
+            command + NAMED_LABEL,
+            f"if {good} does mark good answers and {bad} bad ones: rename the column",
+        )
+        title = f"`{name}` as the label would train the model on bad answers as good ones"
+        yield Diagnostic("E0401", title, (label,), help if command else help[1:])
 
 
 def _meaning(sources: Sequence[SampledSource]) -> Decision:

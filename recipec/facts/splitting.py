@@ -121,7 +121,7 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
         found = {
             place: f"`{column}` is empty, and the rows are split by it"
             for place, row in placed
-            if (value := row.get(column)) in (None, "") or value != value  # NaN
+            if row.get(column) in (None, "")
         }
         help = tuple(ways_of_gaps(source.places[0], column)) if found else ()
     return [RowFault(place, said, help=help) for place, said in found.items()]

@@ -122,9 +122,17 @@ def test_max_length_is_not_raised_above_the_context(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("base", "said"), [("text-sft", True), ("sft-dpo", False), ("text", False)])
-def test_a_higher_max_length_makes_longer_blocks_of_another_stage(tmp_path: Path, base: str, said: bool) -> None:
-    script = texts(good(tmp_path, BASES[base]))["prepare_data.py"]
-    assert ("continue-pretrain then packs text into longer blocks." in script) is said
+@pytest.mark.parametrize("stated", [None, 512])
+def test_max_length_is_told_as_the_length_of_the_blocks_of_another_stage(
+    tmp_path: Path, base: str, said: bool, stated: int | None
+) -> None:
+    """Without a max_length, stages have defaults of their own: one that is advised may be shorter than the blocks."""
+    recipe = BASES[base] | {"data": {k: v for k, v in BASES[base]["data"].items() if k != "max_length"}}
+    plan = good(tmp_path, with_key(recipe, "data.max_length", stated) if stated else recipe)
+    (blocks,) = {stage.decisions["max_length"].value for stage in plan.plan.stages[:1]}
+    line = f"It is also the length of continue-pretrain's blocks (now {blocks:,} tokens)."
+    script = texts(plan)["prepare_data.py"]
+    assert (line in script) is said and "longer blocks" not in script
 
 
 @pytest.mark.parametrize("weight", [{}, {"weight": 1}], ids=["whole", "each answer a row"])

@@ -212,7 +212,7 @@ REFUSED = {
     "deep tools": asked("Go", said("So."), tools=DEEP),
     "deep arguments": called(f'{{"a": {DEEP}}}'),
     "arguments of some depth": called(f'{{"a": {"[" * 100}{"]" * 100}}}'),
-    **{f"number {place}": called({"n": number}) for place, number in enumerate(NUMBERS)},
+    **{f"number {place}": called({"n": number}) for place, number in enumerate(NUMBERS) if number == number},
     **{f"number {place} in a text": called(json.dumps({"n": number})) for place, number in enumerate(NUMBERS)},
 }
 EVERYTHING = {"carry": ["tools", "weight", "parts", "system"], "reasoning": "keep"}

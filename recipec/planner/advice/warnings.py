@@ -89,7 +89,7 @@ def _too_long(loaded: LoadedRecipe, plan: Plan, stage: StagePlan, report: Report
     label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.label} are longer")
     notes = (
         f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",
-        *_longer_blocks(plan),
+        *_other_blocks(plan),
     )
     title = f"`data.max_length = {length}` is too short for many rows"
     if not stated:
@@ -97,12 +97,15 @@ def _too_long(loaded: LoadedRecipe, plan: Plan, stage: StagePlan, report: Report
     report.add(Diagnostic("W0535", title, (label,), tuple(_for_long_rows(stage)), notes))
 
 
-def _longer_blocks(plan: Plan) -> Iterator[str]:
-    """What a raised max_length does to stages that cut their text into blocks of it: the key is that of all stages."""
-    cutting = [each.stage.label for each in plan.stages if METHODS[each.stage.name].packs == "blocks"]
-    if cutting and len(plan.stages) > 1:
-        how = f"{' and '.join(cutting)} packs text into longer blocks, in more memory"
-        yield f"`data.max_length` holds for all stages: with a higher value, stage {how}"
+def _other_blocks(plan: Plan) -> Iterator[str]:
+    """Which stages cut their text into blocks of max_length, too: their blocks may be longer or shorter by default."""
+    blocks = [
+        f"{each.stage.label}'s blocks (now {each.decisions['max_length'].value:,} tokens)"
+        for each in plan.stages
+        if METHODS[each.stage.name].packs == "blocks"
+    ]
+    if blocks and len(plan.stages) > 1:
+        yield f"`data.max_length` is also the length of {' and '.join(blocks)}: longer ones need more memory"
 
 
 def _for_long_rows(stage: StagePlan) -> Iterator[str]:
