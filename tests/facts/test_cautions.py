@@ -95,3 +95,13 @@ def test_answers_that_repeat_their_prompt_are_told(tmp_path: Path, base: str, fi
     assert told(tmp_path, BASES[base], [row, *others], file, "W0537") == []
     if "chosen" in row:
         assert told(tmp_path, BASES[base], [row | {"rejected": "A pump."}] * 4, file, "W0537") == []
+
+
+@pytest.mark.parametrize(("name", "named"), [("add", False), ("is", True), ("address_of", False), ("a-b", True)])
+def test_a_tool_is_named_by_a_whole_word(tmp_path: Path, name: str, named: bool) -> None:
+    """As `address` names no tool `add`."""
+    asked = {"role": "user", "content": "Is it at this address, which is of a-b?"}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name, "arguments": {}}}]}
+    rows = [{"messages": [asked, call, {"role": "tool", "content": "1"}, ANSWER]}] * 3
+    qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-7B-Instruct")
+    assert bool(told(tmp_path, qwen, rows, "chat.jsonl", "W0557")) is not named
