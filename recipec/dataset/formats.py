@@ -26,7 +26,7 @@ from recipec.dataset.contents import (
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.sample import SAMPLE_ROWS
-from recipec.dataset.suggested import misnamed, renaming, suggested_columns
+from recipec.dataset.suggested import misnamed, suggested_columns, with_renaming
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -138,9 +138,8 @@ def _common_format(
     kinds = list({format.name: format for format in found if format}.values())
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
-        lines = (
-            [*renaming(rows[0])] or [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
-        )
+        columns = [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
+        lines = with_renaming(rows[0], columns)
         raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines, *suggested_answers(rows, where[0], formats)))
     most = [format for format in kinds if 2 * found.count(format) > len(found)]
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
@@ -194,7 +193,8 @@ def _close(rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str
         if flag and not {role.name for role in format.required} - found.keys() - {flag.name}:
             others = [name for name in rows[0] if name not in found.values() and not on_a_written_scale(rows, name)]
             for name in rated_columns(rows, others) or others[: len(others) == 1]:
-                yield f'name the column that is true or false: `columns = {{ {flag.name} = "{name}" }}`'
+                column = json.dumps(name, ensure_ascii=False)
+                yield f"name the column that is true or false: `columns = {{ {flag.name} = {column} }}`"
 
 
 def flag_columns(rows: Iterable[Row], names: Iterable[str]) -> list[str]:

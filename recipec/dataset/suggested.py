@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
@@ -21,6 +20,7 @@ from recipec.axes.row_formats import (
     TEXT,
     TEXTS,
 )
+from recipec.characters import forbidden_in_name, why_forbidden
 from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
 from recipec.dataset.side_by_side import contents, questions_and_answers
@@ -30,14 +30,15 @@ _ALIKE = 0.8  # of the letters of two names, by difflib: "rejcted" and "rejected
 _ASKED = ("prompt",)  # the column of a kind that conversations may be, too
 
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that no recipe holds
-
-
-def renaming(names: Iterable[str]) -> Iterator[str]:
-    """Yield what to do about columns that no recipe can name, whatever they are."""
-    if odd := [name for name in names if _CONTROLS.search(name)]:
-        listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in odd)
-        yield f"rename {listed} in the rows: a recipe names no column with a control character"
+def with_renaming(names: Iterable[str], lines: Iterable[str]) -> list[str]:
+    """What to do about columns that no recipe can name, then the lines that do without them."""
+    marks = {name: mark for name in names if (mark := forbidden_in_name(name)) is not None}
+    left = [line for line in lines if not any(_key(name) in line for name in marks)]
+    if not marks:
+        return left
+    listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in marks)
+    why = why_forbidden(next(iter(marks.values())))
+    return [f"rename {listed} in the rows: a recipe names no such column, as {why}", *left]
 
 
 def suggested_columns(
