@@ -21,6 +21,14 @@ class UnsupportedConfig(Exception):
         self.missing = missing
 
 
+class OddValue(UnsupportedConfig):
+    """A value that no release of transformers writes, so that the file may be damaged."""
+
+    def __init__(self, reason: str, file: str = "config.json") -> None:
+        super().__init__(reason)
+        self.file = file
+
+
 class UnbuiltType(UnsupportedConfig):
     """A configuration of a type that is known and not built: the shape of no other model stands for it."""
 
@@ -43,7 +51,7 @@ def share(config: Mapping[str, Any], key: str) -> float:
     """A number from 0 to below 1; 0 where there is none."""
     value = config.get(key) or 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise UnsupportedConfig(f"{key} is {shown(value)}, not a number from 0 to below 1")
+        raise OddValue(f"{key} is {shown(value)}, not a number from 0 to below 1")
     return float(value)
 
 
@@ -51,7 +59,7 @@ def positive(config: Mapping[str, Any], key: str) -> float:
     """A number above 0."""
     value = config[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
-        raise UnsupportedConfig(f"{key} is {shown(value)}, not a number above 0 and up to {MOST}")
+        raise OddValue(f"{key} is {shown(value)}, not a number above 0 and up to {MOST}")
     return value
 
 
@@ -59,7 +67,7 @@ def places(config: Mapping[str, Any], key: str) -> list[int]:
     """A list of whole numbers, one or none for each layer; nothing where there is none."""
     values = config.get(key) or []
     if not isinstance(values, list) or any(not isinstance(value, int) or value < 0 for value in values):
-        raise UnsupportedConfig(f"{key} is {shown(values)}, not a list of whole numbers")
+        raise OddValue(f"{key} is {shown(values)}, not a list of whole numbers")
     return values
 
 
@@ -67,9 +75,9 @@ def integer(config: Mapping[str, Any], key: str) -> int:
     """A positive whole number that a size can be."""
     value, most = config[key], _MOST_LAYERS if key == "num_hidden_layers" else MOST
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UnsupportedConfig(f"{key} is {shown(value)}, not a positive whole number")
+        raise OddValue(f"{key} is {shown(value)}, not a positive whole number")
     if value > most:
-        raise UnsupportedConfig(f"{key} is {shown(value)}, more than the {most} that recipec reads")
+        raise OddValue(f"{key} is {shown(value)}, more than the {most} that recipec reads")
     return value
 
 

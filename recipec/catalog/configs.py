@@ -11,6 +11,7 @@ from recipec.catalog.config_experts import experts_of, has_experts
 from recipec.catalog.config_inputs import borrowing_of, input_keys, inputs_of
 from recipec.catalog.config_positions import context_of
 from recipec.catalog.config_values import (
+    OddValue,
     UnbuiltType,
     UnsupportedConfig,
     flag,
@@ -309,7 +310,7 @@ def _whole_layers(kinds: Any, layers: int, other: str) -> list[int]:
     """The layers that attend to the whole sequence."""
     known = (other, _WHOLE)
     if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in known for kind in kinds):
-        raise UnsupportedConfig(f"layer_types is not a list of {layers} times {' or '.join(known)}")
+        raise OddValue(f"layer_types is not a list of {layers} times {' or '.join(known)}")
     return [layer for layer, kind in enumerate(kinds) if kind == _WHOLE]
 
 

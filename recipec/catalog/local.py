@@ -7,13 +7,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from recipec.catalog.config_values import UnsupportedConfig
+from recipec.catalog.config_values import OddValue, UnsupportedConfig
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.models import Model
 from recipec.catalog.templates import template_with
 from recipec.catalog.text_parts import Stored, holds_more, text_config
 from recipec.files import read_lines, read_regular
 
+_SETTINGS = "tokenizer_config.json"
 _MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
 _MOST_OF_TOKENIZER = 256 * 2**20  # tokenizer.json: 250,000 tokens and their merges take 33 MB
 
@@ -22,7 +23,7 @@ def local_model(folder: Path) -> Model:
     """The model saved in `folder`; raises UnsupportedConfig with the reason. The caller names it (`name` is empty)."""
     config = read_config(folder / "config.json")
     architecture = architecture_from_config(text_config(config))
-    tokenizer = _optional(folder / "tokenizer_config.json")
+    tokenizer = _optional(folder / _SETTINGS)
     template = _template(folder, tokenizer)
     return Model(
         name="",
@@ -99,7 +100,7 @@ def _vocabulary(tokenizer: dict[str, Any]) -> set[str]:
 
 def _added_tokens(folder: Path) -> set[str]:
     """The tokens that the small files beside tokenizer.json add to it."""
-    config = _optional(folder / "tokenizer_config.json")
+    config = _optional(folder / _SETTINGS)
     named = [value for name, value in config.items() if name.endswith("_token")]
     more = [*_listed(config.get("additional_special_tokens")), *_listed(config.get("extra_special_tokens"))]
     decoder = _listed(config.get("added_tokens_decoder"))
@@ -118,11 +119,11 @@ def read_config(path: Path, most: int = _MOST_BYTES) -> dict[str, Any]:
     except OSError as error:
         raise UnsupportedConfig(f"{path.name} cannot be read: {error.strerror or 'no such file'}") from error
     except ValueError as error:
-        raise UnsupportedConfig(f"{path.name} is not valid JSON: {error}") from error
+        raise OddValue(f"{path.name} is not valid JSON: {error}", path.name) from error
     except RecursionError as error:
-        raise UnsupportedConfig(f"{path.name} nests too deeply") from error
+        raise OddValue(f"{path.name} nests too deeply", path.name) from error
     if not isinstance(config, dict):
-        raise UnsupportedConfig(f"{path.name} holds no JSON object")
+        raise OddValue(f"{path.name} holds no JSON object", path.name)
     return config
 
 
@@ -145,7 +146,7 @@ def _template(folder: Path, tokenizer: dict[str, Any]) -> str | None:
 def template_in(folder: Path) -> str | None:
     """The text of the one chat template in a folder; None where there is none that can be read."""
     try:
-        return _template(folder, _optional(folder / "tokenizer_config.json")) or None
+        return _template(folder, _optional(folder / _SETTINGS)) or None
     except UnsupportedConfig:
         return None
 
@@ -155,7 +156,7 @@ def _stop_tokens(folder: Path, tokenizer: dict[str, Any]) -> tuple[str, ...]:
     ids = _optional(folder / "generation_config.json").get("eos_token_id")
     known = tokenizer.get("added_tokens_decoder") or {}
     if not isinstance(known, dict):
-        raise UnsupportedConfig("`added_tokens_decoder` in tokenizer_config.json is no table")
+        raise OddValue("`added_tokens_decoder` in tokenizer_config.json is no table", _SETTINGS)
     listed = ids if isinstance(ids, list) else [ids]
     stops = tuple(_readable(_content(known[str(id)])) for id in listed if str(id) in known)
     return stops or tuple(filter(None, [_readable(_content(tokenizer.get("eos_token")))]))
@@ -171,5 +172,5 @@ def _readable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UnsupportedConfig(f"tokenizer_config.json has half of a character in a text: {error.reason}") from error
+        raise OddValue(f"{_SETTINGS} has half of a character in a text: {error.reason}", _SETTINGS) from error
     return text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, LayerKind
-from recipec.catalog.config_values import UnsupportedConfig, shown
+from recipec.catalog.config_values import OddValue, UnsupportedConfig, shown
 from recipec.catalog.type_row import PatternType
 
 
@@ -17,7 +17,7 @@ def with_pattern(config: Mapping[str, Any], row: PatternType | None) -> Mapping[
     layers = _listed(config, row)
     stated = config.get("num_hidden_layers", len(layers))
     if stated != len(layers):
-        raise UnsupportedConfig(f"num_hidden_layers is {shown(stated)}, and the pattern has {len(layers)} layers")
+        raise OddValue(f"num_hidden_layers is {shown(stated)}, and the pattern has {len(layers)} layers")
     return {**config, row.key: layers, "num_hidden_layers": len(layers)}
 
 
@@ -31,7 +31,7 @@ def _listed(config: Mapping[str, Any], row: PatternType) -> list[str]:
         raise UnsupportedConfig(f"{row.key} does not say of which kind each layer is", (row.key,))
     named = [row.older.get(str(kind), str(kind)) for kind in listed] if isinstance(listed, list) else []
     if not named or any(kind not in row.kinds for kind in named):
-        raise UnsupportedConfig(f"{row.key} is not a list of {', '.join(row.kinds)}")
+        raise OddValue(f"{row.key} is not a list of {', '.join(row.kinds)}")
     return named
 
 

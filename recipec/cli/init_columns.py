@@ -49,7 +49,7 @@ def misread(data: str, columns: Mapping[str, str]) -> str:
 def parsed(text: str) -> Columns:
     """The columns that "prompt=question, completion=answer" names, or an inline table of TOML. Raises ValueError."""
     from recipec.axes import ROW_FORMATS
-    from recipec.recipe.source import forbidden_in_name, why_forbidden
+    from recipec.characters import forbidden_in_name, why_forbidden
 
     pairs = [pair.partition("=") for pair in text.split(",")]
     columns = {role.strip(): name.strip() for role, _, name in pairs}

@@ -28,7 +28,7 @@ from recipec.dataset.contents import (
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.sample import SAMPLE_ROWS
-from recipec.dataset.suggested import line_of_excel, misnamed, renaming, suggested_columns
+from recipec.dataset.suggested import line_of_excel, misnamed, suggested_columns, with_renaming
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -142,11 +142,10 @@ def _common_format(
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
         lines = (
             [*line_of_excel(rows[0])]
-            or [*renaming(rows[0])]
             or [*_close(rows, where[0], formats, renamed)]
             or [*suggested_columns(rows, formats, renamed)]
         )
-        lines = each_once([*suggested_answers(rows, where[0], formats)], lines)
+        lines = each_once([*suggested_answers(rows, where[0], formats)], with_renaming(rows[0], lines))
         raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines))
     most = [format for format in kinds if 2 * found.count(format) > len(found)]
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
@@ -202,7 +201,8 @@ def _close(rows: tuple[Row, ...], place: str, formats: list[RowFormat], renamed:
             yield from as_labels(rows, place, others)
             others = forward(rows, others)
             for name in rated_columns(rows, others) or others[: len(others) == 1]:
-                yield f'name the column that is true or false: `columns = {{ {flag.name} = "{name}" }}`'
+                column = json.dumps(name, ensure_ascii=False)
+                yield f"name the column that is true or false: `columns = {{ {flag.name} = {column} }}`"
 
 
 def flag_columns(rows: Iterable[Row], names: Iterable[str]) -> list[str]:

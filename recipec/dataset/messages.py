@@ -63,20 +63,32 @@ def messages_of(value: Any, name: str, content: str, reading: RowReading) -> lis
 def _check_results(messages: Sequence[Message], name: str) -> None:
     """Results stand in the order of their calls, and none is missing: most chat templates write no ids."""
     called: list[Any] = []
-    found: list[Any] = []
-    for message in (*messages, {"tool_calls": []}):
+    answered: list[Any] = []
+    for message in (*messages, {"role": ASSISTANT[0], "tool_calls": []}):
         if "tool_calls" in message:
-            _check_complete(called, found, name)
-            called, found = [call.get("id") for call in message["tool_calls"]], []
-        elif (answered := message.get("tool_call_id")) and any(called):
-            if answered not in called[called.index(found[-1]) + 1 if found else 0 :]:
-                wanted = "results follow their calls, in the same order"
-                raise BadContent(f"`{name}` has a result for the call {answered!r:.40} that is out of place: {wanted}")
-            found.append(answered)
+            _check_complete(called, answered, name)
+            called, answered = [call.get("id") for call in message["tool_calls"]], []
+        elif message["role"] == _TOOL:
+            _check_order(called, answered, message.get("tool_call_id"), name)
+            answered.append(message.get("tool_call_id"))
 
 
-def _check_complete(called: Sequence[Any], found: Sequence[Any], name: str) -> None:
-    """Where one of several calls has a result, each of them has: it would be read as that of another call."""
+def _check_order(called: Sequence[Any], answered: Sequence[Any], id: Any, name: str) -> None:
+    """A result that names its call stands behind those of earlier calls, where calls have names."""
+    last = next((earlier for earlier in reversed(answered) if earlier), None)
+    if id and any(called) and id not in called[called.index(last) + 1 if last else 0 :]:
+        wanted = "results follow their calls, in the same order"
+        raise BadContent(f"`{name}` has a result for the call {id!r:.40} that is out of place: {wanted}")
+
+
+def _check_complete(called: Sequence[Any], answered: Sequence[Any], name: str) -> None:
+    """Where one of several calls has a result, each of them has: it would be read as that of another call.
+
+    Results that do not name their calls are those of the calls at their places, where there are as many.
+    """
+    if len(called) == len(answered) and all(id in (None, call) for call, id in zip(called, answered, strict=True)):
+        return
+    found = [id for id in answered if id]
     if found and (lost := [id for id in called if id and id not in found]):
         help = "write the result of every call of a message, or remove rows in which one is lost"
         raise BadContent(

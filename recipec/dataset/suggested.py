@@ -21,6 +21,7 @@ from recipec.axes.row_formats import (
     TEXT,
     TEXTS,
 )
+from recipec.characters import forbidden_in_name, why_forbidden
 from recipec.dataset.backwards import forward
 from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
 from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
@@ -34,14 +35,17 @@ _ASKED = ("prompt", "text")  # columns of a kind that hold what somebody wrote, 
 
 
 _EXCEL = re.compile("sep=.?", re.IGNORECASE)
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that no recipe holds
 
 
-def renaming(names: Iterable[str]) -> Iterator[str]:
-    """Yield what to do about columns that no recipe can name, whatever they are."""
-    if odd := [name for name in names if _CONTROLS.search(name)]:
-        listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in odd)
-        yield f"rename {listed} in the rows: a recipe names no column with a control character"
+def with_renaming(names: Iterable[str], lines: Iterable[str]) -> list[str]:
+    """What to do about columns that no recipe can name, then the lines that do without them."""
+    marks = {name: mark for name in names if (mark := forbidden_in_name(name)) is not None}
+    left = [line for line in lines if not any(_key(name) in line for name in marks)]
+    if not marks:
+        return left
+    listed = ", ".join(json.dumps(name).replace("\x7f", r"\u007f") for name in marks)
+    why = why_forbidden(next(iter(marks.values())))
+    return [f"rename {listed} in the rows: a recipe names no such column, as {why}", *left]
 
 
 def line_of_excel(names: Iterable[str]) -> Iterator[str]:

@@ -95,7 +95,7 @@ CODES: dict[str, str] = {
     "W0551": "files of bundles left out",
     "W0552": "rows that contradict others",
     "W0553": "many exact duplicates",
-    "W0554": "training rows that ask what held-out rows ask",
+    "W0554": "rows that ask what is held out from them",
     "W0555": "stated number of rows differs from the files",
     "W0556": "reward for a value anywhere in an answer",
     "W0557": "calls of tools that rows do not name",

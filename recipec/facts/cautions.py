@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from recipec.axes import KINDS, METHODS, ROW_FORMATS
@@ -42,7 +43,7 @@ def cautions(
 
 
 def _unnamed_tools(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Calls and results of tools that nothing in their row names: rows with a column of tools are judged by it."""
+    """Calls of tools that no text before them names; rows with a column of tools are judged by it."""
     found = {
         place: name
         for source in sources
@@ -66,8 +67,9 @@ def _unnamed(made: Converted) -> Iterator[str]:
     said = ""
     for turn in (turn for turns in made.values() if isinstance(turns, list) for turn in turns):
         for call in turn.get("tool_calls", ()):
-            if call["function"]["name"] not in said:
-                yield call["function"]["name"]
+            name = call["function"]["name"]
+            if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said):
+                yield name
         said += f"\n{turn['content']}"
 
 

@@ -16,7 +16,7 @@ from recipec.facts.conversations import carries, prompted
 from recipec.facts.converting import SKIP, as_learned, faults_of
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
-from recipec.facts.leaks import leaks
+from recipec.facts.leaks import HELD_OUT, leaks
 from recipec.facts.row_faults import unusable
 from recipec.facts.sizes import GENERAL_TOKENS, answers_each, lengths_of, rows_read
 from recipec.facts.sources import SampledSource, rows_of, sources_of, states_rows
@@ -25,7 +25,6 @@ from recipec.recipe.clashes import either
 from recipec.recipe.schema_data import GENERAL
 from recipec.rules.core import Decision
 
-HELD_OUT = ("eval", "test")
 PARTS = (*HELD_OUT, GENERAL)
 # The sections whose rows general ones can stand beside: those of methods that learn single tokens of them.
 _LEARNED_BY_TOKENS = {COMMON_SECTION, *(row.section for row in METHODS.values() if row.learns_tokens)}

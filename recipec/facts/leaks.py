@@ -1,5 +1,6 @@
-"""Training rows that ask what rows of data.eval and data.test ask: preparation leaves them out and counts them (W0554).
+"""Rows that ask what is held out from them: preparation leaves them out and counts them (W0554).
 
+Training rows must not ask what rows of data.eval and data.test ask, nor those of data.eval what the test asks.
 templates/data/held_out.py.j2 has the same rule; tests/execution/test_leaks.py holds both together.
 """
 
@@ -19,6 +20,7 @@ from recipec.facts.sources import SampledSource, sources_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.data import dropped_rows_limit
 
+HELD_OUT = ("eval", "test")
 Question = tuple[str, ...]  # what the user says, turn by turn
 
 
@@ -35,20 +37,25 @@ def leaks(
     section: str,
     shapes: Sequence[DataShape],
     learned: DataShape,
-    held_out: Mapping[str, Sequence[SampledSource]],
+    parts: Mapping[str, Sequence[SampledSource]],
 ) -> Iterator[Diagnostic]:
     """Yield W0554 for every part with rows whose questions the section asks, too, where all rows of both were read.
 
+    The rows of data.eval choose the checkpoint: they are compared with those of data.test as training rows are.
+
     `shapes` are those of the sources of the section, `learned` is what their rows become.
     """
-    parts = {part: sources for part, sources in held_out.items() if all(map(_whole, sources))}
+    parts = {part: sources for part, sources in parts.items() if all(map(_whole, sources))}
+    held_out = {part: list(_asked(loaded, held, learned)) for part, held in parts.items()}
+    if held_out.keys() >= {*HELD_OUT} and (found := _leaking(held_out["eval"], held_out["test"])):
+        yield _told_of_eval(loaded, found, len(held_out["eval"]))
     trained = (sources_of(loaded, section, Report()) or []) if parts else []
     if not trained or not all(map(_whole, trained)):
         return
     sources = [replace(source, shape=shape) for source, shape in zip(trained, shapes, strict=True)]
     rows = list(_asked(loaded, sources, learned))
-    for part, held in parts.items():
-        if found := _leaking(rows, list(_asked(loaded, held, learned))):
+    for part, held in held_out.items():
+        if found := _leaking(rows, held):
             yield _told(loaded, section, part, found, len(rows))
 
 
@@ -107,3 +114,17 @@ def _told(loaded: LoadedRecipe, section: str, part: str, found: Sequence[_Asked]
         help.append('if training may leave these rows out, write allow = ["W0554"] under [recipe]')
     note = f"prepare_data.py leaves these rows out of training, and stops where they are more than {limit:.0%}"
     return Diagnostic("W0554", title, labels, tuple(help), (note,))
+
+
+def _told_of_eval(loaded: LoadedRecipe, found: Sequence[_Asked], rows: int) -> Diagnostic:
+    title = f"{len(found)} of {rows} rows of data.eval ask what rows of data.test ask"
+    labels = (
+        Label(loaded.place("data", "test"), "what these rows ask chooses no checkpoint"),
+        Label(loaded.place("data", "eval"), f"the first that asks it, too, is {found[0].place}"),
+    )
+    help = (
+        "remove these questions from data.test, or these rows from data.eval",
+        'if evaluation may leave these rows out, write allow = ["W0554"] under [recipe]',
+    )
+    note = "prepare_data.py leaves these rows out of evaluation: the test judges a checkpoint that they did not choose"
+    return Diagnostic("W0554", title, labels, help, (note,))

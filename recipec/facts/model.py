@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from recipec.axes import stages_of
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.config_values import UnbuiltType, UnsupportedConfig
+from recipec.catalog.config_values import OddValue, UnbuiltType, UnsupportedConfig
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.model_types import MODEL_TYPES
@@ -96,12 +96,19 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
     except (UnsupportedConfig, OSError) as error:
         label = Label(loaded.place(*path, part="value"), str(error))
         help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
-        if os.path.isfile(loaded.folder / name / "config.json"):
-            help = (*help, f"if `{name}/config.json` is damaged, copy it again or save the model again")
+        if file := _may_be_damaged(error):
+            help = (*help, f"if `{name}/{file}` is damaged, copy it again or save the model again")
         help = path_from_recipe(name, loaded.folder) or (*help, *made_by_a_run(loaded, name))
         help = ways_out(name, error.model_type) if isinstance(error, UnbuiltType) else help
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
+
+
+def _may_be_damaged(error: Exception) -> str:
+    """The file of a model folder that holds an odd value, or lacks a key; "" for what is whole and not supported."""
+    if isinstance(error, OddValue):
+        return error.file
+    return "config.json" if isinstance(error, UnsupportedConfig) and error.missing else ""
 
 
 def made_by_a_run(loaded: LoadedRecipe, name: str) -> tuple[str, ...]:

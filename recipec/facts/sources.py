@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.characters import forbidden_in_string, why_forbidden
 from recipec.dataset import (
     ENDINGS,
     MOST_LISTED,
@@ -41,7 +42,6 @@ from recipec.files import why_no_file
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.foreign_values import share_meant
 from recipec.recipe.schema_data import DataSource
-from recipec.recipe.source import forbidden_in_string, why_forbidden
 from recipec.units import counted
 
 SKIP = "skip"  # value of data.opening_answers and data.incomplete

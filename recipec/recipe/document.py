@@ -10,9 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes.tasks import KL_METHODS
+from recipec.characters import forbidden_in_string, why_forbidden
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
 from recipec.recipe.locate import KeyPath, dotted, locate
-from recipec.recipe.source import Source, forbidden_in_string, why_forbidden
+from recipec.recipe.source import Source
 
 OLD_KEYS = {("model", "licences"): "licenses", ("policy", "licences"): "licenses"}  # still read
 MAX_DEPTH = 32  # the language needs 6

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from recipec.axes import ADAPTATIONS, METHODS
+from recipec.characters import forbidden_in_name, why_forbidden
 from recipec.diagnostics.model import Diagnostic, Place, Report
 from recipec.recipe.adapters import FUSION, LIST, of_one_task
 from recipec.recipe.contradictions import contradictions
@@ -21,7 +22,7 @@ from recipec.recipe.prompts_of_pairs import pairs_asked, with_prompts_of_pairs
 from recipec.recipe.schema import Recipe, rivals
 from recipec.recipe.schema_adapters import ADDED_UP, MIX, MIXED
 from recipec.recipe.schema_training import attribute
-from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
+from recipec.recipe.source import Source
 from recipec.recipe.validate import doubtful_sections, recipe_of, validate
 from recipec.rules.core import Wish
 

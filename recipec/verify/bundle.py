@@ -220,12 +220,21 @@ def assigned(path: Path, name: str) -> ast.expr | None:
 
 def call_arguments(node: ast.AST | None) -> dict[str, Any]:
     """The keyword arguments, those that are literals, of the call that a function returns, or else of the first one."""
-    if node is None:
-        return {}
-    returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return))
-    calls = (part for part in (*returned, *ast.walk(node)) if isinstance(part, ast.Call))
-    call = next(calls, None)
+    call = _call(node)
     return literal_keywords(call) if call else {}
+
+
+def keywords(node: ast.AST | None) -> dict[str, ast.expr]:
+    """All keyword arguments of this call, as they are written."""
+    call = _call(node)
+    return {keyword.arg or "**": keyword.value for keyword in call.keywords} if call else {}
+
+
+def _call(node: ast.AST | None) -> ast.Call | None:
+    if node is None:
+        return None
+    returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return))
+    return next((part for part in (*returned, *ast.walk(node)) if isinstance(part, ast.Call)), None)
 
 
 def literal_keywords(call: ast.Call) -> dict[str, Any]:

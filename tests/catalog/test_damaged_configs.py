@@ -61,6 +61,9 @@ def read_or_refused(config: dict[str, Any]) -> None:
         ("llama4_text", {"moe_layers": "x"}, "moe_layers is 'x', not a list"),
         ("llama4_text", {"no_rope_layers": -1}, "no_rope_layers is -1, not a list"),
         ("qwen3_moe", {"decoder_sparse_step": 0}, "decoder_sparse_step is 0"),
+        ("llama4_text", {"moe_layers": ["x"]}, r"moe_layers is \['x'\], not a list of whole numbers"),
+        ("llama4_text", {"moe_layers": [-1]}, r"moe_layers is \[-1\], not a list of whole numbers"),
+        ("qwen3_moe", {"mlp_only_layers": [None]}, r"mlp_only_layers is \[None\], not a list of whole numbers"),
         ("qwen3_moe", {"mlp_only_layers": "x"}, "mlp_only_layers is 'x', not a list"),
         ("gemma4_text", {"per_layer_config": {"a": {}}}, "per_layer_config does not give"),
         ("granitemoehybrid", {"layer_types": [[1]] * 4}, "layer_types is not a list"),
@@ -103,6 +106,25 @@ def test_the_error_names_the_file_and_what_to_do(tmp_path: Path) -> None:
     (error,) = compiled(tmp_path, with_key(BASES["lora-single"], "model.name", "./model")).diagnostics
     assert error.code == "E0306" and "hidden_size is '64'" in error.labels[0].message
     assert "if `./model/config.json` is damaged, copy it again or save the model again" in error.help
+
+
+@pytest.mark.parametrize("change", [{"model_type": "mamba"}, {"attention_bias": True, "pretraining_tp": 2}])
+def test_a_whole_file_is_not_called_damaged(tmp_path: Path, change: dict[str, Any]) -> None:
+    """As that of a type which recipec does not know."""
+    folder(tmp_path / "model", config_of("llama") | change)
+    found = compiled(tmp_path, with_key(BASES["lora-single"], "model.name", "./model"), only_plan=True).diagnostics
+    assert not [line for error in found for line in error.help if "damaged" in line]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("config.json", "{"), ("config.json", "[]"), ("config.json", "{}"), ("tokenizer_config.json", "{")],
+)
+def test_the_file_that_may_be_damaged_is_named(tmp_path: Path, file: str, text: str) -> None:
+    folder(tmp_path / "model", config_of("llama"))
+    (tmp_path / "model" / file).write_text(text)
+    (error,) = compiled(tmp_path, with_key(BASES["lora-single"], "model.name", "./model")).diagnostics
+    assert f"if `./model/{file}` is damaged, copy it again or save the model again" in error.help
 
 
 def folder(path: Path, config: dict[str, Any]) -> None:

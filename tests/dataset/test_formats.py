@@ -358,3 +358,23 @@ def test_two_texts_whose_names_say_nothing_may_ask_either_way() -> None:
         recognise(({"frage": "Q", "antwort": "A"},), ("chat", "instruction", "prompt-completion"), {}, ["a.jsonl:1"])
     said = [re.findall(r"answers `(\w+)` with `(\w+)`", line) for line in error.value.help]
     assert said == [[("frage", "antwort")], [("antwort", "frage")]]
+
+
+def help_for(row: dict[str, Any]) -> tuple[str, ...]:
+    rows = tuple({name: text.replace("1", str(n)) for name, text in row.items()} for n in range(3))
+    with pytest.raises(UnknownFormat) as found:
+        recognise(rows, None, {}, [f"f:{n}" for n in range(3)])
+    return found.value.help
+
+
+def test_a_column_that_no_recipe_can_name_leaves_the_lines_for_the_others() -> None:
+    sides = {"frage": "Why 1?", "antwort": "So 1."}
+    rename, *lines = help_for(sides | {"no\tte": ""})
+    assert rename.startswith(r'rename "no\tte" in the rows')
+    assert lines == [*help_for(sides)] and "prompt = " in lines[0]
+
+
+@pytest.mark.parametrize("mark", ["\t", "\n", "\x00", "\x1b", "\x7f", "\x9f", "\u2028", "\ue000"])
+def test_no_line_names_a_column_that_no_recipe_can_name(mark: str) -> None:
+    (rename,) = help_for({f"fr{mark}age": "Why 1?", f"ant{mark}wort": "So 1."})
+    assert rename.startswith("rename ") and "columns = " not in rename

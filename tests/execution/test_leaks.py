@@ -70,6 +70,20 @@ def test_the_build_counts_what_preparation_leaves_out(tmp_path: Path, monkeypatc
     assert counted(tmp_path, made) == [f"{leaks} of 181 rows of data.train ask what rows of data.eval ask"]
 
 
+def test_the_build_counts_rows_for_evaluation_that_ask_what_the_test_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would choose the checkpoint by questions of the test: preparation leaves them out."""
+    write(tmp_path / "chat.jsonl", chats(600)[400:])
+    write(tmp_path / "ev.jsonl", [*trees(0, 60), *trees(0, 3)])
+    write(tmp_path / "te.jsonl", [answered_in_turns((f"Why {n}?", "No.")) for n in range(40, 70)])
+    made = recipe(eval="ev.jsonl", test="te.jsonl")
+    emitted(tmp_path, made, monkeypatch).main()
+    leaks = report_of(tmp_path)["eval"]["leaks"]
+    assert 20 <= leaks < 60
+    assert counted(tmp_path, made) == [f"{leaks} of 60 rows of data.eval ask what rows of data.test ask"]
+
+
 def test_groups_that_ask_the_same_stop_and_never_share_a_question_with_the_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +226,17 @@ def test_only_the_newest_rows_are_held_out_and_older_ones_that_ask_the_same_are_
     assert sorted(parts["eval"]) == [f"So {n}." for n in range(80, 90)]
     assert parts["test"] != sorted(parts["test"])  # so that the first ones are a sample of all
     assert report_of(tmp_path)["train"]["leaks"] == 1 and "So 3." not in parts["train"]
+
+
+def test_rows_for_evaluation_that_ask_what_newer_ones_ask_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [f"Why {n}?" for n in range(100)]
+    asked[85] = asked[95]
+    by_time(tmp_path, asked, monkeypatch).main()
+    parts = {part: first_questions(rows) for part, rows in split_of(tmp_path).items()}
+    assert not parts["eval"] & parts["test"] and "Why 95?" in parts["test"]
+    assert report_of(tmp_path)["eval"]["leaks"] == 1
 
 
 def test_of_pairs_the_newest_alone_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,3 +326,31 @@ def test_rows_are_refused_by_both_or_by_neither(way: str, scripts: dict[str, Mod
     at_build = refused_at_build(way, json.loads(json.dumps(row), parse_constant=no_value))
     if at_build is not None:
         assert at_build == refused_in_preparation(scripts[way], row), (at_build, json.dumps(row))
+
+
+def answered(*ids: str | None) -> dict[str, Any]:
+    """A row that calls c1 and c2, and results of which each names its call or none."""
+    results = [{"role": "tool", "content": "20"} | ({"tool_call_id": id} if id else {}) for id in ids]
+    calls = said("", tool_calls=[{"id": id, **CALL} for id in ("c1", "c2")])
+    return {**CHAT, "messages": [USER, calls, *results, said("Yes.")]}
+
+
+@pytest.mark.parametrize(
+    ("ids", "refused"),
+    [
+        (("c1", "c2"), False),
+        (("c1", None), False),
+        ((None, "c2"), False),
+        ((None, None), False),
+        (("c1",), True),
+        (("c2", "c1"), True),
+        (("c2", None), True),
+        ((None, "c1"), True),
+    ],
+)
+def test_results_without_a_name_belong_to_the_calls_at_their_places(
+    scripts: dict[str, ModuleType], ids: tuple[str | None, ...], refused: bool
+) -> None:
+    row = answered(*ids)
+    assert refused_at_build("conversations", row) is refused
+    assert refused_in_preparation(scripts["conversations"], row) is refused

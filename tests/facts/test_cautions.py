@@ -115,3 +115,13 @@ def test_marks_of_other_templates_are_told(tmp_path: Path, text: str, warned: bo
     qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-7B-Instruct")
     told_of = ["1 of 2 sampled rows, the first chat.jsonl:2"] * warned
     assert told(tmp_path, qwen, rows, "chat.jsonl", "W0559") == told_of
+
+
+@pytest.mark.parametrize(("name", "named"), [("add", False), ("is", True), ("address_of", False), ("a-b", True)])
+def test_a_tool_is_named_by_a_whole_word(tmp_path: Path, name: str, named: bool) -> None:
+    """As `address` names no tool `add`."""
+    asked = {"role": "user", "content": "Is it at this address, which is of a-b?"}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name, "arguments": {}}}]}
+    rows = [{"messages": [asked, call, {"role": "tool", "content": "1"}, ANSWER]}] * 3
+    qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-7B-Instruct")
+    assert bool(told(tmp_path, qwen, rows, "chat.jsonl", "W0557")) is not named

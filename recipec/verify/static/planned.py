@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import isclose
 from typing import Any
 
 from recipec.axes.variants import VARIANTS
-from recipec.verify.bundle import BundleStage, assigned, call_arguments, every_keyword, function
+from recipec.catalog.gpus import gpu
+from recipec.verify.bundle import BundleStage, assigned, call_arguments, every_keyword, function, keywords
+from recipec.verify.static.added import added_problems
 
 _SAME = {  # argument of the trainer's configuration -> the decision that it repeats, where the plan has one
     "seed": "seed",
@@ -45,13 +47,19 @@ _OPTIMIZERS = {  # transformers 5.23 OptimizerNames
     "paged-adamw": "paged_adamw_32bit",
     "lion": "lion_32bit",
 }
+_CONSTANT = {"adam_beta1": 0.9, "adam_epsilon": 1e-8}  # where they are written: not every optimizer has them
+_DECAY = "the share of the steps in lr_scheduler_kwargs"
+_TF32 = 8.0  # compute capability from which products of fp32 are rounded to TF32
 _LEARNED = {"assistant_only_loss": "assistant", "completion_only_loss": "completion"}  # the loss_on that sets each
 
 
 def argument_problems(stage: BundleStage) -> Iterator[str]:
     """Every setting of train.py, and every limit of evaluate.py, that is not what the plan decided."""
     yield from differences("train.py", stage.arguments, planned_arguments(stage) | _only_written(stage))
-    yield from differences("trainer of train.py", every_keyword(function(stage.script, "main")), _of_own_trainer(stage))
+    yield from differences("train.py", _decay(stage), _planned_decay(stage))
+    yield from added_problems(stage)
+    trainer = every_keyword(function(stage.script, "main"))
+    yield from differences("trainer of train.py", trainer, _own(stage, _OF_TRAINER))
     yield from differences("lora_config of train.py", _adapter(stage), _planned_adapter(stage))
     yield from differences("train.py", _stopping(stage), _planned_stopping(stage))
     yield from _interval_problems(stage)
@@ -73,19 +81,45 @@ def planned_arguments(stage: BundleStage) -> dict[str, Any]:
     found = {name: stage.decisions[id] for name, id in decided.items()}
     if "train_sampling_strategy" in found:
         found["train_sampling_strategy"] = _ORDERS.get(stage.decisions["sampling"], stage.decisions["sampling"])
-    return found | _computed(stage) | ({} if stage.loop.own else _of_the_trainer(stage) | _of_the_method(stage))
+    return found | _computed(stage) | ({} if stage.loop.own else _of_the_trainer(stage) | _own(stage, _AS_DECIDED))
 
 
-def _of_the_method(stage: BundleStage) -> dict[str, Any]:
-    """The hyperparameters that not every method has, by the arguments that carry them."""
-    carried = {own.argument: own.name for own in stage.method.keys if not own.of_trainer}
-    as_they_are = {name: id for name, id in carried.items() if name not in ("", "loss_type", "steps_per_generation")}
-    return {name: stage.decisions[id] for name, id in as_they_are.items() if id in stage.decisions}
+def _own(stage: BundleStage, where: str) -> dict[str, Any]:
+    """The arguments that carry hyperparameters which not every method has: those that are held to the plan there."""
+    return {name: value for name, value, place in _hyperparameters(stage) if place == where}
 
 
-def _of_own_trainer(stage: BundleStage) -> dict[str, Any]:
-    """Those that a trainer which the bundle brings is given in main()."""
-    return {own.argument: stage.decisions[own.name] for own in stage.method.own if own.of_trainer}
+_AS_DECIDED, _COMPUTED, _OF_TRAINER = "as decided", "computed", "of the trainer that the bundle brings"
+
+
+def _hyperparameters(stage: BundleStage) -> Iterator[tuple[str, Any, str]]:
+    """Each of them: the argument that carries it, its value, and where that is."""
+    for own in stage.method.keys:
+        if own.argument and own.name in stage.decisions:
+            value = stage.decisions[own.name]
+            if own.of_trainer:
+                yield own.argument, value, _OF_TRAINER
+            elif own.argument in _IN_ANOTHER_FORM:
+                yield own.argument, _IN_ANOTHER_FORM[own.argument](stage, value), _COMPUTED
+            else:
+                yield own.argument, value, _AS_DECIDED
+
+
+def _loss(stage: BundleStage, decided: str) -> Any:
+    """Of GRPO that of the variant; of DPO a list, to which further losses may be added."""
+    if decided in VARIANTS:
+        return VARIANTS[decided].loss_type
+    return [decided] if stage.method.config == "DPOConfig" else decided
+
+
+def _micro_steps(stage: BundleStage, updates: int) -> int:
+    return updates * stage.choice["gradient_accumulation"]
+
+
+_IN_ANOTHER_FORM: dict[str, Callable[[BundleStage, Any], Any]] = {  # argument -> what it is for a decided value
+    "loss_type": _loss,
+    "steps_per_generation": _micro_steps,
+}
 
 
 def _only_written(stage: BundleStage) -> dict[str, Any]:
@@ -97,29 +131,24 @@ def _only_written(stage: BundleStage) -> dict[str, Any]:
     found = {"optim": _OPTIMIZERS.get(optimizer, optimizer.replace("-", "_"))}
     if stage.method.uses_loader:
         found |= {name: stage.decisions[id] for name, id in _OF_THE_LOADER.items() if id in stage.decisions}
-    if stage.decisions["compile"]:
-        found["torch_compile"] = True
     if "eos_token" in stage.arguments:
         found["eos_token"] = stage.decisions.get("eos_token")
-    return found | _computed_of_the_method(stage)
+    return found | _numbers(stage) | _own(stage, _COMPUTED)
 
 
-def _computed_of_the_method(stage: BundleStage) -> dict[str, Any]:
-    """The hyperparameters of a method that its arguments have in another form."""
-    carried = {own.argument: stage.decisions[own.name] for own in stage.method.own if own.name in stage.decisions}
-    found = {}
-    if (loss := carried.get("loss_type")) in VARIANTS:  # of GRPO
-        found["loss_type"] = VARIANTS[loss].loss_type
-    elif loss is not None:  # of DPO a list, to which further losses may be added
-        found["loss_type"] = [loss] if stage.method.config == "DPOConfig" else loss
-    if "steps_per_generation" in carried:
-        found["steps_per_generation"] = carried["steps_per_generation"] * stage.choice["gradient_accumulation"]
-    return found
+def _numbers(stage: BundleStage) -> dict[str, bool]:
+    """Formats of numbers beside bf16, and the compiler: on where decided, off or not written where they are not."""
+    row = gpu(stage.decisions["gpu"])
+    wanted = {"fp16": stage.choice["precision"] == "fp16", "torch_compile": bool(stage.decisions["compile"])}
+    if row is not None:
+        wanted["tf32"] = row.vendor == "nvidia" and (row.capability or 0) >= _TF32
+    return {name: on for name, on in wanted.items() if on or name in stage.arguments}
 
 
 def _computed(stage: BundleStage) -> dict[str, Any]:
     schedule = stage.decisions["schedule"]
     found = {"lr_scheduler_type": _SCHEDULES.get(schedule, schedule.replace("-", "_"))}
+    found |= {name: value for name, value in _CONSTANT.items() if name in stage.arguments}
     return found if stage.method.generates else found | {"max_length": stage.decisions["max_length"]}
 
 
@@ -143,6 +172,18 @@ def _of_sft(stage: BundleStage, learned: Mapping[str, bool]) -> dict[str, Any]:
         return {}
     packed = {"packing_strategy": stage.decisions.get("packing_strategy")} if stage.decisions["packing"] else {}
     return {"packing": stage.decisions["packing"]} | packed | {name: on for name, on in learned.items() if on}
+
+
+def _decay(stage: BundleStage) -> Mapping[str, Any]:
+    """The share of the steps in which the rate falls, which the schedule is given as a product."""
+    given = keywords(function(stage.script, "training_config")).get("lr_scheduler_kwargs")
+    products = (part for part in ast.walk(given) if isinstance(part, ast.BinOp)) if given else ()
+    share = next((part.left.value for part in products if isinstance(part.left, ast.Constant)), None)
+    return {_DECAY: share}
+
+
+def _planned_decay(stage: BundleStage) -> dict[str, Any]:
+    return {_DECAY: stage.decisions["decay_share"]} if "decay_share" in stage.decisions else {}
 
 
 def _adapter(stage: BundleStage) -> Mapping[str, Any]:

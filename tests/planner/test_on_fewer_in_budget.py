@@ -1,0 +1,42 @@
+"""A budget that a plan exceeds: fewer GPUs are advised where they can be planned for the recipe, and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+from recipec.facts import measured
+from recipec.planner import others
+from recipec.planner.plan import Plan
+from recipec.planner.planner import plan_recipe
+
+PAIR = Path(__file__).parents[1] / "facts" / "h100-pair.toml"  # two H100, made up
+FEW_ROWS = with_key(BASES["lora-ddp"], "data.examples", 500)  # loading costs more on each GPU than the steps
+MEASURED = with_key(FEW_ROWS, "hardware.measured", PAIR.name)
+SIDE_BY_SIDE = with_key(BASES["adapters"], "hardware", {"gpu": "h100", "gpus_per_node": 8})
+ALONE = with_key(BASES["lora-single"], "hardware", {"gpu": "h100", "gpus_per_node": 8})
+
+
+@pytest.mark.parametrize(
+    ("tables", "fewer"),
+    [(FEW_ROWS, True), (MEASURED, False), (ALONE, True), (SIDE_BY_SIDE, False)],
+    ids=["a pair", "a pair that was measured", "one task", "several tasks"],
+)
+def test_fewer_gpus_are_advised_where_they_can_be_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: Tables, fewer: bool
+) -> None:
+    """Rates of a part of a node were not measured, and several tasks share the GPUs."""
+    monkeypatch.setattr(measured, "today", lambda: date(2026, 12, 1))
+    tried: list[Plan | None] = []
+    monkeypatch.setattr(others, "plan_recipe", lambda *given: tried.append(plan_recipe(*given)) or tried[-1])
+    shutil.copy(PAIR, tmp_path)
+    plan = compiled(tmp_path, tables, only_plan=True).plan
+    assert plan is not None and plan.cost_usd is not None
+    over = with_key(tables, "budget.max_cost_usd", 0.85 * plan.cost_usd)
+    (found,) = [each for each in compiled(tmp_path, over, only_plan=True).diagnostics if each.code == "E0403"]
+    assert any(line.startswith("set `hardware.gpus_per_node = ") for line in found.help) is fewer, found.help
+    assert bool(tried) is fewer, "a plan of the first task alone, or of rates that nobody measured"
