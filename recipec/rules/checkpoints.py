@@ -81,7 +81,7 @@ def save_every(
     written, every_time = (n * checkpoint_seconds / max(training_seconds, 1e-9) for n in (times, evaluations))
     each = f"writing one takes {duration(checkpoint_seconds)}"
     if not times:
-        return Choice(share, f"no checkpoint is written: {each}, with each evaluation {every_time:.0%}{_WITHOUT}")
+        return Choice(share, f"no checkpoint is written: {each}; one at each evaluation, {every_time:.0%}{_WITHOUT}")
     often = f"after every {multiple} evaluations, {counted(times, 'time')} in all"
     why = f"{each}, {written:.0%} of the training in all; with each evaluation it would be"
     return Choice(share, f"{often}: {why} {every_time:.0%}")

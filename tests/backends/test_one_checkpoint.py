@@ -48,7 +48,7 @@ def test_a_loop_of_its_own_writes_no_checkpoint(tmp_path: Path, recipe: Tables, 
 def test_disk_and_time_are_those_of_the_checkpoints_that_are_written(tmp_path: Path, recipe: Tables, one: bool) -> None:
     plan = good(tmp_path, recipe).plan
     assert plan
-    stage, parts = plan.stages[0], {part.name: part for part in plan.stages[0].run.parts}
+    stage, parts = plan.stages[0], {part.name: part for part in plan.stages[0].parts}
     storage, result = stage.needs.storage, parts["the result"]
     assert storage.checkpoint_bytes > storage.export_bytes, "what a checkpoint would take decides"
     assert (storage.checkpoints_bytes == 0) == one == (storage.reloaded_bytes == 0)

@@ -83,9 +83,7 @@ def test_weights_that_the_model_has_are_not_loaded(
 
 def test_an_interval_of_0_is_never_due(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.Training, "save", None)
-    assert played(module, monkeypatch, RISES, 0).global_step == len(RISES), (
-        "without a checkpoint it does not stop early"
-    )
+    assert played(module, monkeypatch, RISES, 0).global_step == len(RISES), "none to go back to"
 
 
 @pytest.mark.parametrize(

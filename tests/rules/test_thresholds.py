@@ -338,7 +338,7 @@ def test_checkpoints_take_a_tenth_of_the_training_time_at_most_where_rows_are_se
 def test_a_short_run_of_a_large_model_does_not_wait_for_its_disk():
     """70B on 64 GPUs: 14 minutes for each checkpoint; five of them were 45% of the training."""
     choice = checkpoints.save_every(0.2, 40, 9_300, 840, 64, 1.0)
-    assert choice.value == 1.0 and "9% of the training in all; with each evaluation it would be 45%" in choice.because
+    assert choice.value == 1.0 and "one at each evaluation, 45% of the training" in choice.because
 
 
 def test_each_pass_over_rows_that_are_seen_again_has_a_checkpoint():
