@@ -212,7 +212,8 @@ def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rat
     """The best checkpoint is read, the result saved; an adapter that is merged reads and writes the base."""
     merging = rates.start_seconds + _moved(merged_bytes, rates) if merged_bytes else 0.0
     merged = f", and merged into {gib(merged_bytes)}" if merged_bytes else ""
-    because = f"{gib(export_bytes)} saved{merged}; no checkpoint is written: a run that is cut off begins anew"
+    at = rates.told("written_bytes_per_second")
+    because = f"{gib(export_bytes)} saved at {at}{merged}; no checkpoint is written: a run that is cut off begins anew"
     if reloaded_bytes:
         read = f"{gib(reloaded_bytes)} of the best checkpoint loaded, unless it is the last"
         because = f"{read}, {gib(export_bytes)} saved{merged}"

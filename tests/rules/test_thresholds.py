@@ -370,9 +370,7 @@ def test_every_checkpoint_meets_an_evaluation(total_steps, eval_every, save_ever
     each, saved = intervals.steps_apart(eval_every, save_every, total_steps, 1)
     assert saved % each == 0 and each >= 1
     times = ceil(total_steps / saved)
-    assert intervals.saves_in(eval_every, save_every, total_steps, 1) == (times if times > 1 else 0), (
-        "not the last alone"
-    )
+    assert intervals.saves_in(eval_every, save_every, total_steps, 1) == (times if times > 1 else 0)
 
 
 def test_long_runs_on_many_gpus_save_more_often():
