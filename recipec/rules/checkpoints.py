@@ -48,10 +48,9 @@ def save_every(
       than loses least to failures, sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974; Llama 3,
       arXiv 2407.21783, section 3.3.4). The last step writes one too, as the Trainer does.
 
-    Where the last step would be the only one to write a checkpoint, it writes none. Until such a checkpoint is whole, a
-    run that is stopped begins anew anyway. Behind it only the result is left to be written, from weights that are still
-    in memory and in less time: a run that is killed in that time begins anew. Nor could more epochs go on from it:
-    they are another plan, whose checkpoints are refused. `train.py` tries to save the result before the first step.
+    Where the last step would be the only one to write a checkpoint, it writes none: behind it only the result is left
+    to be written, from weights in memory and in less time. A run that is killed then begins anew, as it does while such
+    a checkpoint is written. Nor could more epochs go on from it: another plan's checkpoints are refused.
 
     The result is then the best of the evaluations that have a checkpoint. transformers 5.23 remembers the best of all
     evaluations, and where that one has no checkpoint, it would load an older one, not the best of those that were
@@ -78,13 +77,17 @@ def save_every(
     times = saves_in(eval_every, share, total_steps, updates * answer_passes)
     if times and multiple == 1:
         return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")
+    often = f"after every {multiple} evaluations, {counted(times, 'time')} in all"
+    return Choice(share, _taken(often, times, evaluations, training_seconds, checkpoint_seconds))
+
+
+def _taken(often: str, times: int, evaluations: int, training_seconds: float, checkpoint_seconds: float) -> str:
+    """The part of the training that checkpoints take, and would take with each evaluation."""
     written, every_time = (n * checkpoint_seconds / max(training_seconds, 1e-9) for n in (times, evaluations))
     each = f"writing one takes {duration(checkpoint_seconds)}"
     if not times:
-        return Choice(share, f"no checkpoint is written: {each}; one at each evaluation, {every_time:.0%}{_WITHOUT}")
-    often = f"after every {multiple} evaluations, {counted(times, 'time')} in all"
-    why = f"{each}, {written:.0%} of the training in all; with each evaluation it would be"
-    return Choice(share, f"{often}: {why} {every_time:.0%}")
+        return f"no checkpoint is written: {each}; one at each evaluation, {every_time:.0%}{_WITHOUT}"
+    return f"{often}: {each}, {written:.0%} of the training in all; with each evaluation it would be {every_time:.0%}"
 
 
 _WITHOUT = (
