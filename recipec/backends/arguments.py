@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from recipec.axes import BASES
-from recipec.backends.intervals import interval, saves_apart, saving_note
+from recipec.backends.intervals import NO_CHECKPOINT, interval, saves, saves_apart, saving_note
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import pinned_revision, weights_dtype
@@ -223,10 +223,13 @@ def _evaluation(stage: StageJob) -> Iterator[Arg]:
 
 
 def _checkpoints(stage: StageJob) -> Iterator[Arg]:
-    yield Arg("save_strategy", "steps", stage.ids("save_every"))
-    yield interval(stage, "save_steps", "save_every", saving_note(stage))
-    yield stage.arg("save_total_limit", "keep_checkpoints")
-    yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
+    if saves(stage) or stage.loop.own:
+        yield Arg("save_strategy", "steps", stage.ids("save_every"))
+        yield interval(stage, "save_steps", "save_every", saving_note(stage))
+        yield stage.arg("save_total_limit", "keep_checkpoints")
+        yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
+    else:
+        yield Arg("save_strategy", "no", stage.ids("save_every", "eval_every"), NO_CHECKPOINT)
     yield stage.arg("metric_for_best_model", "best_metric")
     yield Arg("greater_is_better", stage.method.earns, stage.ids("best_metric"))
 

@@ -31,7 +31,7 @@ def checked(job: Job, paths: Collection[str], documented: bool) -> list[Any]:
         "registry_entry": "registry/entry.json" in paths,
         "deduplicated": prepares and all(stage.value("deduplication") == "exact" for stage in stages),
         "batch_at_least_32": all(_rows_of_batch(stage) >= 32 for stage in stages),
-        "best_checkpoint": all(saves(stage) > 1 for stage in stages),
+        "best_checkpoint": all(saves(stage) for stage in stages),
     }
     batch = _batch(min(stages, key=_rows_of_batch))
     rows = completion(facts, {stage.method.judged_by for stage in stages}, batch)

@@ -19,6 +19,7 @@ from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, QUICK_ROWS, kept_of_gains
 from recipec.backends.generators import loads_newest
 from recipec.backends.hyperparameters import hyperparameters
+from recipec.backends.intervals import saves
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, own_usage, usage
 from recipec.backends.machine import merged_gib, needs
@@ -133,6 +134,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "text_part": job.because(job.facts.model.name if job.facts.model.stored else "", "model"),
         "new_tokens": job.stages[0].traced("new_tokens") if job.facts.new_tokens else 0,
         "needs": needs(job),
+        "resumes": job.because(_resumes(job), "save_every"),
         "prepared_ahead": prepared_ahead(job),
         "tokenized_ahead": tokenized_ahead(job),
         "unpinned": list(unpinned(job)),
@@ -267,6 +269,14 @@ def _fewer(job: Job) -> int:
         return 0
     per_node = min(*sizes, job.facts.machines.gpus_per_node)
     return per_node // 2 if per_node >= 4 else 0
+
+
+def _resumes(job: Job) -> str:
+    """Where a run goes on that was stopped: of several stages some may have checkpoints."""
+    if not any(map(saves, job.stages)):
+        return "A run that was stopped begins anew when it is started again, as no checkpoint is written"
+    begun = "or from the beginning where it had written none"
+    return f"A run that was stopped continues from its newest complete checkpoint when it is started again, {begun}"
 
 
 def _stage(stage: StageJob) -> Any:

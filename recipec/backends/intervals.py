@@ -10,16 +10,17 @@ from recipec.render.traced import Raw
 from recipec.rules.intervals import saves_in, steps_apart
 
 SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
+NO_CHECKPOINT = "none: only the last step would write one, just before the result"
 _BEST = "best_of_saved"  # of preflight.py
 
 
 def saves_apart(stage: StageJob) -> bool:
-    """Whether some evaluations have no checkpoint."""
-    return bool(stage.value("save_every") != stage.value("eval_every"))
+    """Whether some evaluations have a checkpoint and others have none."""
+    return bool(stage.value("save_every") != stage.value("eval_every")) and saves(stage) > 0
 
 
 def saves(stage: StageJob) -> int:
-    """How many checkpoints the stage writes, of which the best can be loaded."""
+    """How many checkpoints the stage writes, of which the best can be loaded; 0: none, as only the last step would."""
     return saves_in(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, _taught(stage))
 
 
@@ -30,16 +31,15 @@ def _taught(stage: StageJob) -> int:
 
 def saving_note(stage: StageJob) -> str:
     """What is said of the interval of checkpoints where it is not that of evaluations."""
-    if not saves_apart(stage):
-        return ""
-    only = f"; only step {stage.plan.steps}, the last, is saved" if saves(stage) == 1 else ""
-    return f"a multiple of eval_steps{only}"
+    return "a multiple of eval_steps" if saves_apart(stage) else ""
 
 
 def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
     """A share of the planned steps, or whole steps where two shares would be rounded up apart, or answers wait for the
     next update; of a run of 20 steps a share would be every step."""
     taught = _taught(stage)
+    if id == "save_every" and not saves(stage):
+        return Arg(name, 0, stage.ids("save_every", "eval_every", "total_steps"), NO_CHECKPOINT)
     planned, apart = stage.value(id), saves_apart(stage) or taught > 1
     if apart:
         each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps, taught)
@@ -54,10 +54,12 @@ def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
 
 
 def best_part(stage: StageJob) -> Part:
-    """What has only saved evaluations judged."""
+    """What has only saved evaluations judged, and keeps the log of a run that has no checkpoint for it."""
+    ids = stage.ids("save_every", "eval_every")
+    if not saves(stage):
+        return Part(before_saving=lines(ids, "trainer.save_state()  # the log of the run, which no checkpoint has"))
     if not saves_apart(stage):
         return Part()
-    ids = stage.ids("save_every", "eval_every")
     return Part(
         own_imports=(Import("preflight", _BEST, ids),),
         after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),

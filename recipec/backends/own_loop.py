@@ -11,6 +11,7 @@ from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import has_tf32, loop_settings
 from recipec.backends.card import card_path
 from recipec.backends.dispatch import MODULE, USED, draws_tokens, experts_artifact, has_experts_file
+from recipec.backends.intervals import saves
 from recipec.backends.job import StageJob, compiled
 from recipec.backends.launchers import start_text
 from recipec.backends.loops import CODES, LoopCode
@@ -192,7 +193,7 @@ def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[s
     scales = stage.value("precision") == "fp16"
     saved = "self.plain_model, self.optimizer, self.schedule" + f", {code.scaler}" * scales
     saved = "self.model" if code.keeps_states else saved
-    best = 'self.output_dir / f"checkpoint-{self.progress.best_global_step}"'
+    best = 'self.output_dir / f"checkpoint-{best}"'
     best = f"load_checkpoint({best}, self.model)" if code.keeps_states else f"load_weights({best}, self.plain_model)"
     parts = ("start_ranks", "tokenize", "wrap", "restore", "micro_steps", "backward", "update", "track", "wait")
     parts += ("end", "sum_ranks")
@@ -203,6 +204,7 @@ def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[s
         "distributed": fragment(code.distributed(stage), ids),
         "best_of": fragment(best, ids),
         "grad_norm": fragment(code.grad_norm, ids),
+        "keeps_log": stage.because(not saves(stage), "save_every", "eval_every"),
         "keeps_states": code.keeps_states,
         "drops_empty": stage.because(code.keeps_states and _has_adapter(stage), "adaptation"),
         "moves": not code.keeps_states,

@@ -163,7 +163,7 @@ def _elastic_told(stage: StageJob) -> str:
 def held_out_told(stage: StageJob) -> str:
     """Which rows evaluation and test read, and what keeps them apart from those of the training."""
     parts = []
-    chooses = "chooses the checkpoint" if saves(stage) > 1 else "chooses nothing, since only the last step is saved"
+    chooses = "chooses the checkpoint" if saves(stage) else "chooses nothing, since no checkpoint is written"
     uses = {"eval": f"evaluation during training, which {chooses}", "test": _TEST_USE}
     for part, use in uses.items():
         share = stage.value(f"{part}_fraction")

@@ -29,7 +29,7 @@ class Storage(Struct, frozen=True):
     """Bytes on disk of one run."""
 
     checkpoint_bytes: int  # one resumable checkpoint
-    reloaded_bytes: int  # of the best checkpoint, read at the end: weights; DeepSpeed reads all of it
+    reloaded_bytes: int  # of the best checkpoint, where an earlier one is: weights; DeepSpeed reads all of it
     export_bytes: int  # the final model or adapter
     checkpoints_bytes: int  # all that are kept, the one being written, and what they all share
     dataset_cache_bytes: int
@@ -57,9 +57,12 @@ def run_storage(
     downloaded_bytes: int | None = None,
     made_bytes: int = 0,
 ) -> Storage:
-    """Disk that a run needs; the Hub cache holds 16-bit weights of all models where nothing is said."""
+    """Disk that a run needs; the Hub cache holds 16-bit weights of all models where nothing is said.
+
+    Beside the checkpoints that are kept there is one being written; a run that keeps none writes none.
+    """
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
-    kept = checkpoint * (keep_checkpoints + 1) + _elastic_file(architecture, layout, work)
+    kept = checkpoint * (keep_checkpoints + bool(keep_checkpoints)) + _elastic_file(architecture, layout, work)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     copies = work.method.copied_bytes * (layout.mesh.world_size - 1)
     token_bytes = TEXT_COPIES * TEXT_BYTES + work.method.cached_bytes + copies
@@ -68,6 +71,7 @@ def run_storage(
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
     packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
+    reloaded = reloaded if keep_checkpoints else 0
     total = kept + export + data + hub + made_bytes + packed
     return Storage(checkpoint, reloaded, export, kept, data, prepared, hub, made_bytes, packed, total)
 

@@ -198,22 +198,25 @@ def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     each = written_seconds(each_bytes, rates)
     at = rates.told("written_bytes_per_second")
     because = f"{counted(times, 'checkpoint')} of {gib(each_bytes)}, {duration(each)} each at {at}"
-    only = ", at the last step: a run that is cut off begins anew" if times == 1 else ""
-    return RunPart("checkpoints", times * each, f"{because}{only}")
+    return RunPart("checkpoints", times * each, because)
 
 
 def failures(expected: float, interval_seconds: float, gpus: int, weights_bytes: int, rates: Rates) -> RunPart:
-    """What failures repeat: each half of the steps between two checkpoints, and a start from the last one."""
+    """What failures repeat: each half of the steps between two checkpoints, and a start from the last one, or anew."""
     each = interval_seconds / 2 + rates.start_seconds + _read(weights_bytes, rates)
     because = f"{expected:.2g} expected on {gpus:,} GPUs (Llama 3: one in 50,700 GPU hours), each repeats"
     return RunPart("failures", expected * each, f"{because} {duration(each)}")
 
 
 def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
-    """The kept checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
+    """The best checkpoint is read, the result saved; an adapter that is merged reads and writes the base."""
     merging = rates.start_seconds + _moved(merged_bytes, rates) if merged_bytes else 0.0
     merged = f", and merged into {gib(merged_bytes)}" if merged_bytes else ""
-    because = f"{gib(reloaded_bytes)} of the checkpoint loaded at the end, {gib(export_bytes)} saved{merged}"
+    at = rates.told("written_bytes_per_second")
+    because = f"{gib(export_bytes)} saved at {at}{merged}; no checkpoint is written: a run that is cut off begins anew"
+    if reloaded_bytes:
+        read = f"{gib(reloaded_bytes)} of the best checkpoint loaded, unless it is the last"
+        because = f"{read}, {gib(export_bytes)} saved{merged}"
     seconds = _read(reloaded_bytes, rates) + written_seconds(export_bytes, rates) + merging
     return RunPart("the result", seconds, because)
 

@@ -180,7 +180,7 @@ CHECKLIST = (
         _GATES,
         "best_checkpoint",
         "of the evaluations that have a checkpoint, the one with the lowest eval_loss is loaded at the end",
-        "only the last step writes a checkpoint, so it is the result; lower `train.save_every`",
+        "no checkpoint is written, so the last step is the result; lower `train.save_every`",
         by_run=True,
     ),
 )
@@ -209,7 +209,7 @@ OF_REWARDS = {  # fact -> the item where rewards judge the evaluations
             _GATES,
             "best_checkpoint",
             "of the evaluations that have a checkpoint, the one with the highest {best} is loaded at the end",
-            "only the last step writes a checkpoint, so it is the result; lower `train.save_every`",
+            "no checkpoint is written, so the last step is the result; lower `train.save_every`",
             by_run=True,
         ),
     )

@@ -46,7 +46,11 @@ def save_every(
       in every epoch, and rows that are seen again can be memorized. Where these would take more than half of the
       training time, as many are written as take half, and the reason says what is lost. Nor are they further apart
       than loses least to failures, sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974; Llama 3,
-      arXiv 2407.21783, section 3.3.4). The last step always writes one, as the Trainer does.
+      arXiv 2407.21783, section 3.3.4). The last step writes one too, as the Trainer does.
+
+    Where the last step would be the only one to write a checkpoint, it writes none: behind it only the result is left
+    to be written, from weights in memory and in less time. A run that is killed then begins anew, as it does while such
+    a checkpoint is written. Nor could more epochs go on from it: another plan's checkpoints are refused.
 
     The result is then the best of the evaluations that have a checkpoint. transformers 5.23 remembers the best of all
     evaluations, and where that one has no checkpoint, it would load an older one, not the best of those that were
@@ -70,16 +74,26 @@ def save_every(
         affordable = min(affordable, int(training_seconds / LEAST_APART_SECONDS))
     multiple = ceil(evaluations / min(evaluations, max(affordable, least)))
     share = round(multiple * eval_every, 10)
-    if multiple == 1:
-        return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")
     times = saves_in(eval_every, share, total_steps, updates * answer_passes)
-    written, each = times * checkpoint_seconds / max(training_seconds, 1e-9), duration(checkpoint_seconds)
-    often = f"after every {multiple} evaluations, {counted(times, 'time')} in all" if times > 1 else "at the last step"
-    every_time = evaluations * checkpoint_seconds / max(training_seconds, 1e-9)
-    why = f"writing one takes {each}, {written:.0%} of the training in all; with each evaluation it would be"
-    lost = "; the result is then the model of the last step, even if an earlier evaluation was better, and a run that "
-    lost += "stops early has no checkpoint to resume from"
-    return Choice(share, f"{often}: {why} {every_time:.0%}{lost * (times == 1)}")
+    if times and multiple == 1:
+        return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")
+    often = f"after every {multiple} evaluations, {counted(times, 'time')} in all"
+    return Choice(share, _taken(often, times, evaluations, training_seconds, checkpoint_seconds))
+
+
+def _taken(often: str, times: int, evaluations: int, training_seconds: float, checkpoint_seconds: float) -> str:
+    """The part of the training that checkpoints take, and would take with each evaluation."""
+    written, every_time = (n * checkpoint_seconds / max(training_seconds, 1e-9) for n in (times, evaluations))
+    each = f"writing one takes {duration(checkpoint_seconds)}"
+    if not times:
+        return f"no checkpoint is written: {each}; one at each evaluation, {every_time:.0%}{_WITHOUT}"
+    return f"{often}: {each}, {written:.0%} of the training in all; with each evaluation it would be {every_time:.0%}"
+
+
+_WITHOUT = (
+    " of the training. The last step is the result, even if an earlier evaluation was better, and a stopped run begins "
+    "anew. A checkpoint at the last step would protect nothing but the writing of the result"
+)
 
 
 WRITING = 0.1  # of the training time, for all checkpoints where rows are seen again: recipec's choice
@@ -132,6 +146,8 @@ def keep_checkpoints(
     the reason then says how many would keep it.
     """
     three = "the best, the newest, and a spare in case the newest was cut off while it was written"
+    if total_steps > 1 and not saves_in(eval_every, save_every, total_steps, updates * answer_passes):
+        return Choice(KEPT, f"no checkpoint is written; where there are several, {three}", accepts=(2, 10))
     steps, taught = (eval_every, save_every, total_steps), updates * answer_passes
     later = _saved_in_decay(*steps, decay_share, taught) if decay_share else 0
     if later + 2 <= KEPT:

@@ -268,8 +268,10 @@ def best_metric(
     penalty of answers that do not end, because the highest reward alone may be that of an over-optimized checkpoint.
     """
     method = method_of(stage)
-    if saves_in(eval_every, save_every, total_steps, updates * answer_passes) == 1:
-        return Choice(method.judged_by, "what evaluations report; only the last step is saved, and it is the result")
+    if not saves_in(eval_every, save_every, total_steps, updates * answer_passes):
+        return Choice(
+            method.judged_by, "what evaluations report; no checkpoint is written: the last step is the result"
+        )
     return Choice(method.judged_by, f"the checkpoint with {method.best} becomes the result, not the last one")
 
 
@@ -297,10 +299,10 @@ def early_stopping_patience(
 
     It is 3, or as many as cover a fifth of the run. Of 50 evaluations, three are 6% of the steps, and an eval_loss that
     still falls can stay level for as long by chance alone. What is seen once cannot be memorized, so that no run stops
-    in its first pass, nor before it has a checkpoint, of which the best is loaded at the end. Where only the last step
-    writes a checkpoint (CKPT-001), there is nothing to go back to, and the run is not stopped early. A loss that stays
-    level in a single pass waits for the learning rate to fall, and stopping there would lose the part of the schedule
-    that lowers it.
+    in its first pass, nor before it has a checkpoint, of which the best is loaded at the end. Where no step before
+    the last writes a checkpoint (CKPT-001), there is nothing to go back to, and the run is not stopped early. A loss
+    that stays level in a single pass waits for the learning rate to fall, and stopping there would lose the part of the
+    schedule that lowers it.
 
     Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
     book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
@@ -311,7 +313,7 @@ def early_stopping_patience(
     method = method_of(stage)
     each, saved = steps_apart(eval_every, save_every, total_steps, updates * answer_passes)
     if saved >= total_steps:
-        return Choice(0, "only the last step writes a checkpoint, so there is no earlier one to load", accepts=(0, 0))
+        return Choice(0, "no checkpoint is written, so there is no earlier one to load", accepts=(0, 0))
     if passes < PASSES_THAT_OVERFIT:
         return Choice(0, "rows that are seen less than twice are not memorized, and the schedule runs to its end")
     patience = max(3, round(STALE_SHARE * total_steps / each))

@@ -44,5 +44,6 @@ def steps_apart(eval_every: float, save_every: float, total_steps: int, taught: 
 
 
 def saves_in(eval_every: float, save_every: float, total_steps: int, taught: int) -> int:
-    """How often a checkpoint is written: the last step is one of them."""
-    return ceil(total_steps / steps_apart(eval_every, save_every, total_steps, taught)[1])
+    """How often a checkpoint is written, at the last step too; 0 where only that one would write one."""
+    times = ceil(total_steps / steps_apart(eval_every, save_every, total_steps, taught)[1])
+    return times if times > 1 else 0

@@ -34,7 +34,7 @@ LOOKS_AT = {
 def watched_for(id: str, value: Any, given: Given) -> str:
     """What to watch of this decision in this case; empty where every case is alike."""
     method = _method(id, value, given)
-    if method and id in _OF_CHECKPOINTS and _saves_once(id, value, given):
+    if method and id in _OF_CHECKPOINTS and _saves_none(id, value, given):
         best = "highest" if method.earns else "lowest"
         return f"{method.judged_by}: {best} at the last step; if an earlier one is better, lower `train.save_every`"
     if method and method.earns and id in OF_REWARDS:
@@ -48,11 +48,11 @@ def watched_for(id: str, value: Any, given: Given) -> str:
 _OF_CHECKPOINTS = ("save_every", "best_metric")
 
 
-def _saves_once(id: str, value: Any, given: Given) -> bool:
-    """Whether only the last step writes a checkpoint."""
+def _saves_none(id: str, value: Any, given: Given) -> bool:
+    """Whether no checkpoint is written, so that the last step is the result."""
     share = value if id == "save_every" else given["save_every"].value
     taught = steps_taught({name: decision.value for name, decision in given.items()})
-    return saves_in(given["eval_every"].value, share, given["total_steps"].value, taught) == 1
+    return not saves_in(given["eval_every"].value, share, given["total_steps"].value, taught)
 
 
 def _method(id: str, value: Any, given: Given) -> Method | None:

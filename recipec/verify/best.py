@@ -18,6 +18,11 @@ _BITS = {"F32": "<u4", "BF16": "<u2", "F16": "<u2"}  # of safetensors -> how num
 
 def check_best(stage: BundleStage, folder: Path, seen: Mapping[str, Any], report: VerifyReport) -> None:
     """Compare the result in a stage's output folder with the checkpoints of its training."""
+    if not stage.saves:
+        written = [path.name for path in sorted(folder.glob("checkpoint-*"))]
+        problems = [f"the plan has no checkpoint, and {', '.join(written)} was written"] if written else []
+        report.add(f"{stage.name}: the result is the last step", problems, "no checkpoint is written")
+        return
     if stage.loop.own:
         return
     judged = {int(step): value for step, value in seen.get("judged", {}).items()}

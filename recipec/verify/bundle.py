@@ -25,6 +25,7 @@ from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.bundle.state import MOST_BYTES, Lock, read_lock
 from recipec.files import read_regular
+from recipec.rules.intervals import saves_in, steps_taught
 from recipec.rules.metrics import watched
 from recipec.verify.plan_form import form_problem
 
@@ -84,6 +85,12 @@ class BundleStage(Struct, frozen=True, dict=True):
     def method(self) -> Method:
         """How it learns, with the values of its own hyperparameters."""
         return METHODS[self.objective].under(self.decisions)
+
+    @property
+    def saves(self) -> int:
+        """How many checkpoints it writes; 0: its result is the last step."""
+        intervals = (self.decisions[name] for name in ("eval_every", "save_every", "total_steps"))
+        return saves_in(*intervals, steps_taught(self.decisions))
 
     @property
     def acts(self) -> bool:

@@ -325,10 +325,10 @@ def _trained_type(stage: BundleStage) -> str:
 
 
 def log_history(folder: Path) -> list[dict[str, Any]]:
-    """The trainer's own log, from the newest checkpoint."""
+    """The trainer's own log, from the newest checkpoint; from beside the result where there is none."""
     states = folder.glob("checkpoint-*/trainer_state.json")
-    newest = max(states, key=lambda path: int(path.parent.name.split("-")[1]), default=None)
-    return read_json(newest).get("log_history", []) if newest else []
+    newest = max(states, key=lambda path: int(path.parent.name.split("-")[1]), default=folder / "trainer_state.json")
+    return read_json(newest).get("log_history", [])
 
 
 def loss_problems(history: list[dict[str, Any]]) -> list[str]:
@@ -336,7 +336,7 @@ def loss_problems(history: list[dict[str, Any]]) -> list[str]:
     names = ("loss", "eval_loss", "grad_norm")
     values = [(name, entry[name], entry.get("step")) for entry in history for name in names if name in entry]
     if not {"loss", "eval_loss"} <= {name for name, _, _ in values}:
-        return ["no checkpoint with a log of losses and evaluations"]
+        return ["no trainer_state.json with a log of losses and evaluations"]
     return [f"{name} is {value} at step {step}" for name, value, step in values if not math.isfinite(value)]
 
 
@@ -362,7 +362,7 @@ def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
     problems = [f"{name} is missing" for name in needed if not (folder / name).is_file()]
     if not saved_weights(folder, stage):
         problems.append(f"no {stage.adapts.weights} in {folder.name}")
-    if not any(folder.glob("checkpoint-*/run.json")):
+    if stage.saves and not any(folder.glob("checkpoint-*/run.json")):
         problems.append("no complete checkpoint")
     return problems
 

@@ -54,12 +54,12 @@ def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[st
     save_every = whole_generations(stage, save_every)
     rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
     rate *= ANSWER_RATE if stage.method.weighs_whole_answers or _learns_values(stage) else 1.0
-    return {
+    values = {
         "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
         "warmup_steps": 0,
         "eval_steps": save_every,
-        "save_steps": save_every,
     }
+    return values | ({"save_steps": save_every} if stage.saves else {})
 
 
 def _learns_values(stage: BundleStage) -> bool:
@@ -67,9 +67,13 @@ def _learns_values(stage: BundleStage) -> bool:
 
 
 def resuming_patches(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:
-    """What a training that is stopped and resumed has else: several batches, and the last weights for its result."""
+    """What a training that is stopped and resumed has else: several batches, and the last weights for its result.
+
+    Checkpoints are also written where the plan has none: bundles can go on from them.
+    """
     script, rows = f"{stage.folder}train.py", _rows_of_epoch(bundle, stage, ranks)
-    values = learning_values(stage, RESUME_CHECKPOINT) | {"load_best_model_at_end": False}
+    values = learning_values(stage, RESUME_CHECKPOINT) | {"load_best_model_at_end": False, "save_strategy": "steps"}
+    values["save_steps"] = values["eval_steps"]
     return {"script_arguments": {script: values}, "first_rows": {script: rows}}
 
 

@@ -28,6 +28,7 @@ COMMON = {
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor"),
     *("dataloader_persistent_workers", "train_sampling_strategy", "model_init_kwargs"),
 }
+OF_CHECKPOINTS = {"save_steps", "save_total_limit", "load_best_model_at_end"}
 MUST = {
     "SFTConfig": COMMON | {"packing"},
     "DPOConfig": COMMON | {"disable_dropout"},
@@ -141,7 +142,8 @@ def _methods(folder: Path, recipe: Tables) -> Iterator[tuple[Method, set[str], s
         method = METHODS[stage.stage.name]
         assert config == method.config
         own = {own.argument for own in method.own if own.argument and not own.of_trainer}
-        yield method, MUST[config] | own, set(found)
+        without = OF_CHECKPOINTS if stage.needs.storage.checkpoints_bytes == 0 else set()
+        yield method, (MUST[config] | own) - without, set(found)
 
 
 @pytest.mark.parametrize("name", BASES)

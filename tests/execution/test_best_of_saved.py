@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from compiling import BASES, good, texts, with_key
 from emitted_modules import load
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 pytestmark = pytest.mark.executes
 LOSSES = (3.0, 2.0, 1.5, 1.6, 1.55, 1.56)  # after each of six steps: the lowest has no checkpoint, 4 and 6 have one
@@ -43,6 +47,28 @@ def best_of_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[o
     for name in ("preflight.py", "rows.py"):
         (folder / name).write_text(bundle[name])
     yield load(folder / "preflight.py", monkeypatch).best_of_saved
+
+
+@pytest.mark.parametrize(("last", "loaded"), [(1.4, []), (1.7, ["checkpoint-4"])])
+def test_the_last_checkpoint_is_not_loaded_where_it_is_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best_of_saved, last: float, loaded: list[str]
+) -> None:
+    """The model has its weights already: to read 122 GiB took 3 minutes."""
+    preflight, found = sys.modules[best_of_saved.__module__], []
+    monkeypatch.setitem(globals(), "LOSSES", (*LOSSES[:5], last))
+    monkeypatch.setattr(
+        Trainer, "_load_best_model", lambda self: found.append(Path(self.state.best_model_checkpoint).name)
+    )
+
+    def guarded(trainer: Trainer) -> None:
+        guard = SimpleNamespace(trainer=trainer, run={}, pause=lambda: None)
+        callback = TrainerCallback()
+        callback.on_save = partial(preflight.RunGuard.on_save, guard)
+        trainer.add_callback(callback)
+
+    trained(tmp_path, best_of_saved, guarded)
+    assert found == loaded
+    assert json.loads((tmp_path / "out/checkpoint-6/trainer_state.json").read_text())["best_model_checkpoint"]
 
 
 def trained(folder: Path, *changes: object) -> Trainer:

@@ -68,6 +68,24 @@ def once_skipped(evaluate: Any) -> Any:
     return counted
 
 
+@pytest.mark.parametrize(("best", "loaded"), [(10, ["checkpoint-10"]), (20, []), (0, [])])
+def test_weights_that_the_model_has_are_not_loaded(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, best: int, loaded: list[str]
+) -> None:
+    """At step 20: those of the best checkpoint, unless that is this step's, or none was written."""
+    run, found = object.__new__(module.Training), []
+    run.settings, run.rank, run.output_dir = SimpleNamespace(load_best_model_at_end=True), 1, Path()
+    run.progress, run.plain_model = module.Progress(global_step=20, best_global_step=best), None
+    monkeypatch.setattr(module, "load_weights", lambda folder, model: found.append(folder.name))
+    run.finish()
+    assert found == loaded
+
+
+def test_an_interval_of_0_is_never_due(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.Training, "save", None)
+    assert played(module, monkeypatch, RISES, 0).global_step == len(RISES), "none to go back to"
+
+
 @pytest.mark.parametrize(
     ("curve", "save_every", "last"),
     [(BEST_AT_8, 1, 11), (BEST_AT_8, 10, 11), (RISES, 1, 7), (RISES, 10, 10)],

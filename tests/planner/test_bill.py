@@ -30,7 +30,7 @@ def test_a_run_is_more_than_its_training_steps(tmp_path: Path) -> None:
     plan = stage(tmp_path, BASES["full-fsdp"])
     assert list(seconds(plan)) == [
         *("data preparation", "download", "loading", "tokenization", "training steps", "evaluations"),
-        *("checkpoints", "the result", "scoring"),
+        *("the result", "scoring"),
     ]
     assert seconds(plan)["training steps"] == pytest.approx(plan.steps * plan.time.seconds_per_step)
     assert plan.run_seconds == pytest.approx(sum(seconds(plan).values()))
@@ -161,8 +161,9 @@ def test_what_several_stages_share_is_counted_once(tmp_path: Path) -> None:
 
 def test_the_bill_says_which_rates_are_assumed_and_which_were_measured(tmp_path: Path) -> None:
     parts = {part.name: part.because for part in stage(tmp_path, BASES["full-fsdp"]).parts}
+    assert " saved at an assumed 1 GB/s; no checkpoint" in parts["the result"]
     assert parts["download"].endswith(" from the Hub at an assumed 0.3 GB/s, once")
-    assert parts["checkpoints"].partition(", at the last")[0].endswith(" each at an assumed 1 GB/s")
+    assert checkpoints(3, 10**9, Rates()).because.endswith(" each at an assumed 1 GB/s")
     rates = replace(Rates(), written_bytes_per_second=2.5e9, measured=frozenset({"written_bytes_per_second"}))
     assert checkpoints(3, 10**9, rates).because.endswith(" each at a measured 2.5 GB/s")
 

@@ -310,7 +310,7 @@ def test_evaluations_and_checkpoints_are_counted_between_generations():
     taught = (2, 4)  # minibatches, passes
     assert evaluation.eval_every(16, 40, 0.25, 1, 0.0, *taught).value == 0.2
     assert checkpoints.save_every(0.1, 16, 40, 0.25, 1, 1.0, *taught).value == 0.1, "not ten of them"
-    assert "only the last step" in evaluation.best_metric("ppo", 0.1, 0.2, 16, *taught).because
+    assert "the last step is the result" in evaluation.best_metric("ppo", 0.1, 0.2, 16, *taught).because
 
 
 QUICK = (3_600, 0.1, 1)  # seconds of training and of a checkpoint, GPUs: nothing is to be weighed
@@ -331,14 +331,14 @@ def test_checkpoints_take_a_tenth_of_the_training_time_at_most_where_rows_are_se
     once = [checkpoints.save_every(0.01, 10_000, 1e4, seconds, 8, 1.0).value for seconds in written]
     assert once == [0.01, 0.1, 0.25, 0.25, 0.25, 0.25, 0.5, 1.0, 1.0], "2% of it, or 5% for up to four"
     assert found[5].because.startswith("after every 10 evaluations, 10 times in all: writing one takes 2 min, 10% of")
-    assert found[-1].because.startswith("at the last step: ")
+    assert found[-1].because.startswith("no checkpoint is written: ")
     assert {evaluation.eval_every(10_000, 1e4, seconds, 8).value for seconds in written} == {0.01}
 
 
 def test_a_short_run_of_a_large_model_does_not_wait_for_its_disk():
     """70B on 64 GPUs: 14 minutes for each checkpoint; five of them were 45% of the training."""
     choice = checkpoints.save_every(0.2, 40, 9_300, 840, 64, 1.0)
-    assert choice.value == 1.0 and "9% of the training in all; with each evaluation it would be 45%" in choice.because
+    assert choice.value == 1.0 and "one at each evaluation, 45% of the training" in choice.because
 
 
 def test_each_pass_over_rows_that_are_seen_again_has_a_checkpoint():
@@ -369,7 +369,8 @@ def test_every_checkpoint_meets_an_evaluation(total_steps, eval_every, save_ever
     """Rounded up one by one, 0.05 and 0.1 of 330 steps would be 17 and 33."""
     each, saved = intervals.steps_apart(eval_every, save_every, total_steps, 1)
     assert saved % each == 0 and each >= 1
-    assert intervals.saves_in(eval_every, save_every, total_steps, 1) == ceil(total_steps / saved)
+    times = ceil(total_steps / saved)
+    assert intervals.saves_in(eval_every, save_every, total_steps, 1) == (times if times > 1 else 0)
 
 
 def test_long_runs_on_many_gpus_save_more_often():
@@ -551,4 +552,4 @@ def test_no_share_of_a_run_is_more_than_the_run() -> None:
 def test_nothing_is_stopped_or_chosen_where_only_the_last_step_is_saved() -> None:
     stopping = evaluation.early_stopping_patience("sft", 3, 0.2, 1.0, 9)
     assert (stopping.value, stopping.accepts) == (0, (0, 0))
-    assert "only the last step is saved" in evaluation.best_metric("sft", 0.2, 1.0, 9).because
+    assert "the last step is the result" in evaluation.best_metric("sft", 0.2, 1.0, 9).because

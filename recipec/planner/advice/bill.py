@@ -72,10 +72,11 @@ def bill(
     yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps, taught), rows, look.in_training.seconds)
     saves = saves_in(value["eval_every"], value["save_every"], steps, taught)
-    yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
+    if saves:
+        yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
     gpus = chosen.layout.mesh.world_size
-    expected = expected_failures(step_seconds, gpus)
-    repeated = whole_run.failures(expected, step_seconds / saves, gpus, needs.storage.checkpoint_bytes, rates)
+    expected, again = expected_failures(step_seconds, gpus), needs.storage.checkpoint_bytes if saves else weights
+    repeated = whole_run.failures(expected, step_seconds / max(1, saves), gpus, again, rates)
     if repeated.seconds >= WORTH_TELLING * step_seconds:
         yield repeated
     yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)

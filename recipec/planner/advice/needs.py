@@ -38,7 +38,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     first = fetches_model(facts, value)
     downloaded = sum(map(_file_bytes, _downloaded(facts, work.method, first)))
     saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
-    kept = min(value["keep_checkpoints"], saves - 1)
+    kept = min(value["keep_checkpoints"], max(0, saves - 1))
     storage = run_storage(shape, chosen.layout, work, kept, tokens, downloaded, _made_bytes(facts, first))
     merged = merged_bytes(shape, chosen.layout) if chosen.layout.adapts.merges else 0
     rows = looked_at(value, "test")

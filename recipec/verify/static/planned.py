@@ -76,7 +76,7 @@ def differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any])
 def planned_arguments(stage: BundleStage) -> dict[str, Any]:
     """The arguments of the trainer's configuration that follow from decisions, and that a run still has as they are."""
     tables = _SAME if stage.loop.own else _SAME | _OF_THE_TRAINER
-    left_out = stage.method.unread_arguments
+    left_out = (*stage.method.unread_arguments, *["save_total_limit"] * (not stage.saves and not stage.loop.own))
     decided = {name: id for name, id in tables.items() if id in stage.decisions and name not in left_out}
     found = {name: stage.decisions[id] for name, id in decided.items()}
     if "train_sampling_strategy" in found:
@@ -157,11 +157,11 @@ def _of_the_trainer(stage: BundleStage) -> dict[str, Any]:
     best = stage.decisions["best_metric"]
     found = {
         "bf16": stage.choice["precision"] == "bf16",
-        "load_best_model_at_end": True,
         "greater_is_better": "loss" not in best,
         "eval_strategy": "steps",
-        "save_strategy": "steps",
+        "save_strategy": "steps" if stage.saves else "no",
     }
+    found |= {"load_best_model_at_end": True} if stage.saves else {}
     wanted = {name: stage.decisions["loss_on"] == on for name, on in _LEARNED.items()}
     return found | {name: on for name, on in wanted.items() if name in stage.arguments} | _of_sft(stage, wanted)
 
@@ -219,8 +219,10 @@ def _planned_stopping(stage: BundleStage) -> dict[str, Any]:
 
 
 def _interval_problems(stage: BundleStage) -> Iterator[str]:
-    """Intervals that are neither the planned share of the steps nor about as many steps."""
-    for name, id in (("eval_steps", "eval_every"), ("save_steps", "save_every")):
+    """Intervals that are neither the planned share of the steps nor about as many steps; checkpoints of no plan."""
+    if stage.arguments.get("save_steps") and not stage.saves:
+        yield f"train.py: save_steps is {stage.arguments['save_steps']}, the plan has no checkpoint"
+    for name, id in (("eval_steps", "eval_every"), *[("save_steps", "save_every")] * bool(stage.saves)):
         found, share = stage.arguments.get(name), stage.decisions[id]
         steps = share * stage.decisions["total_steps"] if share <= 1 else share
         if not (found == share or (isinstance(found, int) and isclose(found, steps, rel_tol=0.5, abs_tol=8))):

@@ -1,7 +1,8 @@
 """What a training judges its checkpoints by, and whether it ends with the weights of one of them.
 
 When its steps are done, what it trained is changed in memory: that is gone once the best checkpoint is loaded. So a
-result that has it was not, even if the last checkpoint is the best one.
+result that has it was not. Two trainings keep their weights: one that writes no checkpoint, and one that clears the
+best checkpoint because it is the last, whose weights the model has.
 """
 
 from __future__ import annotations
@@ -31,11 +32,18 @@ def best_is_loaded(module, value):
         return load(self)
 
     def _finalize_training(self, *args, **kwargs):
+        cleared = self.args.load_best_model_at_end and self.state.best_model_checkpoint is None
+        if cleared and self.state.best_global_step == self.state.global_step:
+            LOADED.append(f"checkpoint-{self.state.global_step}")
+        elif self.args.save_strategy != "no":
+            change(self.model)
+        return end(self, *args, **kwargs)
+
+    def change(model):
         with sys.modules["torch"].no_grad():
-            for parameter in self.model.parameters():
+            for parameter in model.parameters():
                 if parameter.requires_grad:
                     parameter.mul_(CHANGE)
-        return end(self, *args, **kwargs)
 
     trainer._evaluate, trainer._load_best_model, trainer._finalize_training = (
         _evaluate,
