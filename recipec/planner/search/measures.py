@@ -149,9 +149,14 @@ def _small_states(search: Search) -> Fit | None:
         chosen = _best_with(search.plain, small.layouts) or chosen
     in_full = search.candidates(search.again(small, small_states=""), on_host=True).layouts
     hosted = _best_with(ONE_MEASURE, in_full)
-    if hosted is not None and clearly_faster(hosted, chosen):
+    if hosted is not None and _as_good(hosted, chosen):
         return None
     return search.chosen(chosen, _beside_hosted(small.ledger, hosted, chosen), in_full, small.layouts)
+
+
+def _as_good(in_full: Candidate, small: Candidate) -> bool:
+    """Whether fp32 states are worth data in host memory, which 8-bit ones may take as well."""
+    return clearly_faster(in_full, small) or not (small.layout.on_device or clearly_faster(small, in_full))
 
 
 def _one_measure(search: Search) -> Fit | None:
