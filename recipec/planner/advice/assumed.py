@@ -11,6 +11,7 @@ from recipec.axes import METHODS
 from recipec.catalog.machines import UNKNOWN_PCIE, machine
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
+from recipec.planner.advice.change import other_batch
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.bounds import Bounds, host_gib
 from recipec.planner.search.candidates import Candidate, best, retimed, seconds_per_sequence
@@ -46,19 +47,14 @@ def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: B
         name = adaptation_name(context.stage.name, then.layout)
         adapted = f"{name}, " * (then.layout.adapts is not chosen.layout.adapts)
         if adapted or _how(then) != _how(chosen):
-            told.append(f"with {rate:,g} Gbit/s: {adapted}{_how(then)}{_batch(then, chosen)}")
+            batch = other_batch(chosen.layout, then.layout)
+            told.append(f"with {rate:,g} Gbit/s: {adapted}{_how(then)}{f' {batch}' * bool(batch)}")
     return tuple(told)
 
 
 def _with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
     hardware = loaded.recipe.hardware.model_copy(update={"network_gbps": gbps})
     return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
-
-
-def _batch(then: Candidate, chosen: Candidate) -> str:
-    """The global batch, where it is another one."""
-    batch = then.layout.global_batch
-    return f" with a global batch of {batch}" if batch != chosen.layout.global_batch else ""
 
 
 def _how(candidate: Candidate) -> str:

@@ -8,7 +8,7 @@ from math import inf
 from msgspec.structs import asdict
 
 from recipec.layout import Machines
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, told
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, trains_alike
 from recipec.planner.search.candidates import Candidate, best, seconds_per_sequence
@@ -39,9 +39,8 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
     for fewer, then in filter(None, (least, named)):
         ratio = pass_seconds(then) / pass_seconds(found)
         effect = f"training takes {times(ratio)} at {ratio * fewer.gpus / machines.gpus:.2f}x the cost"
-        run = runs.instead(on_machines(context, fewer), then)
-        but, layouts = (*_little_gain(machines, fewer, ratio), run), (found.chosen.layout, then.chosen.layout)
-        yield Proposal(_change(fewer, machines), effect, *layouts, but=but).told
+        but = *_little_gain(machines, fewer, ratio), runs.instead(on_machines(context, fewer), then)
+        yield told(_change(fewer, machines), effect, found.chosen, then.chosen, but=but)
 
 
 def _little_gain(machines: Machines, fewer: Machines, ratio: float) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.planner.advice.change import Proposal, setting
+from recipec.planner.advice.change import setting, told
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.bounds import TIE, bounds_of, host_gib
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence, usual_time
@@ -31,9 +31,8 @@ def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
         ratio = pass_seconds(then) / pass_seconds(found)
         if ratio <= 1 / (1 + TIE):
             effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
-            run = runs.instead(context, then)
-            change, layouts = setting(hardware__host_memory_gib=wanted), (found.chosen.layout, then.chosen.layout)
-            yield Proposal(change, effect, *layouts, " if a node has it", (run,)).told
+            change, but = setting(hardware__host_memory_gib=wanted), (runs.instead(context, then),)
+            yield told(change, effect, found.chosen, then.chosen, " if a node has it", but)
             return
 
 

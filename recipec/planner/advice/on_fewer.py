@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
+from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
@@ -64,12 +65,13 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
 
 
 def _takes(then: Fit, found: Fit) -> str:
-    """The optimizer, and that data waits in host memory, where that is otherwise on fewer GPUs."""
+    """The optimizer, data in host memory and the global batch, where that is otherwise on fewer GPUs."""
     assert then.chosen is not None and found.chosen is not None
     fewer, now = then.chosen.layout, found.chosen.layout
     told = [fewer.optimizer] * (fewer.optimizer != now.optimizer)
     told += ["data in host memory"] * (now.on_device and not fewer.on_device)
-    return f"with {' and '.join(told)}" if told else ""
+    measures = f"with {' and '.join(told)}" if told else ""
+    return ", ".join(filter(None, (measures, other_batch(now, fewer))))
 
 
 def _alike(then: Fit, found: Fit) -> bool:

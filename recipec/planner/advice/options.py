@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Layout
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, told
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.host_memory import with_host_memory
@@ -96,8 +96,7 @@ def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str
         alike = ", with about as many examples in a step" * bool(stated)
         why = " and ".join(_gains(context, found, then, loaded))
         effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}"
-        layouts = found.chosen.layout, then.chosen.layout
-        yield Proposal(Change((change, *stated)), effect, *layouts, but=(but,)).told
+        yield told(Change((change, *stated)), effect, found.chosen, then.chosen, but=(but,))
 
 
 def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from recipec.planner.advice.change import Proposal, asking_for
+from recipec.planner.advice.change import asking_for, told
 from recipec.planner.advice.ways_out import fits_in, holds_for
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence
@@ -38,8 +38,7 @@ def quantized_base(
     if not holds_for(change, others, loaded):
         return
     effect = f"{fits_in(then.chosen)}, and training takes {pass_seconds(then) / pass_seconds(found):.2f}x the time"
-    layouts = chosen.layout, then.chosen.layout
-    yield Proposal(change, effect, *layouts, but=(runs.instead(changed, then), _ROUNDED)).told
+    yield told(change, effect, chosen, then.chosen, but=(runs.instead(changed, then), _ROUNDED))
 
 
 def _below(other: Candidate, chosen: Candidate) -> bool:

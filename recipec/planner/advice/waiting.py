@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from recipec.facts import Facts
 from recipec.layout import Machines
+from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
@@ -55,7 +56,8 @@ def _fewer_nodes(
             continue
         if (cost := _cost(then, fewer, machines, chosen)) < 1:
             time = f"{_ratio(then, chosen):.2g}x the time" if then.layout != chosen.layout else "the same time"
-            yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost"
+            batch = other_batch(chosen.layout, then.layout)
+            yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost{f' {batch}' * bool(batch)}"
             return
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, told
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation, trains_alike
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
@@ -90,12 +90,11 @@ def _times(found: Fit, id: str) -> float:
 
 
 def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: WholeRuns, price: str) -> str:
-    assert found.ledger is not None and found.chosen is not None and then.chosen is not None
+    assert found.ledger is not None
     faster = times(pass_seconds(then) / pass_seconds(found))
     effect = f"answers are written together, and training takes {faster}"
     change = Change(((found.ledger.decisions[id].key, size),))
-    layouts = found.chosen.layout, then.chosen.layout
-    return Proposal(change, effect, *layouts, but=(runs.instead(changed, then), price)).told
+    return told(change, effect, found.chosen, then.chosen, but=(runs.instead(changed, then), price))
 
 
 def _values(found: Fit) -> dict[str, Any]:
