@@ -41,7 +41,7 @@ from recipec.planner.advice.rejected import (
 from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.waiting import shorter_waits
-from recipec.planner.advice.whole_runs import WholeRuns
+from recipec.planner.advice.whole_runs import WholeRuns, run_told
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
 from recipec.planner.plan import Needs, OnFewer, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.bounds import Bounds, bounds_of
@@ -154,7 +154,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
         report.add(known_to_fail(loaded, context, others, [bad]))
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
-    runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
+    runs = _runs(context, Cost(plan.run_seconds, plan.cost_usd, ""), loaded)
     return with_options(context, others, found, loaded, runs, plan)
 
 
@@ -221,7 +221,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
-    given = (context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded)))
+    given = (context, found, loaded, _runs(context, cost, loaded))
     unused = idle_gpus(*given)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
@@ -278,13 +278,17 @@ def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bou
     needs = needs_of(facts, ledger, chosen, asked)
     of_hub = any(source.hub for part in DATA_SOURCES for source in getattr(loaded.recipe.data, part) or ())
     parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked, of_hub))
-    return _Run(against, steps, needs, parts), _cost(facts, chosen, sum(part.seconds for part in parts))
+    return _Run(against, steps, needs, parts), _cost(context, chosen, sum(part.seconds for part in parts))
 
 
 def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
     """What the whole run of a changed recipe would take."""
     assert found.ledger is not None
     return _settled_run(context, found, loaded, bounds_of(context, found.ledger, loaded))[1]
+
+
+def _runs(context: Context, now: Cost, loaded: LoadedRecipe) -> WholeRuns:
+    return WholeRuns(now, lambda *then: _whole_run(*then, loaded), run_told(context))
 
 
 def _whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
@@ -360,12 +364,13 @@ def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
         ledger.decisions[decision.id] = replace(decision, because=f"{stated}{why}")
 
 
-def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
+def _cost(context: Context, chosen: Candidate, seconds: float) -> Cost:
     """Of all devices for so long: what is idle is paid too."""
+    facts = context.facts
     price, gpus = facts.decisions["gpu_price"], facts.machines.gpus
     idle, noun = gpus - chosen.layout.gpus, device(facts.decisions["gpu_is_cpu"].value)
     basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
-    return run_cost(seconds, gpus, price.value, basis, noun)
+    return run_cost(seconds, gpus, price.value, basis, noun, run_told(context))
 
 
 def _total_steps(wishes: Mapping[str, Wish], decisions: Mapping[str, Decision], batch: int) -> int:

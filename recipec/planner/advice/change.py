@@ -65,12 +65,19 @@ _BATCH = ".global_batch_size"
 _UNITS = {True: " packed sequences", False: " rows"}
 
 
+def planned(
+    change: Change, effect: str, found: Candidate | None, then: Candidate | None, only: str = "", but: Lines = ()
+) -> Proposal:
+    """A change that was planned: `found` is what the recipe as it is takes, `then` what the changed one."""
+    assert found is not None and then is not None
+    return Proposal(change, effect, found.layout, then.layout, only, but)
+
+
 def told(
     change: Change, effect: str, found: Candidate | None, then: Candidate | None, only: str = "", but: Lines = ()
 ) -> str:
-    """The line of a change that was planned: `found` is what the recipe as it is takes, `then` what the changed one."""
-    assert found is not None and then is not None
-    return Proposal(change, effect, found.layout, then.layout, only, but).told
+    """The line that a user reads of it."""
+    return planned(change, effect, found, then, only, but).told
 
 
 def other_batch(now: Layout | GlobalBatch, then: Layout | GlobalBatch) -> str:

@@ -8,7 +8,7 @@ from math import inf
 from msgspec.structs import asdict
 
 from recipec.layout import Machines
-from recipec.planner.advice.change import Change, told
+from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, trains_alike
 from recipec.planner.search.candidates import Candidate, best, seconds_per_sequence
@@ -22,7 +22,7 @@ LITTLE_GAIN = 1.5  # times as fast: what more GPUs must gain, or the plan says w
 _PLANNED = 2  # of those that look cheaper
 
 
-def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The fastest of what costs clearly less, and the fewest GPUs beside which all of them gain little."""
     assert found.chosen is not None
     machines = context.facts.machines
@@ -40,7 +40,7 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         ratio = pass_seconds(then) / pass_seconds(found)
         effect = f"training takes {times(ratio)} at {ratio * fewer.gpus / machines.gpus:.2f}x the cost"
         but = *_little_gain(machines, fewer, ratio), runs.instead(on_machines(context, fewer), then)
-        yield told(_change(fewer, machines), effect, found.chosen, then.chosen, but=but)
+        yield planned(_change(fewer, machines), effect, found.chosen, then.chosen, but=but)
 
 
 def _little_gain(machines: Machines, fewer: Machines, ratio: float) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.planner.advice.change import setting, told
+from recipec.planner.advice.change import Proposal, planned, setting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.bounds import TIE, bounds_of, host_gib
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence, usual_time
@@ -18,7 +18,7 @@ from recipec.recipe import LoadedRecipe
 _PLANNED = 2  # of the sizes that look faster
 
 
-def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
     assert found.chosen is not None
     promising = {
@@ -32,7 +32,7 @@ def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
         if ratio <= 1 / (1 + TIE):
             effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
             change, but = setting(hardware__host_memory_gib=wanted), (runs.instead(context, then),)
-            yield told(change, effect, found.chosen, then.chosen, " if a node has it", but)
+            yield planned(change, effect, found.chosen, then.chosen, " if a node has it", but)
             return
 
 

@@ -13,7 +13,7 @@ from recipec.planner.advice.change import Change, setting, told
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on_more
 from recipec.planner.advice.ways_out import as_written
-from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds
+from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
 from recipec.planner.search.bounds import host_gib
 from recipec.planner.search.candidates import (
@@ -96,7 +96,7 @@ def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
     run = runs.of(freed.context, freed.then)
     shorter = run.seconds < runs.now.seconds
     outcome = _outcome(then, chosen)
-    return told(freed.change, outcome, chosen, then, but=(instead(run, runs.now),)) if shorter else ""
+    return told(freed.change, outcome, chosen, then, but=(runs.beside(run),)) if shorter else ""
 
 
 def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
             continue
         if (run := runs.of(changed, then)).seconds < runs.now.seconds:
             effect = f"{counted(gpus - more, 'GPU')} then learn from what {more} write"
-            change, but = Change(((_SERVER_GPUS, more),)), (instead(run, runs.now),)
+            change, but = Change(((_SERVER_GPUS, more),)), (runs.beside(run),)
             yield told(change, effect, found.chosen, then.chosen, but=but)
             return
 
@@ -169,7 +169,7 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: 
             if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
                 near = ", which counts as equal" * (_ratio(then.chosen, found.chosen) * (1 + found.chosen.tie) > 1)
                 effect = f"{_outcome(then.chosen, found.chosen)}{near}"
-                change, but = setting(train__strategy=name), (instead(run, runs.now),)
+                change, but = setting(train__strategy=name), (runs.beside(run),)
                 yield told(change, effect, found.chosen, then.chosen, but=but)
             return
 

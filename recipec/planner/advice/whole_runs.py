@@ -12,6 +12,7 @@ from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.sequences import training_sequences
 from recipec.rules.core import Wish
+from recipec.rules.words import run_of
 from recipec.units import duration, usd
 
 
@@ -20,18 +21,29 @@ class WholeRuns(Struct, frozen=True):
 
     now: Cost
     of: Callable[[Context, Fit], Cost]
+    told: str = "the whole run"  # or the stage, where it is one of several
 
     def instead(self, context: Context, then: Fit) -> str:
         """Time and money of a changed recipe's whole run beside those of the plan."""
-        return instead(self.of(context, then), self.now)
+        return self.beside(self.of(context, then))
+
+    def beside(self, run: Cost) -> str:
+        """Time and money of another whole run beside those of the plan."""
+        return instead(run, self.now, self.told)
 
 
-def instead(run: Cost, now: Cost) -> str:
+def run_told(context: Context) -> str:
+    """What the whole run of a stage is called, beside others."""
+    stages = next(decision.value for decision in context.goals if decision.id == "stages")
+    return run_of(context.stage.label, context.stage.name, stages)
+
+
+def instead(run: Cost, now: Cost, told: str = "the whole run") -> str:
     """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
     money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
     then, before = duration(run.seconds), duration(now.seconds)
     beside = "as before" if then == before else f"instead of {before}"
-    return f"the whole run takes {then} {beside}{money}"
+    return f"{told} takes {then} {beside}{money}"
 
 
 def pass_seconds(found: Fit) -> float:
