@@ -30,6 +30,7 @@ from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.on_fewer import on_one_node, on_used
 from recipec.planner.advice.options import with_options
+from recipec.planner.advice.own_batch import own_batch
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
@@ -48,7 +49,7 @@ from recipec.planner.search.bounds import Bounds, bounds_of
 from recipec.planner.search.candidates import Candidate, usable_bytes
 from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
-from recipec.planner.search.fit import Fit, fit, own_batch
+from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of

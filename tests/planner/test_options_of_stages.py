@@ -1,4 +1,4 @@
-"""Where several stages run, an option names the key of its stage, or holds for all of them, and counts its own stage."""
+"""Beside other stages, an option names the key of its stage, or holds for all of them, and counts its own stage."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ THREE: Tables = {
     "goal": {"task": "align"},
     "model": {"name": "Qwen/Qwen2.5-7B"},
     "data": {
-        **{"train": "chat.jsonl", "preferences": "pairs.jsonl"},
-        **{"examples": 30_000, "tokens_per_example": 600, "max_length": 2048},
+        "train": "chat.jsonl",
+        "preferences": "pairs.jsonl",
+        "examples": 30_000,
+        "tokens_per_example": 600,
+        "max_length": 2048,
     },
     "hardware": {"gpu": "a100-80gb", "gpus_per_node": 6, "nodes": 3, "network_gbps": 100},
     "alignment": {"kl_control": "high"},
