@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 
 from msgspec.structs import replace
 
@@ -12,8 +11,9 @@ from recipec.catalog.machines import UNKNOWN_PCIE, machine
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.advice.change import other_batch
+from recipec.planner.advice.host_memory import wanted_host_gib, with_room
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.bounds import Bounds, host_gib
+from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import Candidate, best, retimed, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -86,10 +86,10 @@ def more_host_memory(facts: Facts, chosen: Candidate, tried: Sequence[Candidate]
     if memory is None or memory.origin != "default" or chosen.crowds_host:
         return ""
     alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
-    other = best([replace(each, crowds_host=False) for each in alike])
+    other = best(with_room(alike))
     if other is None or seconds_per_sequence(other) * (1 + chosen.tie) >= seconds_per_sequence(chosen):
         return ""
-    return f"with {ceil(host_gib(other.host_bytes)):,} GiB of host memory in a node: {_how(other)}"
+    return f"with {wanted_host_gib(other):,} GiB of host memory in a node: {_how(other)}"
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:

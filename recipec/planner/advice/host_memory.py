@@ -21,9 +21,8 @@ _PLANNED = 2  # of the sizes that look faster
 def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
     assert found.chosen is not None
-    promising = {
-        ceil(host_gib(other.host_bytes)) for other in _waiting(found.tried) if _faster(other, context, found, loaded)
-    }
+    waiting = [other for other in found.tried if waits_for_host(other)]
+    promising = {wanted_host_gib(other) for other in waiting if _faster(other, context, found, loaded)}
     for wanted in sorted(promising)[:_PLANNED]:
         then = fit(context, stating_host_memory(loaded, wanted))
         if then.chosen is None or not then.chosen.layout.can_be_built:
@@ -44,20 +43,27 @@ def _faster(other: Candidate, context: Context, found: Fit, loaded: LoadedRecipe
     return seconds / other.layout.global_batch <= seconds_per_sequence(found.chosen) / (1 + TIE)
 
 
-def _waiting(tried: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Layouts that lack nothing but host memory, where what a node has is assumed."""
-    for other in tried:
-        lacks = other.crowds_host if other.fits else bool(other.obstacle) and other.over_bytes <= 0
-        if lacks and other.host_assumed and other.layout.can_be_built:
-            yield other
+def waits_for_host(other: Candidate) -> bool:
+    """Whether a layout lacks nothing but host memory, where what a node has is assumed."""
+    lacks = other.crowds_host if other.fits else bool(other.obstacle) and other.over_bytes <= 0
+    return lacks and other.host_assumed and other.layout.can_be_built
+
+
+def wanted_host_gib(other: Candidate) -> int:
+    """The host memory of a node that a recipe must state for a layout."""
+    return ceil(host_gib(other.host_bytes))
+
+
+def with_room(tried: Sequence[Candidate]) -> list[Candidate]:
+    """Layouts as they are where a node has the host memory that some of them lack."""
+    return [replace(other, crowds_host=False) if waits_for_host(other) else other for other in tried]
 
 
 def least_host(tried: Sequence[Candidate]) -> int | None:
     """The host memory of a node with which a layout fits that has too little of it; None where that is not enough."""
-    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
-    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
+    waiting = [other for other in tried if waits_for_host(other) and not other.fits]
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes), default=None)
-    return ceil(host_gib(found.host_bytes)) if found is not None else None
+    return wanted_host_gib(found) if found is not None else None
 
 
 def stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from recipec.axes.answering import SERVER_GPUS
 from recipec.planner.advice.change import Change, setting, told
 from recipec.planner.advice.changes import unpinned
+from recipec.planner.advice.host_memory import waits_for_host, wanted_host_gib, with_room
 from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on_more
 from recipec.planner.advice.ways_out import as_written
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
-from recipec.planner.search.bounds import host_gib
 from recipec.planner.search.candidates import (
     IDLE_TIE,
     OFFLOAD_AT_WORST,
@@ -101,16 +101,14 @@ def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
 
 def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
     """Host memory of a node with which a layout on more GPUs would be chosen, where what it has is assumed."""
-    crowding = [other for other in found.tried if other.fits and other.crowds_host and other.host_assumed]
-    wider = best([other for other in crowding if _uses_more(other, chosen)])
+    fitting = [other for other in found.tried if other.fits]
+    wider = best([other for other in fitting if waits_for_host(other) and _uses_more(other, chosen)])
     if wider is None:
         return
-    roomy = [other for other in found.tried if other.fits and other.layout.adapts is chosen.layout.adapts]
-    roomy = [replace(other, crowds_host=False) for other in roomy if other.host_bytes <= wider.host_bytes]
-    then = best(roomy)
+    alike = [other for other in fitting if other.layout.adapts is chosen.layout.adapts]
+    then = best(with_room([other for other in alike if other.host_bytes <= wider.host_bytes]))
     if then is not None and _uses_more(then, chosen):
-        wanted = ceil(host_gib(then.host_bytes))
-        change = setting(hardware__host_memory_gib=wanted)
+        change = setting(hardware__host_memory_gib=wanted_host_gib(then))
         yield told(change, _outcome(then, chosen), chosen, then, " if a node has it")
 
 
