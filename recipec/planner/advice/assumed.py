@@ -41,7 +41,7 @@ def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: B
         other = best(retimed(wide, context.facts, replace(bounds, link=link)))
         if other is None or _how(other) == _how(chosen):
             continue
-        then = fit(context, _with_network(loaded, rate)).chosen
+        then = fit(context, with_network(loaded, rate)).chosen
         if then is None or (chosen.layout.can_be_built and not then.layout.can_be_built):
             continue
         name = adaptation_name(context.stage.name, then.layout)
@@ -52,7 +52,8 @@ def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: B
     return tuple(told)
 
 
-def _with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
+def with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
+    """The recipe with so fast a network between its nodes."""
     hardware = loaded.recipe.hardware.model_copy(update={"network_gbps": gbps})
     return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
 
