@@ -18,7 +18,7 @@ from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
-from recipec.planner.advice.budget import check_budget
+from recipec.planner.advice.budget import check_budget, over_budget
 from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
@@ -91,6 +91,20 @@ def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
     ledger, stages = _stages(loaded, facts)
     goals = tuple(ledger.decisions.values())
     return [_context(loaded, facts, goals, stage, stages) for stage in stages]
+
+
+def fitted(given: Sequence[Context], loaded: LoadedRecipe) -> Sequence[tuple[Context, Fit]]:
+    """All stages, each with a layout that can be built, without advice; none where one has none."""
+    pairs: list[tuple[Context, Fit]] = []
+    for context in given:
+        starts = (found for one, found in pairs if one.stage.name == context.stage.starts_from and found.chosen)
+        before = next((found.chosen.layout.adapts for found in starts if found.chosen), None)
+        changed = replace(context, before=before)
+        found = fit(changed, loaded)
+        if found.chosen is None or not found.chosen.layout.can_be_built:
+            return ()
+        pairs.append((changed, found))
+    return pairs
 
 
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
@@ -168,7 +182,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     if found.tried:
         others = [other for other in others if fit(other, loaded).tried]  # one that is refused is told by itself
         over = partial(_over, loaded=loaded)
-        report.add(does_not_fit(context, others, loaded, found, over, _whole_runs))
+        report.add(does_not_fit(context, others, loaded, found, over, whole_runs))
     else:
         report.add(known_to_fail(loaded, context, others, found.bad))
         _report_too_large(context, others, loaded, found, report)
@@ -190,7 +204,7 @@ def _report_too_large(
     mended = freed(context, loaded, found.bad)
     without = fit(mended, loaded) if mended is not None else found
     if mended is not None and without.chosen is None and without.tried:
-        report.add(does_not_fit(mended, others, loaded, without, partial(_over, loaded=loaded), _whole_runs))
+        report.add(does_not_fit(mended, others, loaded, without, partial(_over, loaded=loaded), whole_runs))
 
 
 def _intervals(context: Context) -> dict[str, Decision]:
@@ -289,10 +303,11 @@ def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
 
 
 def _runs(context: Context, now: Cost, loaded: LoadedRecipe) -> WholeRuns:
-    return WholeRuns(now, lambda *then: _whole_run(*then, loaded), run_told(context))
+    over = partial(over_budget, loaded, context.facts.decisions["gpu_price"].value)
+    return WholeRuns(now, lambda *then: _whole_run(*then, loaded), run_told(context), over)
 
 
-def _whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
+def whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
     """What the whole runs of several stages would take together."""
     runs = [_whole_run(context, found, loaded) for context, found in pairs]
     usd = [run.usd for run in runs if run.usd is not None]

@@ -19,7 +19,7 @@ from recipec.rules.core import Wish
 
 WORTH_NAMING = 0.9  # of the training time; our decision
 _ADAPTATION, _BATCH = "train.adaptation", "train.global_batch_size"
-_ADAPTER = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)  # the table begins with the usual ones
+ADAPTER = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)  # the table begins with the usual ones
 
 
 def less_waiting(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
@@ -33,8 +33,8 @@ def less_waiting(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
 def _adapters(context: Context, found: Fit) -> Iterator[Change]:
     """Their gradients are few: nodes hardly wait for each other."""
     assert found.chosen is not None
-    if found.chosen.layout.adapts.trains_all and _ADAPTER.name in METHODS[context.stage.name].adaptations:
-        yield Change(((_ADAPTATION, _ADAPTER.family),))
+    if found.chosen.layout.adapts.trains_all and ADAPTER.name in METHODS[context.stage.name].adaptations:
+        yield Change(((_ADAPTATION, ADAPTER.family),))
 
 
 def _larger_batch(found: Fit) -> Iterator[Change]:

@@ -6,10 +6,9 @@ from msgspec.structs import replace
 
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
-from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.waiting import waits_for_network
-from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
+from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation, takes
 from recipec.planner.plan import OnFewer
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -65,13 +64,8 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
 
 
 def _takes(then: Fit, found: Fit) -> str:
-    """The optimizer, data in host memory and the global batch, where that is otherwise on fewer GPUs."""
     assert then.chosen is not None and found.chosen is not None
-    fewer, now = then.chosen.layout, found.chosen.layout
-    told = [fewer.optimizer] * (fewer.optimizer != now.optimizer)
-    told += ["data in host memory"] * (now.on_device and not fewer.on_device)
-    measures = f"with {' and '.join(told)}" if told else ""
-    return ", ".join(filter(None, (measures, other_batch(now, fewer))))
+    return takes(then.chosen.layout, found.chosen.layout)
 
 
 def _alike(then: Fit, found: Fit) -> bool:

@@ -10,6 +10,7 @@ from recipec.layout import Machines
 from recipec.planner.advice.assumed import with_network
 from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.whole_runs import smaller
 from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
 from recipec.planner.search.context import Context
@@ -71,7 +72,7 @@ def _batch(then: Candidate, chosen: Candidate) -> str:
 def _promising(machines: Machines, chosen: Candidate, tried: Sequence[Candidate]) -> Iterator[Machines]:
     """Fewer nodes on which a layout that was tried costs less."""
     alike = [other for other in tried if _alike(other, chosen)]
-    for fewer in (Machines(nodes, machines.gpus_per_node) for nodes in range(1, machines.nodes)):
+    for fewer in smaller(machines, measured=True):
         other = best([other for other in alike if other.layout.mesh.world_size <= fewer.gpus])
         if other is not None and _cost(other, fewer, machines, chosen) < 1:
             yield fewer
