@@ -13,17 +13,18 @@ from recipec.planner.advice.prepared_ahead import spared_seconds, tokenizing_sec
 from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
 from recipec.rules import reservations
-from recipec.rules.words import device
+from recipec.rules.words import device, run_of
 from recipec.units import duration
 
 
 def timing(stage: StageJob) -> dict[str, Any]:
     """What README.md says of a stage's time; all of it predicted."""
     plan = stage.plan
+    run = run_of(plan.stage.label, plan.stage.name, plan.decisions["stages"].value)
     cost = "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}: {plan.cost_because}"
     return {
         "speed": stage.because(_speed(stage), "prediction", "world_size"),
-        "time": stage.because(f"about {duration(plan.told_seconds)} for the whole run", "prediction"),
+        "time": stage.because(f"about {duration(plan.told_seconds)} for {run}", "prediction"),
         "time_reservations": stage.because(_time_reservations(stage_document(plan)), "prediction", *_assumed(stage)),
         "cost": stage.because(cost, "prediction"),
         "parts": [_row(stage, part.name, part.told_seconds, part.because) for part in plan.parts],

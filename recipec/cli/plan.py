@@ -17,7 +17,7 @@ from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode,
 from recipec.cli.trained import dispatched, trained
 from recipec.rules import reservations
 from recipec.rules.evaluation import own_rows
-from recipec.rules.words import device, evaluation, waiting
+from recipec.rules.words import device, evaluation, run_of, waiting
 from recipec.simulate.view import exact_text
 from recipec.units import GIB, counted, duration, enough_gib, gib, usd, value_text
 
@@ -94,7 +94,7 @@ def stage_text(stage: Document) -> str:
     beside = [_beside(role, stage, values) for role in METHODS[stage["objective"]].named_models]
     figures = [
         [*_memory(stage["memory"], values, noun), *beside],
-        [*_time_and_cost(stage, noun), *_machine(stage, noun)],
+        [*_time_and_cost(stage, noun, values["stages"]), *_machine(stage, noun)],
     ]
     first = [*_chosen(stage["choice"], values, _by_planner(stage)), *_rows(stage)]
     parts = [first, *figures, _rejected(stage, noun), _options(stage), _next(stage)]
@@ -261,12 +261,13 @@ def _bar(size: int, usable: int) -> str:
     return ("█" if stdout_is_unicode() else "#") * max(1 if size > 0 else 0, round(_BAR_COLUMNS * size / usable))
 
 
-def _time_and_cost(stage: Document, noun: str) -> list[str]:
+def _time_and_cost(stage: Document, noun: str, stages: list[str]) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
+    run = run_of(stage["name"], stage["objective"], stages)
     parts = [(part["part"], duration(part["seconds"]), part["because"]) for part in stage["run"]]
     return [
-        _row("time", f"{duration(time['run_seconds'])} for the whole run; in training {rate}"),
+        _row("time", f"{duration(time['run_seconds'])} for {run}; in training {rate}"),
         _row("", reservations.of_step(time)),
         *(f"    {line}" for line in table(parts, numbers=[1])),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),

@@ -15,10 +15,20 @@ class Cost(Struct, frozen=True):
     because: str
 
 
-def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: str, device: str = "GPU") -> Cost:
-    """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
+def run_cost(
+    seconds: float,
+    gpus: int,
+    usd_per_gpu_hour: float | None,
+    basis: str,
+    device: str = "GPU",
+    run: str = "the whole run",
+) -> Cost:
+    """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from.
+
+    `run` names what takes so long.
+    """
     hours = seconds / 3600 * gpus
-    used = f"{_amount(round(seconds) / 3600 * gpus, device)} of the whole run"  # as the time itself is rounded
+    used = f"{_amount(round(seconds) / 3600 * gpus, device)} of {run}"  # as the time itself is rounded
     if usd_per_gpu_hour is None:
         return Cost(seconds, None, f"{used}; {basis}")
     return Cost(seconds, hours * usd_per_gpu_hour, f"{used} at {hourly(usd_per_gpu_hour)} an hour ({basis})")

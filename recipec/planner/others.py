@@ -2,45 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Sequence
+from functools import cache, partial
 
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Report
+from recipec.estimate.cost import Cost
 from recipec.facts import Facts
 from recipec.facts.gather import with_hardware
-from recipec.layout import Machines
-from recipec.planner.advice.budget import Others
-from recipec.planner.advice.change import Change
+from recipec.layout import Layout, Machines
+from recipec.planner.advice.budget import Others, within_budget
+from recipec.planner.advice.change import Change, Proposal, setting
+from recipec.planner.advice.less_waiting import ADAPTER
+from recipec.planner.advice.whole_runs import measures, smaller
 from recipec.planner.plan import Plan
-from recipec.planner.planner import plan_recipe
+from recipec.planner.planner import contexts, fitted, plan_recipe, whole_runs
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit
 from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Wish
+from recipec.units import duration, usd
 
 
 def other_plans(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Others:
-    """What else could be planned; of several tasks nothing on fewer GPUs, as they share them."""
-    on_fewer = partial(_on_fewer, loaded, facts) if len(loaded.tasks) == 1 else tuple
-    return Others(partial(_without_judge, loaded, facts, plan), on_fewer)
+    """What else could be planned, each at most once; of several tasks nothing else, as they share their GPUs."""
+    given, alone = (loaded, facts, plan), len(loaded.tasks) == 1
+    without_judge = cache(partial(_without_judge, *given))
+    changed = (cache(partial(make, *given)) if alone else str for make in (_on_fewer, _on_adapters))
+    return Others(without_judge, *changed)
 
 
-def _on_fewer(loaded: LoadedRecipe, facts: Facts) -> Iterator[tuple[Change, Plan]]:
-    """Plans on half the nodes, half of those, and so on, or GPUs of one node."""
-    key = "nodes" if facts.machines.nodes > 1 else "gpus_per_node"
-    for machines in reversed([*_halves(facts)]):
-        plan = plan_recipe(loaded, with_hardware(facts, facts.gpu, machines), Report())
-        if plan is not None:
-            yield Change(((f"hardware.{key}", getattr(machines, key)),)), plan
+def _on_fewer(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+    """The most of half the nodes, half of those, and so on, or GPUs of one node, that train the same in the budget."""
+    now, most_hours = facts.machines, loaded.recipe.budget.max_hours
+    key = "nodes" if now.nodes > 1 else "gpus_per_node"
+    for machines in _halves(facts):
+        pairs = fitted(contexts(loaded, with_hardware(facts, facts.gpu, machines)), loaded)
+        layouts = _layouts(pairs)
+        if [each.adapts for each in layouts] != [stage.layout.adapts for stage in plan.stages]:
+            continue
+        run = whole_runs(pairs, loaded)
+        if within_budget(loaded, run, run.seconds / 3600 * machines.gpus):
+            return _told(Change(((f"hardware.{key}", getattr(machines, key)),)), plan, layouts, run)
+        if most_hours is not None and run.seconds > 3600 * most_hours:
+            return ""
+    return ""
 
 
-def _halves(facts: Facts) -> Iterator[Machines]:
-    nodes, gpus = facts.machines.nodes, facts.machines.gpus_per_node
-    while nodes > 1:
-        nodes //= 2
-        yield Machines(nodes, gpus)
-    while facts.machines.nodes == 1 and gpus > 1 and not facts.gpu.measured:  # a part of a node has other rates
-        gpus //= 2
-        yield Machines(1, gpus)
+def _halves(facts: Facts) -> list[Machines]:
+    now = facts.machines
+    counts = {count >> times for count in (now.nodes, now.gpus_per_node) for times in range(1, count.bit_length())}
+    fewer = smaller(now, facts.gpu.measured is not None)
+    nodes = [each for each in fewer if each.gpus_per_node == now.gpus_per_node and each.nodes in counts]
+    parts = [each for each in fewer if each.gpus_per_node in counts and each.gpus_per_node < now.gpus_per_node]
+    return [*reversed(nodes if now.nodes > 1 else parts)]
+
+
+def _on_adapters(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+    """Adapters where all weights train, within the budget."""
+    if not all(
+        stage.layout.adapts.trains_all and ADAPTER.name in METHODS[stage.stage.name].adaptations
+        for stage in plan.stages
+    ):
+        return ""
+    change = setting(train__adaptation=ADAPTER.family)
+    wishes = {key: Wish(value, "within the budget") for key, value in change.sets}
+    given = [replace(context, wishes={**context.wishes, **wishes}) for context in contexts(loaded, facts)]
+    pairs = fitted(given, loaded)
+    run = whole_runs(pairs, loaded) if pairs else None
+    if run is None or not within_budget(loaded, run, run.seconds / 3600 * facts.machines.gpus):
+        return ""
+    return _told(change, plan, _layouts(pairs), run)
+
+
+def _layouts(pairs: Sequence[tuple[Context, Fit]]) -> list[Layout]:
+    return [found.chosen.layout for _, found in pairs if found.chosen is not None]
+
+
+def _told(change: Change, plan: Plan, layouts: Sequence[Layout], run: Cost) -> str:
+    """A change with its whole run, and what the same training then takes that it does not take now."""
+    now = [stage.layout for stage in plan.stages]
+    kept = [(then, before) for then, before in zip(layouts, now, strict=True) if then.adapts is before.adapts]
+    more = dict.fromkeys(measures(then, before) for then, before in kept)
+    price = "" if run.usd is None else f" and costs {usd(run.usd)}"
+    effect = ", ".join(filter(None, (*more, f"the whole run takes {duration(run.seconds)}{price}")))
+    return Proposal(change, effect, now[-1], layouts[-1]).told
 
 
 def _without_judge(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Plan | None:

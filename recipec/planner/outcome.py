@@ -88,7 +88,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
     memory = "memory" if facts.decisions["gpu_is_cpu"].value else "GPU memory"
     peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB {memory}"
     target = ledger.decisions["global_batch_size"].value
-    _run_batch(ledger, chosen.layout)
+    run_batch(ledger, chosen.layout)
     placement = _placement(ledger, chosen, facts, peak, target, against)
     for ruled in [*placement, *_recomputation(ledger, chosen.layout, against)]:
         ledger.record(_ruled(ledger, peak, *ruled))
@@ -105,7 +105,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
         ledger.decide(precomputed_reference, *basis)
 
 
-def _run_batch(ledger: Ledger, layout: Layout) -> None:
+def run_batch(ledger: Ledger, layout: Layout) -> None:
     """The global batch that the layout makes, where that is not the one that was decided."""
     decided, made, micro = ledger.decisions["global_batch_size"], layout.global_batch, layout.micro_batch
     if made == decided.value:

@@ -18,7 +18,7 @@ from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
-from recipec.planner.advice.budget import check_budget
+from recipec.planner.advice.budget import check_budget, over_budget
 from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
@@ -30,6 +30,7 @@ from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.on_fewer import on_one_node, on_used
 from recipec.planner.advice.options import with_options
+from recipec.planner.advice.own_batch import own_batch
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
@@ -41,14 +42,14 @@ from recipec.planner.advice.rejected import (
 from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.waiting import shorter_waits
-from recipec.planner.advice.whole_runs import WholeRuns
+from recipec.planner.advice.whole_runs import WholeRuns, run_told
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
 from recipec.planner.plan import Needs, OnFewer, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.search.bounds import Bounds, bounds_of
 from recipec.planner.search.candidates import Candidate, usable_bytes
 from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
-from recipec.planner.search.fit import Fit, fit, own_batch
+from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
@@ -90,6 +91,20 @@ def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
     ledger, stages = _stages(loaded, facts)
     goals = tuple(ledger.decisions.values())
     return [_context(loaded, facts, goals, stage, stages) for stage in stages]
+
+
+def fitted(given: Sequence[Context], loaded: LoadedRecipe) -> Sequence[tuple[Context, Fit]]:
+    """All stages, each with a layout that can be built, without advice; none where one has none."""
+    pairs: list[tuple[Context, Fit]] = []
+    for context in given:
+        starts = (found for one, found in pairs if one.stage.name == context.stage.starts_from and found.chosen)
+        before = next((found.chosen.layout.adapts for found in starts if found.chosen), None)
+        changed = replace(context, before=before)
+        found = fit(changed, loaded)
+        if found.chosen is None or not found.chosen.layout.can_be_built:
+            return ()
+        pairs.append((changed, found))
+    return pairs
 
 
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
@@ -154,7 +169,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
         report.add(known_to_fail(loaded, context, others, [bad]))
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
-    runs = WholeRuns(Cost(plan.run_seconds, plan.cost_usd, ""), lambda *then: _whole_run(*then, loaded))
+    runs = _runs(context, Cost(plan.run_seconds, plan.cost_usd, ""), loaded)
     return with_options(context, others, found, loaded, runs, plan)
 
 
@@ -167,7 +182,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     if found.tried:
         others = [other for other in others if fit(other, loaded).tried]  # one that is refused is told by itself
         over = partial(_over, loaded=loaded)
-        report.add(does_not_fit(context, others, loaded, found, over, _whole_runs))
+        report.add(does_not_fit(context, others, loaded, found, over, whole_runs))
     else:
         report.add(known_to_fail(loaded, context, others, found.bad))
         _report_too_large(context, others, loaded, found, report)
@@ -189,7 +204,7 @@ def _report_too_large(
     mended = freed(context, loaded, found.bad)
     without = fit(mended, loaded) if mended is not None else found
     if mended is not None and without.chosen is None and without.tried:
-        report.add(does_not_fit(mended, others, loaded, without, partial(_over, loaded=loaded), _whole_runs))
+        report.add(does_not_fit(mended, others, loaded, without, partial(_over, loaded=loaded), whole_runs))
 
 
 def _intervals(context: Context) -> dict[str, Decision]:
@@ -221,7 +236,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
-    given = (context, found, loaded, WholeRuns(cost, lambda *then: _whole_run(*then, loaded)))
+    given = (context, found, loaded, _runs(context, cost, loaded))
     unused = idle_gpus(*given)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
@@ -278,7 +293,7 @@ def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bou
     needs = needs_of(facts, ledger, chosen, asked)
     of_hub = any(source.hub for part in DATA_SOURCES for source in getattr(loaded.recipe.data, part) or ())
     parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked, of_hub))
-    return _Run(against, steps, needs, parts), _cost(facts, chosen, sum(part.seconds for part in parts))
+    return _Run(against, steps, needs, parts), _cost(context, chosen, sum(part.seconds for part in parts))
 
 
 def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
@@ -287,7 +302,12 @@ def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
     return _settled_run(context, found, loaded, bounds_of(context, found.ledger, loaded))[1]
 
 
-def _whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
+def _runs(context: Context, now: Cost, loaded: LoadedRecipe) -> WholeRuns:
+    over = partial(over_budget, loaded, context.facts.decisions["gpu_price"].value)
+    return WholeRuns(now, lambda *then: _whole_run(*then, loaded), run_told(context), over)
+
+
+def whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
     """What the whole runs of several stages would take together."""
     runs = [_whole_run(context, found, loaded) for context, found in pairs]
     usd = [run.usd for run in runs if run.usd is not None]
@@ -360,12 +380,13 @@ def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
         ledger.decisions[decision.id] = replace(decision, because=f"{stated}{why}")
 
 
-def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
+def _cost(context: Context, chosen: Candidate, seconds: float) -> Cost:
     """Of all devices for so long: what is idle is paid too."""
+    facts = context.facts
     price, gpus = facts.decisions["gpu_price"], facts.machines.gpus
     idle, noun = gpus - chosen.layout.gpus, device(facts.decisions["gpu_is_cpu"].value)
     basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
-    return run_cost(seconds, gpus, price.value, basis, noun)
+    return run_cost(seconds, gpus, price.value, basis, noun, run_told(context))
 
 
 def _total_steps(wishes: Mapping[str, Wish], decisions: Mapping[str, Decision], batch: int) -> int:

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from recipec.units import gib
 
 
+def run_of(label: str, method: str, stages: Sequence[str]) -> str:
+    """Of what the seconds and the cost of a stage are: of the whole run where it is the only one."""
+    return f"stage {label}" if len(stages) > 1 or label != method else "the whole run"
+
+
 def device(gpu_is_cpu: bool) -> str:
     """What one of a recipe's devices is called: "device" on a CPU, else "GPU"."""
     return "device" if gpu_is_cpu else "GPU"

@@ -23,7 +23,8 @@ def test_the_parts_of_a_run_are_those_of_the_plan(tmp_path: Path, base: str) -> 
     readme = texts(done)["README.md"]
     assert done.plan
     for stage in done.plan.stages:
-        assert f"about {duration(round(stage.run_seconds))} for the whole run" in readme
+        run = f"stage {stage.stage.name}" if base == "sft-dpo" else "the whole run"
+        assert f"about {duration(round(stage.run_seconds))} for {run}" in readme
         for part in stage.parts:
             assert f"| {part.name} | {duration(part.seconds)} | " in readme
     assert ("| generation | " in readme) is (base == "grpo")

@@ -171,7 +171,7 @@ def test_another_network_is_told_as_the_recipe_with_it_is_planned(tmp_path: Path
     for rate in ("400", "6,400"):
         then = planned(tmp_path, with_key(tables, "hardware.network_gbps", int(rate.replace(",", ""))))
         how = f"{then.layout.strategy} on {then.layout.mesh.world_size} GPUs"
-        batch = f" with a global batch of {then.layout.global_batch}"
+        batch = f" with a global batch of {then.layout.global_batch} instead of {now.layout.global_batch}"
         same = how == f"{now.layout.strategy} on {now.layout.mesh.world_size} GPUs"
         raised = batch * (then.layout.global_batch != now.layout.global_batch)
         assert told.get(rate, "") == ("" if same else f"with {rate} Gbit/s: {how}{raised}")

@@ -75,3 +75,18 @@ def test_one_node_that_is_slower_and_dearer_is_not_advised(tmp_path: Path, times
     alone = OnFewer(cost=Cost(times * plan.seconds, times * plan.cost_usd / 2, ""))
     plan = replace(plan, stages=(replace(plan.stages[0], on_one_node=alone),))
     assert bool([*one_node_instead(plan)]) == advised
+
+
+def test_one_node_is_advised_with_its_global_batch(tmp_path: Path) -> None:
+    """48 GPUs take one pair each; eight take 32, as recipec decides."""
+    recipe = with_key(with_key(BASES["dpo-full"], "model.name", "meta-llama/Llama-3.1-70B-Instruct"), "train", {})
+    recipe = with_key(with_key(recipe, "train.adaptation", "lora"), "goal.priority", "speed")
+    recipe = with_key(recipe, "data.examples", 1_000_000)
+    hardware = {"gpu": "l40s", "gpus_per_node": 8, "nodes": 6, "network_gbps": 25}
+    recipe = with_key(recipe, "hardware", hardware)
+    now = compiled(tmp_path, recipe, only_plan=True).plan
+    one, *_ = advised(tmp_path, recipe, "W0519")
+    then = compiled(tmp_path, applied(recipe, one.removeprefix("train on one node: ")), only_plan=True).plan
+    assert now is not None and then is not None
+    batches = then.stages[0].layout.global_batch, now.stages[0].layout.global_batch
+    assert batches[0] != batches[1] and "with a global batch of {} instead of {}, ".format(*batches) in one

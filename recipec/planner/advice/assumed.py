@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 
 from msgspec.structs import replace
 
@@ -11,8 +10,10 @@ from recipec.axes import METHODS
 from recipec.catalog.machines import UNKNOWN_PCIE, machine
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
+from recipec.planner.advice.change import other_batch
+from recipec.planner.advice.host_memory import wanted_host_gib, with_room
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.bounds import Bounds, host_gib
+from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import Candidate, best, retimed, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -40,25 +41,21 @@ def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: B
         other = best(retimed(wide, context.facts, replace(bounds, link=link)))
         if other is None or _how(other) == _how(chosen):
             continue
-        then = fit(context, _with_network(loaded, rate)).chosen
+        then = fit(context, with_network(loaded, rate)).chosen
         if then is None or (chosen.layout.can_be_built and not then.layout.can_be_built):
             continue
         name = adaptation_name(context.stage.name, then.layout)
         adapted = f"{name}, " * (then.layout.adapts is not chosen.layout.adapts)
         if adapted or _how(then) != _how(chosen):
-            told.append(f"with {rate:,g} Gbit/s: {adapted}{_how(then)}{_batch(then, chosen)}")
+            batch = other_batch(chosen.layout, then.layout)
+            told.append(f"with {rate:,g} Gbit/s: {adapted}{_how(then)}{f' {batch}' * bool(batch)}")
     return tuple(told)
 
 
-def _with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
+def with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
+    """The recipe with so fast a network between its nodes."""
     hardware = loaded.recipe.hardware.model_copy(update={"network_gbps": gbps})
     return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
-
-
-def _batch(then: Candidate, chosen: Candidate) -> str:
-    """The global batch, where it is another one."""
-    batch = then.layout.global_batch
-    return f" with a global batch of {batch}" if batch != chosen.layout.global_batch else ""
 
 
 def _how(candidate: Candidate) -> str:
@@ -90,10 +87,10 @@ def more_host_memory(facts: Facts, chosen: Candidate, tried: Sequence[Candidate]
     if memory is None or memory.origin != "default" or chosen.crowds_host:
         return ""
     alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
-    other = best([replace(each, crowds_host=False) for each in alike])
+    other = best(with_room(alike))
     if other is None or seconds_per_sequence(other) * (1 + chosen.tie) >= seconds_per_sequence(chosen):
         return ""
-    return f"with {ceil(host_gib(other.host_bytes)):,} GiB of host memory in a node: {_how(other)}"
+    return f"with {wanted_host_gib(other):,} GiB of host memory in a node: {_how(other)}"
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, Method, sections_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.planner.advice.change import Change, Proposal, pins
+from recipec.estimate.cost import Cost
+from recipec.planner.advice.change import Proposal, pins
 from recipec.planner.plan import Plan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, either, own_keys
@@ -19,10 +20,11 @@ class Others(Struct, frozen=True):
     """Other plans of the same rows, made where a budget is exceeded."""
 
     without_judge: Callable[[], Plan | None]  # of a method without a reward model; None where the plan trains none
-    on_fewer: Callable[[], Iterable[tuple[Change, Plan]]]  # GPUs, the fewest first
+    on_fewer: Callable[[], str]  # GPUs, within the budget: a line for the user; "" where there is none
+    on_adapters: Callable[[], str]  # instead of all weights, likewise
 
 
-NO_OTHERS = Others(lambda: None, lambda: ())
+NO_OTHERS = Others(lambda: None, str, str)
 
 
 def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, others: Others = NO_OTHERS) -> None:
@@ -65,9 +67,10 @@ def _over(
     several = [f".{name}" for name in names] if len(names) > 1 else [""]
     epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
     smaller = f"lower {epochs}, use fewer rows or take a smaller model"
-    fewer = () if key == "max_hours" else _on_fewer_gpus(loaded, plan, others)
-    ways = (*_in_fewer_stages(loaded, others.without_judge()), *_within(plan, share), *fewer, smaller)
-    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), ways))
+    fewer = "" if key == "max_hours" else others.on_fewer()
+    within = _within(plan, share) or (others.on_adapters(),)
+    ways = (*_in_fewer_stages(loaded, others.without_judge()), *within, fewer, smaller)
+    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), tuple(filter(None, ways))))
 
 
 def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...]:
@@ -76,7 +79,8 @@ def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...
         return ()
     method = METHODS[other.stages[-1].stage.name]
     price = "" if other.cost_usd is None else f" and ${other.cost_usd:,.2f}"
-    over_too = "" if _keeps(loaded, other) else ", still over the budget"
+    gpus, run = other.stages[0].decisions["gpus"].value, Cost(other.seconds, other.cost_usd, "")
+    over_too = "" if within_budget(loaded, run, run.seconds / 3600 * gpus) else ", still over the budget"
     why = f"{method.name.upper()} learns from the pairs without a reward model"
     return (f"{_setting(loaded, method)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
 
@@ -92,29 +96,21 @@ def _setting(loaded: LoadedRecipe, method: Method) -> str:
     return f'set `alignment.method = "{method.alignment}"`{level}{removed}'
 
 
-def _on_fewer_gpus(loaded: LoadedRecipe, plan: Plan, others: Others) -> Iterator[str]:
-    """The most of fewer GPUs that train the same within the budget."""
-    found = None
-    for change, other in others.on_fewer():
-        if _keeps(loaded, other) and _adaptations(other) == _adaptations(plan):
-            found = change, other
-        elif found:
-            break
-    if found:
-        change, other = found
-        price = "" if other.cost_usd is None else f" and costs ${other.cost_usd:,.2f}"
-        effect = f"the whole run takes {duration(other.seconds)}{price}"
-        yield Proposal(change, effect, plan.stages[-1].layout, other.stages[-1].layout).told
+def within_budget(loaded: LoadedRecipe, run: Cost, gpu_hours: float | None) -> bool:
+    """Whether a whole run keeps to [budget]; what is not known of it breaks nothing."""
+    budget = loaded.recipe.budget
+    limits = (budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd)
+    taken = (run.seconds / 3600, gpu_hours, run.usd)
+    return all(None in (most, each) or each <= most for each, most in zip(taken, limits, strict=True))
 
 
-def _adaptations(plan: Plan) -> list[str]:
-    return [stage.layout.adaptation for stage in plan.stages]
-
-
-def _keeps(loaded: LoadedRecipe, plan: Plan) -> bool:
-    over = Report()
-    check_budget(loaded, plan, over)
-    return not over.has_errors
+def over_budget(loaded: LoadedRecipe, usd_per_gpu_hour: float | None, run: Cost, now: Cost) -> str:
+    """What is said behind the figures of a changed run that breaks [budget], and that the present one does as well."""
+    keeps = [
+        within_budget(loaded, each, each.usd / usd_per_gpu_hour if each.usd and usd_per_gpu_hour else None)
+        for each in (run, now)
+    ]
+    return "" if keeps[0] else f",{'' if keeps[1] else ' still'} over the budget"
 
 
 def _within(plan: Plan, share: float) -> tuple[str, ...]:

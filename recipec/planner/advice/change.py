@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from recipec.axes import Adaptation
 from recipec.layout import Layout
+from recipec.planner.search.candidates import Candidate
+
+Lines = tuple[str, ...]
 
 
 class Change(Struct, frozen=True):
@@ -47,27 +50,43 @@ class Proposal(Struct, frozen=True):
     now: Layout | GlobalBatch  # of the recipe as it is
     then: Layout
     only: str = ""  # where it holds, or what is then decided: " if a node has it"
-    but: tuple[str, ...] = ()  # what it takes beside, or why recipec does not take it by itself
+    but: Lines = ()  # what it takes beside, or why recipec does not take it by itself
 
     @property
     def told(self) -> str:
         """The line that a user reads."""
-        return "; ".join((f"{self.change.told}{self.only}: {self.effect}{self._other_batch}", *self.but))
-
-    @property
-    def _other_batch(self) -> str:
-        """Another global batch, where the line does not state it by itself."""
-        now, then = self.now, self.then
         stated = [key for key, _ in self.change.sets] + [*self.change.removes] * bool(self.only)
-        alike = now.packing == then.packing
-        if (alike and now.global_batch == then.global_batch) or any(key.endswith(_BATCH) for key in stated):
-            return ""
-        sizes = (f"{each.global_batch:,}{'' if alike else _UNITS[each.packing]}" for each in (then, now))
-        return f", with a global batch of {' instead of '.join(sizes)}"
+        batch = "" if any(key.endswith(_BATCH) for key in stated) else other_batch(self.now, self.then)
+        effect = ", ".join(filter(None, (self.effect, batch)))
+        return "; ".join((f"{self.change.told}{self.only}: {effect}", *self.but))
 
 
 _BATCH = ".global_batch_size"
 _UNITS = {True: " packed sequences", False: " rows"}
+
+
+def planned(
+    change: Change, effect: str, found: Candidate | None, then: Candidate | None, only: str = "", but: Lines = ()
+) -> Proposal:
+    """A change that was planned: `found` is what the recipe as it is takes, `then` what the changed one."""
+    assert found is not None and then is not None
+    return Proposal(change, effect, found.layout, then.layout, only, but)
+
+
+def told(
+    change: Change, effect: str, found: Candidate | None, then: Candidate | None, only: str = "", but: Lines = ()
+) -> str:
+    """The line that a user reads of it."""
+    return planned(change, effect, found, then, only, but).told
+
+
+def other_batch(now: Layout | GlobalBatch, then: Layout | GlobalBatch) -> str:
+    """Another global batch: "with a global batch of 32 instead of 48"; "" where it is the same."""
+    alike = now.packing == then.packing
+    if alike and now.global_batch == then.global_batch:
+        return ""
+    sizes = (f"{each.global_batch:,}{'' if alike else _UNITS[each.packing]}" for each in (then, now))
+    return f"with a global batch of {' instead of '.join(sizes)}"
 
 
 def asking_for(row: Adaptation, chosen: Adaptation) -> Change:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from recipec.planner.advice.change import Proposal, setting
-from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds, same_adaptation, trains_alike
+from recipec.planner.advice.change import Proposal, planned, setting
+from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation, trains_alike
 from recipec.planner.search.candidates import seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -18,7 +18,7 @@ from recipec.units import GIB
 WORTH_USD, WORTH_SHARE = 5.0, 0.05  # that a whole run saves at least; our decision
 
 
-def faster_layout(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def faster_layout(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The fastest strategy, where the plan takes a simpler one and the whole run would cost clearly less."""
     assert found.chosen is not None
     alike = [other for other in found.tried if trains_alike(other, found.chosen) and not other.crowds_host]
@@ -38,8 +38,8 @@ def faster_layout(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         ratio, peak = pass_seconds(then) / pass_seconds(found), then.chosen.memory.peak_allocated_bytes / GIB
         effect = f"training takes {ratio:.2f}x the time in {peak:.1f} GiB"
         equal = f"recipec takes the simpler layout, as times within {found.chosen.tie_told} count as equal"
-        change, layouts = setting(train__strategy=strategy), (found.chosen.layout, then.chosen.layout)
-        yield Proposal(change, effect, *layouts, but=(instead(run, runs.now), equal)).told
+        change, but = setting(train__strategy=strategy), (runs.beside(run), equal)
+        yield planned(change, effect, found.chosen, then.chosen, but=but)
 
 
 def _worth(saved_usd: float, usd: float) -> bool:

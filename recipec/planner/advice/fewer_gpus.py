@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from msgspec.structs import asdict
 
 from recipec.layout import Machines
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.changes import on_machines
-from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, trains_alike
-from recipec.planner.search.candidates import Candidate, best, seconds_per_sequence
+from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, smaller, trains_alike
+from recipec.planner.search.candidates import best, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
@@ -22,16 +22,15 @@ LITTLE_GAIN = 1.5  # times as fast: what more GPUs must gain, or the plan says w
 _PLANNED = 2  # of those that look cheaper
 
 
-def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The fastest of what costs clearly less, and the fewest GPUs beside which all of them gain little."""
     assert found.chosen is not None
     machines = context.facts.machines
     if found.chosen.layout.gpus < machines.gpus:
         return  # that some are idle is told with its way out
     served_by = found.chosen.layout.served_by
-    promising = [fewer for fewer in _promising(machines, found) if fewer.gpus_per_node > served_by]
-    if context.facts.gpu.measured:  # a part of a node would have other rates, assumed ones, which are not compared
-        promising = [fewer for fewer in promising if fewer.gpus_per_node == machines.gpus_per_node]
+    fewer_machines = smaller(machines, context.facts.gpu.measured is not None)
+    promising = [fewer for fewer in _promising(machines, fewer_machines, found) if fewer.gpus_per_node > served_by]
     named = next(filter(None, (_cheaper(context, found, loaded, fewer) for fewer in promising[:_PLANNED])), None)
     if named is None:
         return
@@ -39,9 +38,8 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
     for fewer, then in filter(None, (least, named)):
         ratio = pass_seconds(then) / pass_seconds(found)
         effect = f"training takes {times(ratio)} at {ratio * fewer.gpus / machines.gpus:.2f}x the cost"
-        run = runs.instead(on_machines(context, fewer), then)
-        but, layouts = (*_little_gain(machines, fewer, ratio), run), (found.chosen.layout, then.chosen.layout)
-        yield Proposal(_change(fewer, machines), effect, *layouts, but=but).told
+        but = *_little_gain(machines, fewer, ratio), runs.instead(on_machines(context, fewer), then)
+        yield planned(_change(fewer, machines), effect, found.chosen, then.chosen, but=but)
 
 
 def _little_gain(machines: Machines, fewer: Machines, ratio: float) -> tuple[str, ...]:
@@ -72,25 +70,18 @@ def _cheaper(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
     return (fewer, then) if cost <= CHEAPER else None
 
 
-def _promising(machines: Machines, found: Fit) -> list[Machines]:
+def _promising(machines: Machines, fewer_machines: Sequence[Machines], found: Fit) -> list[Machines]:
     """Fewer nodes or GPUs on which a layout that was tried costs clearly less, the fastest first."""
     assert found.chosen is not None
     chosen, ratios = found.chosen, {}
     alike = [other for other in found.tried if trains_alike(other, chosen)]
-    for fewer in _smaller(machines, alike):
+    tried = {other.layout.mesh.world_size for other in alike}
+    for fewer in (each for each in fewer_machines if each.gpus in tried):
         other = best([each for each in alike if each.layout.mesh.world_size == fewer.gpus])
         ratio = seconds_per_sequence(other) / seconds_per_sequence(chosen) if other is not None else inf
         if ratio * fewer.gpus / machines.gpus <= CHEAPER:
             ratios[fewer] = ratio
     return sorted(ratios, key=ratios.__getitem__)
-
-
-def _smaller(machines: Machines, tried: Iterable[Candidate]) -> list[Machines]:
-    """Fewer whole nodes, and parts of one, of which layouts were tried."""
-    each = machines.gpus_per_node
-    counts = {other.layout.mesh.world_size for other in tried} & {*range(1, machines.gpus)}
-    nodes = [Machines(count // each, each) for count in sorted(counts) if count % each == 0]
-    return [*nodes, *(Machines(1, count) for count in sorted(counts) if count < each)]
 
 
 def _change(fewer: Machines, now: Machines) -> Change:

@@ -7,7 +7,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.planner.advice.change import Proposal, setting
+from recipec.planner.advice.change import Proposal, planned, setting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.bounds import TIE, bounds_of, host_gib
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence, usual_time
@@ -18,12 +18,11 @@ from recipec.recipe import LoadedRecipe
 _PLANNED = 2  # of the sizes that look faster
 
 
-def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
     assert found.chosen is not None
-    promising = {
-        ceil(host_gib(other.host_bytes)) for other in _waiting(found.tried) if _faster(other, context, found, loaded)
-    }
+    waiting = [other for other in found.tried if waits_for_host(other)]
+    promising = {wanted_host_gib(other) for other in waiting if _faster(other, context, found, loaded)}
     for wanted in sorted(promising)[:_PLANNED]:
         then = fit(context, stating_host_memory(loaded, wanted))
         if then.chosen is None or not then.chosen.layout.can_be_built:
@@ -31,9 +30,8 @@ def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
         ratio = pass_seconds(then) / pass_seconds(found)
         if ratio <= 1 / (1 + TIE):
             effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
-            run = runs.instead(context, then)
-            change, layouts = setting(hardware__host_memory_gib=wanted), (found.chosen.layout, then.chosen.layout)
-            yield Proposal(change, effect, *layouts, " if a node has it", (run,)).told
+            change, but = setting(hardware__host_memory_gib=wanted), (runs.instead(context, then),)
+            yield planned(change, effect, found.chosen, then.chosen, " if a node has it", but)
             return
 
 
@@ -45,20 +43,27 @@ def _faster(other: Candidate, context: Context, found: Fit, loaded: LoadedRecipe
     return seconds / other.layout.global_batch <= seconds_per_sequence(found.chosen) / (1 + TIE)
 
 
-def _waiting(tried: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Layouts that lack nothing but host memory, where what a node has is assumed."""
-    for other in tried:
-        lacks = other.crowds_host if other.fits else bool(other.obstacle) and other.over_bytes <= 0
-        if lacks and other.host_assumed and other.layout.can_be_built:
-            yield other
+def waits_for_host(other: Candidate) -> bool:
+    """Whether a layout lacks nothing but host memory, where what a node has is assumed."""
+    lacks = other.crowds_host if other.fits else bool(other.obstacle) and other.over_bytes <= 0
+    return lacks and other.host_assumed and other.layout.can_be_built
+
+
+def wanted_host_gib(other: Candidate) -> int:
+    """The host memory of a node that a recipe must state for a layout."""
+    return ceil(host_gib(other.host_bytes))
+
+
+def with_room(tried: Sequence[Candidate]) -> list[Candidate]:
+    """Layouts as they are where a node has the host memory that some of them lack."""
+    return [replace(other, crowds_host=False) if waits_for_host(other) else other for other in tried]
 
 
 def least_host(tried: Sequence[Candidate]) -> int | None:
     """The host memory of a node with which a layout fits that has too little of it; None where that is not enough."""
-    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
-    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
+    waiting = [other for other in tried if waits_for_host(other) and not other.fits]
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes), default=None)
-    return ceil(host_gib(found.host_bytes)) if found is not None else None
+    return wanted_host_gib(found) if found is not None else None
 
 
 def stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:

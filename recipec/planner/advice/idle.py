@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes.answering import SERVER_GPUS
-from recipec.planner.advice.change import Change, Proposal, setting
+from recipec.planner.advice.change import Change, setting, told
 from recipec.planner.advice.changes import unpinned
+from recipec.planner.advice.host_memory import waits_for_host, wanted_host_gib, with_room
 from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on_more
 from recipec.planner.advice.ways_out import as_written
-from recipec.planner.advice.whole_runs import WholeRuns, instead, pass_seconds
+from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
-from recipec.planner.search.bounds import host_gib
 from recipec.planner.search.candidates import (
     IDLE_TIE,
     OFFLOAD_AT_WORST,
@@ -95,25 +95,21 @@ def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
         return ""
     run = runs.of(freed.context, freed.then)
     shorter = run.seconds < runs.now.seconds
-    told = Proposal(
-        freed.change, _outcome(then, chosen), chosen.layout, then.layout, but=(instead(run, runs.now),)
-    ).told
-    return told if shorter else ""
+    outcome = _outcome(then, chosen)
+    return told(freed.change, outcome, chosen, then, but=(runs.beside(run),)) if shorter else ""
 
 
 def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
     """Host memory of a node with which a layout on more GPUs would be chosen, where what it has is assumed."""
-    crowding = [other for other in found.tried if other.fits and other.crowds_host and other.host_assumed]
-    wider = best([other for other in crowding if _uses_more(other, chosen)])
+    fitting = [other for other in found.tried if other.fits]
+    wider = best([other for other in fitting if waits_for_host(other) and _uses_more(other, chosen)])
     if wider is None:
         return
-    roomy = [other for other in found.tried if other.fits and other.layout.adapts is chosen.layout.adapts]
-    roomy = [replace(other, crowds_host=False) for other in roomy if other.host_bytes <= wider.host_bytes]
-    then = best(roomy)
+    alike = [other for other in fitting if other.layout.adapts is chosen.layout.adapts]
+    then = best(with_room([other for other in alike if other.host_bytes <= wider.host_bytes]))
     if then is not None and _uses_more(then, chosen):
-        wanted = ceil(host_gib(then.host_bytes))
-        change, layouts = setting(hardware__host_memory_gib=wanted), (chosen.layout, then.layout)
-        yield Proposal(change, _outcome(then, chosen), *layouts, " if a node has it").told
+        change = setting(hardware__host_memory_gib=wanted_host_gib(then))
+        yield told(change, _outcome(then, chosen), chosen, then, " if a node has it")
 
 
 def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
@@ -130,8 +126,8 @@ def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
             continue
         if (run := runs.of(changed, then)).seconds < runs.now.seconds:
             effect = f"{counted(gpus - more, 'GPU')} then learn from what {more} write"
-            change, layouts = Change(((_SERVER_GPUS, more),)), (found.chosen.layout, then.chosen.layout)
-            yield Proposal(change, effect, *layouts, but=(instead(run, runs.now),)).told
+            change, but = Change(((_SERVER_GPUS, more),)), (runs.beside(run),)
+            yield told(change, effect, found.chosen, then.chosen, but=but)
             return
 
 
@@ -151,9 +147,8 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         then = fit(changed, loaded)
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
-            run = runs.instead(changed, then)
-            change, layouts = setting(train__global_batch_size=size), (found.chosen.layout, then.chosen.layout)
-            yield Proposal(change, effect, *layouts, but=(run,)).told
+            change, but = setting(train__global_batch_size=size), (runs.instead(changed, then),)
+            yield told(change, effect, found.chosen, then.chosen, but=but)
             return
 
 
@@ -172,8 +167,8 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: 
             if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
                 near = ", which counts as equal" * (_ratio(then.chosen, found.chosen) * (1 + found.chosen.tie) > 1)
                 effect = f"{_outcome(then.chosen, found.chosen)}{near}"
-                change, layouts = setting(train__strategy=name), (found.chosen.layout, then.chosen.layout)
-                yield Proposal(change, effect, *layouts, but=(instead(run, runs.now),)).told
+                change, but = setting(train__strategy=name), (runs.beside(run),)
+                yield told(change, effect, found.chosen, then.chosen, but=but)
             return
 
 
@@ -188,9 +183,8 @@ def _states_on_host(context: Context, found: Fit, loaded: LoadedRecipe, runs: Wh
     changed = replace(context, wishes={**context.wishes, **{key: Wish(value, "") for key, value in change.sets}})
     then = fit(changed, loaded)
     if then.chosen is not None and _wider(then.chosen, found.chosen):
-        run = runs.instead(changed, then)
-        layouts = found.chosen.layout, then.chosen.layout
-        yield Proposal(change, _outcome(then.chosen, found.chosen), *layouts, but=(run, MEASURED_ON_HOST)).told
+        but = runs.instead(changed, then), MEASURED_ON_HOST
+        yield told(change, _outcome(then.chosen, found.chosen), found.chosen, then.chosen, but=but)
 
 
 MEASURED_ON_HOST = (
@@ -239,6 +233,5 @@ def roomier(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ..
         if then is not None and not then.crowds_host and then.layout.can_be_built:
             longer = times(pass_seconds(tried) / pass_seconds(found))
             effect = f"{_on_gpus(then)} then takes {longer} to train, and its host memory is enough"
-            written, layouts = as_written(change, context.stage.name, loaded), (found.chosen.layout, then.layout)
-            return (Proposal(written, effect, *layouts).told,)
+            return (told(as_written(change, context.stage.name, loaded), effect, found.chosen, then),)
     return ()

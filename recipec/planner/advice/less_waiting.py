@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.axes.adaptations import MATRICES
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, told
 from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.ways_out import fits_in, fitting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
@@ -19,7 +19,7 @@ from recipec.rules.core import Wish
 
 WORTH_NAMING = 0.9  # of the training time; our decision
 _ADAPTATION, _BATCH = "train.adaptation", "train.global_batch_size"
-_ADAPTER = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)  # the table begins with the usual ones
+ADAPTER = next(row for row in ADAPTATIONS.values() if row.trains == MATRICES)  # the table begins with the usual ones
 
 
 def less_waiting(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
@@ -33,8 +33,8 @@ def less_waiting(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
 def _adapters(context: Context, found: Fit) -> Iterator[Change]:
     """Their gradients are few: nodes hardly wait for each other."""
     assert found.chosen is not None
-    if found.chosen.layout.adapts.trains_all and _ADAPTER.name in METHODS[context.stage.name].adaptations:
-        yield Change(((_ADAPTATION, _ADAPTER.family),))
+    if found.chosen.layout.adapts.trains_all and ADAPTER.name in METHODS[context.stage.name].adaptations:
+        yield Change(((_ADAPTATION, ADAPTER.family),))
 
 
 def _larger_batch(found: Fit) -> Iterator[Change]:
@@ -50,10 +50,8 @@ def _larger_batch(found: Fit) -> Iterator[Change]:
 
 def _planned(context: Context, found: Fit, change: Change, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
     """A change with what its plan gives, where that trains clearly faster."""
-    assert found.chosen is not None
     wishes = {**context.wishes, **{key: Wish(value, "less waiting") for key, value in change.sets}}
     changed = replace(context, wishes=wishes)
     then = fitting(changed, loaded)
     if then is not None and then.chosen is not None and pass_seconds(then) <= WORTH_NAMING * pass_seconds(found):
-        layouts = found.chosen.layout, then.chosen.layout
-        yield Proposal(change, fits_in(then.chosen), *layouts, but=(runs.instead(changed, then),)).told
+        yield told(change, fits_in(then.chosen), found.chosen, then.chosen, but=(runs.instead(changed, then),))

@@ -8,7 +8,7 @@ from recipec.layout import Machines
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.waiting import waits_for_network
-from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
+from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation, takes
 from recipec.planner.plan import OnFewer
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -64,12 +64,8 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
 
 
 def _takes(then: Fit, found: Fit) -> str:
-    """The optimizer, and that data waits in host memory, where that is otherwise on fewer GPUs."""
     assert then.chosen is not None and found.chosen is not None
-    fewer, now = then.chosen.layout, found.chosen.layout
-    told = [fewer.optimizer] * (fewer.optimizer != now.optimizer)
-    told += ["data in host memory"] * (now.on_device and not fewer.on_device)
-    return f"with {' and '.join(told)}" if told else ""
+    return takes(then.chosen.layout, found.chosen.layout)
 
 
 def _alike(then: Fit, found: Fit) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Layout
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.host_memory import with_host_memory
@@ -29,6 +29,7 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 
 WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
@@ -51,12 +52,19 @@ def _options(
     context: Context, others: Sequence[Context], found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan
 ) -> tuple[str, ...]:
     """Changes of a plan that fit as well, with what they give."""
-    assert found.chosen is not None
     larger = (f"a micro batch of {plan.next_micro_batch}",) if plan.next_micro_batch else ()
+    proposals = _proposals(context, found, loaded, runs)
+    ours = filter(None, (_beside(each, context, others, loaded) for each in proposals))
+    return (*(each.told for each in ours), *larger)
+
+
+def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
+    """What may be changed for a stage, were it the only one."""
+    assert found.chosen is not None
     more = on_present_gpus(context, found.chosen, found.tried, loaded)
-    return (
-        *([more.told] if more and holds_for(more.change, others, loaded) else []),
-        *quantized_base(context, others, found, loaded, runs),
+    yield from (
+        *([more] if more else []),
+        *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded),
         *with_host_memory(context, found, loaded, runs),
@@ -65,11 +73,19 @@ def _options(
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),
-        *larger,
     )
 
 
-def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
+def _beside(each: Proposal, context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> Proposal | None:
+    """A proposal with the keys of its stage, beside others; None where keys of all stages leave one of them none."""
+    name, several = context.stage.name, len({other.stage.name for other in others} | {context.stage.name}) > 1
+    own = tuple((of_stage(key, name), value) for key, value in each.change.sets) if several else each.change.sets
+    if any(key == before for (key, _), (before, _) in zip(own, each.change.sets, strict=True)):
+        return each if holds_for(each.change, others, loaded) else None
+    return replace(each, change=replace(each.change, sets=own))
+
+
+def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[Proposal]:
     """Rows without padding: with a kernel that is told where they begin, or else with a mask."""
     assert found.ledger is not None
     given, wishes = found.ledger.decisions, context.wishes
@@ -82,7 +98,9 @@ def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]
         yield from _timed(context, found, loaded, ("train.packing", True), _WITH_MASK)
 
 
-def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object], but: str) -> Iterator[str]:
+def _timed(
+    context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object], but: str
+) -> Iterator[Proposal]:
     """A change of one key that packs, where it is planned to be faster with about as many examples in a step."""
     assert found.chosen is not None
     key, value = change
@@ -96,8 +114,7 @@ def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str
         alike = ", with about as many examples in a step" * bool(stated)
         why = " and ".join(_gains(context, found, then, loaded))
         effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}"
-        layouts = found.chosen.layout, then.chosen.layout
-        yield Proposal(Change((change, *stated)), effect, *layouts, but=(but,)).told
+        yield planned(Change((change, *stated)), effect, found.chosen, then.chosen, but=(but,))
 
 
 def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Iterator[str]:

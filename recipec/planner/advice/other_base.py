@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from recipec.planner.advice.change import Proposal, asking_for
-from recipec.planner.advice.ways_out import fits_in, holds_for
+from recipec.planner.advice.change import Proposal, asking_for, planned
+from recipec.planner.advice.ways_out import fits_in
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence
 from recipec.planner.search.context import Context
@@ -19,10 +19,8 @@ WORTH_NAMING = 0.95  # of the time: less is within what the estimates can tell; 
 _ROUNDED = "a quantized base is rounded, and recipec takes the base as it is where it fits (ADPT-001)"
 
 
-def quantized_base(
-    context: Context, others: Sequence[Context], found: Fit, loaded: LoadedRecipe, runs: WholeRuns
-) -> Iterator[str]:
-    """The fastest of the quantized bases that were tried, where the recipe leaves the base open and all stages fit."""
+def quantized_base(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
+    """The fastest of the quantized bases that were tried, where the recipe leaves the base open."""
     assert found.chosen is not None
     chosen = found.chosen
     better = [other for other in found.tried if _below(other, chosen) and _better(other, chosen)]
@@ -35,11 +33,8 @@ def quantized_base(
     then = fit(changed, loaded)
     if then.chosen is None or then.chosen.layout.adapts is not row or not _better(then.chosen, chosen):
         return
-    if not holds_for(change, others, loaded):
-        return
     effect = f"{fits_in(then.chosen)}, and training takes {pass_seconds(then) / pass_seconds(found):.2f}x the time"
-    layouts = chosen.layout, then.chosen.layout
-    yield Proposal(change, effect, *layouts, but=(runs.instead(changed, then), _ROUNDED)).told
+    yield planned(change, effect, chosen, then.chosen, but=(runs.instead(changed, then), _ROUNDED))
 
 
 def _below(other: Candidate, chosen: Candidate) -> bool:

@@ -11,9 +11,9 @@ from recipec.axes import METHODS
 from recipec.axes.answering import ENGINE
 from recipec.axes.generators import GENERATORS, Generator
 from recipec.estimate.cost import Cost
-from recipec.layout import Layout
-from recipec.planner.advice.change import Change, Proposal
-from recipec.planner.advice.whole_runs import WholeRuns, instead, same_adaptation
+from recipec.planner.advice.change import Change, Proposal, planned
+from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
@@ -24,23 +24,23 @@ _KEY = f"alignment.{ENGINE.key}"
 _UNPROVEN = f"recipec does not take it by itself, as what it plans for {{}} was never measured on a GPU ({ENGINE.id})"
 
 
-def other_engine(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def other_engine(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The engine with the cheapest run, where the recipe names none and the run is clearly shorter."""
     if ENGINE not in METHODS[context.stage.name].own or _KEY in context.wishes:
         return
     assert found.chosen is not None
-    planned = [each for row in GENERATORS.values() for each in _planned(context, found, loaded, runs, row)]
-    if planned:
-        row, run, layout = min(planned, key=lambda each: (inf if each[1].usd is None else each[1].usd, each[1].seconds))
+    engines = [each for row in GENERATORS.values() for each in _planned(context, found, loaded, runs, row)]
+    if engines:
+        row, run, then = min(engines, key=lambda each: (inf if each[1].usd is None else each[1].usd, each[1].seconds))
         needs = f"the bundle then needs the package {' and '.join(row.packages)}"
-        effect = f"{row.title} writes the answers, and {instead(run, runs.now)}"
+        effect = f"{row.title} writes the answers, and {runs.beside(run)}"
         change, but = Change(((_KEY, row.name),)), (needs, _UNPROVEN.format(row.title))
-        yield Proposal(change, effect, found.chosen.layout, layout, but=but).told
+        yield planned(change, effect, found.chosen, then, but=but)
 
 
 def _planned(
     context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, row: Generator
-) -> Iterator[tuple[Generator, Cost, Layout]]:
+) -> Iterator[tuple[Generator, Cost, Candidate]]:
     """The whole run with an engine that has its own copy of the weights, where it trains the same in less time."""
     assert found.chosen is not None
     if not row.own_copy or (row.beside and context.facts.machines.gpus_per_node == 1):
@@ -52,4 +52,4 @@ def _planned(
         return
     run = runs.of(changed, then)
     if then.chosen.layout.adapts is found.chosen.layout.adapts and run.seconds <= SAVES * runs.now.seconds:
-        yield row, run, then.chosen.layout
+        yield row, run, then.chosen

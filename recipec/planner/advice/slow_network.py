@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.estimate.cost import Cost
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
+from recipec.planner.advice.budget import over_budget
 from recipec.planner.advice.change import toml
 from recipec.planner.advice.limits import for_stage
 from recipec.planner.advice.whole_runs import instead
@@ -36,17 +38,17 @@ def slow_network(loaded: LoadedRecipe, plan: Plan) -> Iterator[Diagnostic]:
     title = "the nodes mostly wait for the network between them"
     if slow:
         title = f"the network between nodes has {stated:g} Gbit/s, less than {LEAST_NETWORK_GBPS}"
-    yield Diagnostic("W0519", title, (label,), tuple(_ways(plan)), (note,) if slow else ())
+    yield Diagnostic("W0519", title, (label,), tuple(_ways(loaded, plan)), (note,) if slow else ())
 
 
-def _ways(plan: Plan) -> Iterator[str]:
-    yield from one_node_instead(plan)
+def _ways(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
+    yield from one_node_instead(plan, partial(over_budget, loaded, plan.stages[0].decisions["gpu_price"].value))
     for stage in plan.stages:
         yield from (for_stage(way, stage) for way in stage.less_waiting)
     yield "connect the nodes with a faster network"
 
 
-def one_node_instead(plan: Plan) -> Iterator[str]:
+def one_node_instead(plan: Plan, over: Callable[[Cost, Cost], str] = lambda run, now: "") -> Iterator[str]:
     """One node, where all stages train the same on it in less time or for less money."""
     runs = [stage.on_one_node.cost for stage in plan.stages]
     seconds = sum(run.seconds for run in runs if run is not None)
@@ -56,7 +58,8 @@ def one_node_instead(plan: Plan) -> Iterator[str]:
         return
     pins = [(key, value, stage) for stage in plan.stages for key, value in stage.on_one_node.pins]
     lines = dict.fromkeys(for_stage(f"`{key} = {toml(value)}`", stage) for key, value, stage in pins)
-    then = instead(Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, ""))
+    figures = Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, "")
+    then = f"{instead(*figures)}{over(*figures)}"
     takes = dict.fromkeys(stage.on_one_node.takes for stage in plan.stages if stage.on_one_node.takes)
     told = ", ".join([*takes, then])
     yield f"train on one node: set {' and '.join(['`hardware.nodes = 1`', *lines])}: {told}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from recipec.catalog.gpus import Gpu
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.changes import smaller_states
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation
 from recipec.planner.search.candidates import Candidate, usable_bytes
@@ -22,7 +22,7 @@ WITH_DISPLAY = ("consumer", "workstation")  # kinds of GPUs that may also draw a
 _KEPT = "recipec keeps the states of AdamW in full where they fit (OPT-002)"
 
 
-def in_8_bits(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def in_8_bits(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """A plan with 8-bit states, where memory limits the present one: faster, or with more memory left."""
     assert found.chosen is not None and found.ledger is not None
     if not _limited(context, found.chosen) or found.ledger.decisions["optimizer"].value != "adamw":
@@ -34,19 +34,20 @@ def in_8_bits(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRun
             yield from _told(context, change, changed, found, then, runs)
 
 
-def _told(context: Context, change: Change, changed: Context, found: Fit, then: Fit, runs: WholeRuns) -> Iterator[str]:
+def _told(
+    context: Context, change: Change, changed: Context, found: Fit, then: Fit, runs: WholeRuns
+) -> Iterator[Proposal]:
     assert found.chosen is not None and then.chosen is not None
     ratio = pass_seconds(then) / pass_seconds(found)
-    layouts = found.chosen.layout, then.chosen.layout
     now, less = (each.memory.peak_allocated_bytes for each in (found.chosen, then.chosen))
     if ratio <= WORTH_NAMING:
         how = f"{then.chosen.layout.strategy} with a micro batch of {then.chosen.layout.micro_batch}"
         effect = f"{how} then fits in {gib(less)}, and training takes {ratio:.2f}x the time"
-        yield Proposal(change, effect, *layouts, but=(runs.instead(changed, then), _KEPT)).told
+        yield planned(change, effect, found.chosen, then.chosen, but=(runs.instead(changed, then), _KEPT))
     elif little_left(context.facts.gpu, found.chosen) and now - less >= LITTLE_SHARE * now:
         needs, instead = unlike_gib(less, now)
         effect = f"training then allocates {needs} instead of {instead}, and takes {times(ratio)}"
-        yield Proposal(change, effect, *layouts, but=(_KEPT,)).told
+        yield planned(change, effect, found.chosen, then.chosen, but=(_KEPT,))
 
 
 def _limited(context: Context, chosen: Candidate) -> bool:

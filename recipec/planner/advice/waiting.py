@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from recipec.facts import Facts
 from recipec.layout import Machines
+from recipec.planner.advice.assumed import with_network
+from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.whole_runs import smaller
 from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
 from recipec.planner.search.context import Context
@@ -19,11 +21,11 @@ NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 4
 
 
 def shorter_waits(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[str, ...]:
-    """A network with which this layout waits for half of a step at most, and fewer nodes, also where some are idle."""
+    """A network with which nodes wait for half of a step at most, and fewer nodes, also where some are idle."""
     assert found.chosen is not None
     world, machines = found.chosen.layout.mesh.world_size, context.facts.machines
     waits = waits_for_network(machines, found.chosen)
-    network = _faster_network(context.facts, found.chosen, bounds) if waits else ()
+    network = _faster_network(context, found.chosen, loaded, bounds) if waits else ()
     idle = machines.gpus - world >= machines.gpus_per_node
     return (*network, *(_fewer_nodes(context, found.chosen, found.tried, loaded) if waits or idle else ()))
 
@@ -33,14 +35,17 @@ def waits_for_network(machines: Machines, chosen: Candidate) -> bool:
     return chosen.layout.mesh.world_size > machines.gpus_per_node and waiting_share(chosen) > MOSTLY
 
 
-def _faster_network(facts: Facts, chosen: Candidate, bounds: Bounds) -> Iterator[str]:
-    """The slowest network that is enough; with a slower one than now it would wait longer."""
+def _faster_network(context: Context, chosen: Candidate, loaded: LoadedRecipe, bounds: Bounds) -> Iterator[str]:
+    """The slowest network that is enough, planned where the layout would do; a slower one than now is not."""
+    facts = context.facts
     for rate in NETWORKS_GBPS:
         link = replace(bounds.link, network_gb_s=rate / 8)
         time = usual_time(facts.model.architecture, chosen.layout, replace(bounds, link=link), facts.gpu)
-        faster = replace(chosen, time=time)
-        if waiting_share(faster) <= MOSTLY:
-            yield f"`hardware.network_gbps = {rate}` takes {_ratio(faster, chosen):.2g}x the time"
+        if waiting_share(replace(chosen, time=time)) > MOSTLY:
+            continue
+        then = fit(context, with_network(loaded, rate)).chosen
+        if then is not None and then.layout.can_be_built and _alike(then, chosen) and waiting_share(then) <= MOSTLY:
+            yield f"`hardware.network_gbps = {rate}` takes {_ratio(then, chosen):.2g}x the time{_batch(then, chosen)}"
             return
 
 
@@ -55,14 +60,19 @@ def _fewer_nodes(
             continue
         if (cost := _cost(then, fewer, machines, chosen)) < 1:
             time = f"{_ratio(then, chosen):.2g}x the time" if then.layout != chosen.layout else "the same time"
-            yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost"
+            yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost{_batch(then, chosen)}"
             return
+
+
+def _batch(then: Candidate, chosen: Candidate) -> str:
+    batch = other_batch(chosen.layout, then.layout)
+    return f" {batch}" if batch else ""
 
 
 def _promising(machines: Machines, chosen: Candidate, tried: Sequence[Candidate]) -> Iterator[Machines]:
     """Fewer nodes on which a layout that was tried costs less."""
     alike = [other for other in tried if _alike(other, chosen)]
-    for fewer in (Machines(nodes, machines.gpus_per_node) for nodes in range(1, machines.nodes)):
+    for fewer in smaller(machines, measured=True):
         other = best([other for other in alike if other.layout.mesh.world_size <= fewer.gpus])
         if other is not None and _cost(other, fewer, machines, chosen) < 1:
             yield fewer

@@ -227,6 +227,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         fewer = _fewer(used, per_node, nodes, "measured" in decisions and not decisions["gpu_is_cpu"].value)
         fewer += "".join(f" and `{key} = {toml(value)}`" for key, value in stage.on_used.pins)
         fewer += f", which then trains {stage.on_used.otherwise}" * bool(stage.on_used.otherwise)
+        fewer += f", {stage.on_used.takes}" * bool(stage.on_used.takes)
         if starved and fixed and least > 1:
             fewer = f"lower `train.micro_batch_size`, or {fewer}"
         elif not starved:

@@ -232,17 +232,19 @@ def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> 
 
 
 def holds_for(change: Change, others: Sequence[Context], loaded: LoadedRecipe) -> bool:
-    """Whether every other stage fits with the same keys of [train], for which stages have no table of their own."""
-    wished = {key: Wish(value, "an option") for key, value in change.sets}
-    changed = [replace(other, wishes={**other.wishes, **wished}) for other in others]
+    """Whether every other stage fits with the same keys, where stages have no table of their own for them."""
+    wished = {key: Wish(value, "an option") for key, value in change.sets if not key.startswith("hardware.")}
+    moved = [_on_nodes(change, other) for other in others]
+    changed = [replace(other, wishes={**other.wishes, **wished}) for other in moved]
     return all(fitting(other, loaded) is not None for other in changed)
 
 
 def _on_nodes(change: Change, other: Context) -> Context:
-    """Another stage on as many nodes: all stages have the same."""
-    machines = other.facts.machines
-    nodes = dict(change.sets).get("hardware.nodes", machines.nodes)
-    return other if nodes == machines.nodes else on_machines(other, Machines(nodes, machines.gpus_per_node))
+    """Another stage on as many nodes of as many GPUs: all stages have the same."""
+    now, sets = other.facts.machines, dict(change.sets)
+    nodes, gpus = sets.get("hardware.nodes", now.nodes), sets.get("hardware.gpus_per_node", now.gpus_per_node)
+    machines = Machines(nodes, gpus)
+    return other if machines == now else on_machines(other, machines)
 
 
 def as_written(change: Change, stage: str, loaded: LoadedRecipe) -> Change:

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from recipec.estimate.cost import Cost
+from recipec.layout import Layout, Machines
+from recipec.planner.advice.change import other_batch
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.sequences import training_sequences
 from recipec.rules.core import Wish
+from recipec.rules.words import run_of
 from recipec.units import duration, usd
 
 
@@ -20,18 +23,30 @@ class WholeRuns(Struct, frozen=True):
 
     now: Cost
     of: Callable[[Context, Fit], Cost]
+    told: str = "the whole run"  # or the stage, where it is one of several
+    over: Callable[[Cost, Cost], str] = lambda run, now: ""  # ", still over the budget"
 
     def instead(self, context: Context, then: Fit) -> str:
         """Time and money of a changed recipe's whole run beside those of the plan."""
-        return instead(self.of(context, then), self.now)
+        return self.beside(self.of(context, then))
+
+    def beside(self, run: Cost) -> str:
+        """Time and money of another whole run beside those of the plan."""
+        return f"{instead(run, self.now, self.told)}{self.over(run, self.now)}"
 
 
-def instead(run: Cost, now: Cost) -> str:
+def run_told(context: Context) -> str:
+    """What the whole run of a stage is called, beside others."""
+    stages = next(decision.value for decision in context.goals if decision.id == "stages")
+    return run_of(context.stage.label, context.stage.name, stages)
+
+
+def instead(run: Cost, now: Cost, told: str = "the whole run") -> str:
     """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
     money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
     then, before = duration(run.seconds), duration(now.seconds)
     beside = "as before" if then == before else f"instead of {before}"
-    return f"the whole run takes {then} {beside}{money}"
+    return f"{told} takes {then} {beside}{money}"
 
 
 def pass_seconds(found: Fit) -> float:
@@ -45,6 +60,26 @@ def trains_alike(other: Candidate, chosen: Candidate) -> bool:
     """Whether it trains the same, can be built, and keeps nothing in host memory that the plan does not."""
     layout = other.layout
     return other.fits and layout.adapts is chosen.layout.adapts and layout.can_be_built and layout.on_device
+
+
+def smaller(machines: Machines, measured: bool) -> list[Machines]:
+    """Fewer whole nodes, and parts of one, which have other rates than a node that was measured; fewest first."""
+    each = machines.gpus_per_node
+    nodes = [Machines(count, each) for count in range(1, machines.nodes)]
+    return [*nodes, *(Machines(1, count) for count in range(1, 1 if measured else each))]
+
+
+def measures(then: Layout, now: Layout) -> str:
+    """The optimizer, and that data waits in host memory, where that is otherwise for the same training: "with
+    adamw-8bit"."""
+    told = [then.optimizer] * (then.optimizer != now.optimizer)
+    told += ["data in host memory"] * (now.on_device and not then.on_device)
+    return f"with {' and '.join(told)}" if told else ""
+
+
+def takes(then: Layout, now: Layout) -> str:
+    """The same, and the global batch."""
+    return ", ".join(filter(None, (measures(then, now), other_batch(now, then))))
 
 
 def same_adaptation(context: Context, found: Fit) -> dict[str, Wish]:

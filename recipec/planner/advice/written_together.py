@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation, trains_alike
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
@@ -22,7 +22,7 @@ SAVES = 0.9  # of the time that each doubling takes at most; our decision
 ENOUGH_GENERATIONS = 20  # evaluations and checkpoints stand between them; our decision
 
 
-def more_answers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def more_answers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The largest accepted global batch up to which each doubling saves time."""
     taken = _doubled(context, found, loaded, "global_batch_size", ENOUGH_STEPS)
     if taken is None:
@@ -31,7 +31,7 @@ def more_answers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
     yield _told(found, changed, then, "global_batch_size", size, runs, f"a step then learns from {size} answers")
 
 
-def older_answers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+def older_answers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The most accepted steps of a generation up to which each doubling saves time, where generations bound a step."""
     assert found.chosen is not None and found.chosen.time is not None
     if found.chosen.time.bound_by != "generation":
@@ -89,13 +89,12 @@ def _times(found: Fit, id: str) -> float:
     return steps / (steps_taught(value) if id == "updates" else 1)
 
 
-def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: WholeRuns, price: str) -> str:
-    assert found.ledger is not None and found.chosen is not None and then.chosen is not None
+def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: WholeRuns, price: str) -> Proposal:
+    assert found.ledger is not None
     faster = times(pass_seconds(then) / pass_seconds(found))
     effect = f"answers are written together, and training takes {faster}"
     change = Change(((found.ledger.decisions[id].key, size),))
-    layouts = found.chosen.layout, then.chosen.layout
-    return Proposal(change, effect, *layouts, but=(runs.instead(changed, then), price)).told
+    return planned(change, effect, found.chosen, then.chosen, but=(runs.instead(changed, then), price))
 
 
 def _values(found: Fit) -> dict[str, Any]:

@@ -1,0 +1,79 @@
+"""What E0403 proposes keeps to the budget and comes true; other proposals say where they break it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+from test_mending import applied
+
+from recipec.layout import Machines
+from recipec.planner import others
+from recipec.planner.advice.whole_runs import smaller
+from recipec.units import duration, usd
+
+
+def on_nodes(model: str, **hardware: object) -> Tables:
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "train", {"adaptation": "full"})
+    recipe["data"] |= {"examples": 100_000, "tokens_per_example": 600, "max_length": 4096}
+    return with_key(recipe, "hardware", {"gpus_per_node": 8, **hardware})
+
+
+SLOW = with_key(on_nodes("Qwen/Qwen2.5-14B", gpu="l40s", nodes=12, network_gbps=25), "data.examples", 500_000)
+FAST = on_nodes("Qwen/Qwen3-32B", gpu="h100", nodes=16, network_gbps=3200)
+
+
+def helps(folder: Path, recipe: Tables) -> dict[str, tuple[str, ...]]:
+    return {each.code: each.help for each in compiled(folder, recipe, only_plan=True).diagnostics}
+
+
+@pytest.mark.parametrize(("recipe", "budget"), [(SLOW, {"max_hours": 6}), (FAST, {"max_cost_usd": 330})])
+def test_what_keeps_to_the_budget_comes_true(tmp_path: Path, recipe: Tables, budget: Tables) -> None:
+    found = helps(tmp_path, with_key(recipe, "budget", budget))["E0403"]
+    lines = [line for line in found if line.startswith("set ")]
+    assert lines
+    for line in lines:
+        plan = compiled(tmp_path, applied(with_key(recipe, "budget", budget), line), only_plan=True).plan
+        assert plan is not None, line
+        assert f"the whole run takes {duration(plan.seconds)} and costs {usd(plan.cost_usd)}" in line
+
+
+def test_what_fewer_gpus_take_is_told(tmp_path: Path) -> None:
+    """The fp32 states of AdamW fit on 16 nodes, and not on one."""
+    recipe = with_key(with_key(FAST, "data.examples", 5_000), "budget.max_cost_usd", 25)
+    line, _ = helps(tmp_path, recipe)["E0403"]
+    assert line.startswith("set `hardware.nodes = 1`: with adamw-8bit, the whole run takes ")
+    then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
+    assert then is not None and then.stages[0].layout.optimizer == "adamw-8bit"
+
+
+def test_proposals_that_break_the_budget_say_so(tmp_path: Path) -> None:
+    found = helps(tmp_path, with_key(SLOW, "budget", {"max_hours": 6}))["W0519"]
+    one, adapters, _ = found
+    assert one.startswith("train on one node: ") and one.endswith(", still over the budget")
+    assert "`train.adaptation" in adapters and "over the budget" not in adapters
+
+
+def test_others_are_planned_once_and_without_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two limits are exceeded: fewer nodes are planned for both."""
+    asked: list[int] = []
+    halves, planned = others._halves, []
+    monkeypatch.setattr(others, "_halves", lambda facts: asked.append(facts.machines.nodes) or halves(facts))
+    monkeypatch.setattr(others, "plan_recipe", lambda *given: planned.append(given))
+    compiled(tmp_path, with_key(FAST, "budget", {"max_cost_usd": 1, "max_gpu_hours": 1}), only_plan=True)
+    assert (asked, planned) == ([16], [])
+
+
+@pytest.mark.parametrize(
+    ("machines", "measured", "fewer"),
+    [
+        (Machines(3, 2), False, [(1, 2), (2, 2), (1, 1)]),
+        (Machines(3, 2), True, [(1, 2), (2, 2)]),
+        (Machines(1, 4), False, [(1, 1), (1, 2), (1, 3)]),
+    ],
+)
+def test_fewer_machines_are_whole_nodes_or_parts_of_one(
+    machines: Machines, measured: bool, fewer: list[tuple[int, int]]
+) -> None:
+    assert smaller(machines, measured) == [Machines(*each) for each in fewer]
