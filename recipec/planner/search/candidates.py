@@ -238,8 +238,10 @@ def _near(micro_batch: int, layout: Layout, bounds: Bounds) -> bool:
 def with_batch(layout: Layout, micro_batch: int, global_batch: int, largest: float = inf) -> Layout:
     """The layout with the accumulation that comes nearest to the global batch, and not above the largest if it can."""
     together = micro_batch * layout.mesh.data_parallel
-    accumulation = min(round(global_batch / together), largest // together)
-    return replace(layout, micro_batch=micro_batch, accumulation=max(1, int(accumulation)))
+    accumulation = round(global_batch / together)
+    if accumulation * together > largest:
+        accumulation = int(largest // together)
+    return replace(layout, micro_batch=micro_batch, accumulation=max(1, accumulation))
 
 
 def _sized(layout: Layout, micro_batch: int, bounds: Bounds) -> Layout:

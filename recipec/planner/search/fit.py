@@ -19,7 +19,7 @@ from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, WAITS
 from recipec.planner.search.measures import Fit, acceptable_adaptations, beside_shared, idles, with_batch
 from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
-from recipec.rules.core import Ledger, beside
+from recipec.rules.core import Ledger
 
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
 _TWICE = 2  # one batch after the first: with two sequences for each GPU it may pay where one does not
@@ -74,17 +74,6 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
 
 def _can_be_built(found: Fit) -> bool:
     return found.chosen is not None and found.chosen.layout.can_be_built
-
-
-def own_batch(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> None:
-    """Say of a global batch outside the accepted range what recipec plans without it: GPUs have a say in that, too."""
-    batch = ledger.decisions["global_batch_size"]
-    if not batch.dissent or context.facts.machines.gpus == 1:
-        return
-    free = {key: wish for key, wish in context.wishes.items() if key != batch.key}
-    planned = fit(replace(context, wishes=free), loaded).ledger
-    if planned is not None and planned.decisions["adaptation"].value == ledger.decisions["adaptation"].value:
-        ledger.decisions[batch.id] = beside(batch, planned.decisions[batch.id])
 
 
 def _next_batch(context: Context, fits: Sequence[Fit]) -> int:
