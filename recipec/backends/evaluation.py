@@ -49,6 +49,7 @@ SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enoug
 QUICK_ROWS = 32  # of a first look
 COUNTED = {True: "token", False: "pair"}  # what a loss is a mean over, by whether the method writes
 KEPT_SHARE = 0.1  # of what training gained: what a merge may lose of it, recipec's choice
+AGAIN_SHARE = 0.25  # the same, where the next stage stores it in few bits: rounded to those of its base it loses most
 _INSTEAD = {  # of a merge that loses what was trained, by whether the next stage stores it in few bits
     False: "Serve the adapter on the base that it was trained on.",
     True: 'Set `train.quantization = "none"`: then the next stage does not round it.',
@@ -158,8 +159,8 @@ def _written(stage: StageJob) -> dict[str, Any]:
 
 def kept_of_gains(stage: StageJob) -> dict[str, Any]:
     """How much of what training gained a merge may lose: nothing where rewards are learned, which no loss measures."""
-    learned = not stage.method.generates
-    return {"kept": stage.because(KEPT_SHARE * learned, "stage"), "kept_share": f"{KEPT_SHARE:.0%}"}
+    learned, share = not stage.method.generates, AGAIN_SHARE if stage.stored_again else KEPT_SHARE
+    return {"kept": stage.because(share * learned, "stage"), "kept_share": f"{share:.0%}"}
 
 
 def _merge_limit(stage: StageJob) -> tuple[float, str]:
