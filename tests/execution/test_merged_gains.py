@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from compiling import BASES, good, texts, with_key
 
+pytestmark = pytest.mark.executes
 GAINS: dict[str, tuple[str, float | None, float, float]] = {  # base -> metric; before and after training, after a loss
     "dpo-full": ("reward_margin", None, 2.4, 0.02),
     "kto": ("gain_auc", None, 0.81, 0.5),
@@ -20,6 +21,7 @@ GAINS: dict[str, tuple[str, float | None, float, float]] = {  # base -> metric; 
     "ppo": ("mean_reward", 0.2, 0.6, 0.22),
     "on-policy-distill": ("divergence", 0.9, 0.3, 0.88),
 }
+NAMES = ("WHENS", "MERGE_MAY_COST")  # what the function reads
 LOSSES = dict.fromkeys(("prompt_loss", "chosen_loss", "desirable_loss"), 2.0)  # which stay as they are
 
 
@@ -32,9 +34,6 @@ def comparing(folder: Path, base: str) -> Callable[[dict[str, Any], str], None]:
     names: dict[str, Any] = {"PartialState": lambda: SimpleNamespace(print=print)}
     exec(compile(ast.Module(wanted, []), "evaluate.py", "exec"), names)
     return names["compare"]
-
-
-NAMES = ("WHENS", "MERGE_MAY_COST")
 
 
 @pytest.mark.parametrize("base", GAINS)
