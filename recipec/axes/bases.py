@@ -23,6 +23,8 @@ class Base(Struct, frozen=True, kw_only=True):
     not_on_cpu: str  # why no run on a CPU can have it; "" where it can
     merge_costs: float  # nats per token that a merge may add to the loss
     merge_because: str  # where that limit comes from
+    again_costs: float  # the same, where the next stage stores the merged model in as many bits
+    again_because: str
 
 
 BASES = {
@@ -40,6 +42,8 @@ BASES = {
             not_on_cpu="",
             merge_costs=0.01,
             merge_because="a merge rounds each weight once more, which moves a loss by thousandths at most",
+            again_costs=0.01,
+            again_because="a merge rounds each weight once more, which moves a loss by thousandths at most",
         ),
         Base(
             name="nf4",
@@ -57,6 +61,9 @@ BASES = {
             merge_costs=0.01,
             merge_because="the adapter is merged into the 4-bit weights that it was trained on, dequantized, and what "
             "is lost is one rounding of each weight, which moves a loss by thousandths at most",
+            again_costs=0.05,
+            again_because="the model is scored as the next stage stores it, in 4 bits: its weights are rounded anew, "
+            "and the adapter was trained beside other errors of rounding",
         ),
         Base(
             name="int8",
@@ -71,6 +78,9 @@ BASES = {
             merge_costs=0.02,
             merge_because="the adapter is merged into the 8-bit weights that it was trained on, and what is lost is "
             "one rounding of each weight, less than 1% of the perplexity; 8-bit products round their inputs too, "
+            "which changes the perplexity by less than 1% (arXiv 2208.07339, table 1)",
+            again_costs=0.02,
+            again_because="the model is scored as the next stage stores it, in 8 bits: its weights are rounded anew, "
             "which changes the perplexity by less than 1% (arXiv 2208.07339, table 1)",
         ),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure
+from recipec.backends.methods.backend import Gain, Measure
 from recipec.backends.parts import Import, Part, import_lines, lines
 from recipec.backends.wrapped import CLAMP, SECONDS, copy_artifact
 from recipec.facts.acting import Environment
@@ -173,6 +173,7 @@ _PLAYED = Measure(
     by_row=False,
     metrics=("mean_reward", "prompt_loss", "mean_length", "cut_share", "calls", "failed_calls"),
     loss="prompt_loss",
+    gain=Gain(metric="mean_reward", noise="0.2"),
     imports=(
         *(Import("trl.chat_template_utils", name) for name in ("add_response_schema", "get_training_chat_template")),
         *(Import("trl.chat_template_utils", name) for name in ("is_chat_template_prefix_preserving", "parse_response")),

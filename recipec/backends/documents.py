@@ -160,6 +160,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "goes_on_adapter": job.last.because(_goes_on_adapter(job), "adaptation", "stage", "model"),
         **_GOING_ON,
         "stored": job.last.because(_stored(job.last), "quantization"),
+        "bits": job.last.because(BASES[job.last.adapts.base].bits, "quantization"),
         "virtual_tokens": job.last.virtual_tokens,
         "adapter_module": fragment(job.last.adapts.module, job.last.ids("adaptation")),
         "adapter_file": job.last.because(f"{job.last.folder}{job.last.adapts.module}.py", "adaptation"),
@@ -195,12 +196,13 @@ def _stored(stage: StageJob) -> str:
 
 def _merged(stage: StageJob) -> dict[str, Any]:
     """How the merged model is held to the trained one."""
-    base = BASES[stage.adapts.base]
+    base, measure = BASES[stage.adapts.base], BACKENDS[stage.method.name].measure_of(stage)
     return {
         "merged_evaluation": fragment(f"python {stage.folder}evaluate.py merged", stage.ids("adaptation")),
         "merge_costs": stage.because(base.merge_costs, "quantization"),
         "merge_because": stage.because(base.merge_because, "quantization"),
-        "loss": Raw(BACKENDS[stage.method.name].measure_of(stage).loss),
+        "loss": Raw(measure.loss),
+        "gain": Raw(measure.gain.metric) if measure.gain else None,
         "counted": COUNTED[stage.method.writes],
         **kept_of_gains(stage),
         "merged_needs": stage.because(_room_for_merged(stage), "prediction"),

@@ -14,6 +14,7 @@ from recipec.backends.arguments import PATIENCE_FOR_ANSWERS, in_hours
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
+from recipec.backends.methods.backend import Measure
 from recipec.backends.models import (
     MARKED_TEMPLATE,
     below_root,
@@ -40,6 +41,7 @@ from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call
 from recipec.render.environment import snippet
+from recipec.render.literals import py
 from recipec.render.traced import Raw, Traced
 from recipec.units import GIB
 
@@ -47,6 +49,11 @@ SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enoug
 QUICK_ROWS = 32  # of a first look
 COUNTED = {True: "token", False: "pair"}  # what a loss is a mean over, by whether the method writes
 KEPT_SHARE = 0.1  # of what training gained: what a merge may lose of it, recipec's choice
+AGAIN_SHARE = 0.25  # the same, where the next stage stores it in few bits: rounded to those of its base it loses most
+_INSTEAD = {  # of a merge that loses what was trained, by whether the next stage stores it in few bits
+    False: "Serve the adapter on the base that it was trained on.",
+    True: 'Set `train.quantization = "none"`: then the next stage does not round it.',
+}
 
 _ALWAYS = (
     *(Import(module) for module in ("argparse", "hashlib", "json", "os", "sys", "torch")),
@@ -74,8 +81,8 @@ def _path(stage: StageJob) -> str:
 
 
 def _names(stage: StageJob) -> dict[str, Any]:
-    measure, base = BACKENDS[stage.method.name].measure_of(stage), BASES[stage.adapts.base]
-    why = wrap(f"{base.merge_because[:1].upper()}{base.merge_because[1:]}.", WIDTH - 2)
+    measure, (costs, because) = BACKENDS[stage.method.name].measure_of(stage), _merge_limit(stage)
+    why = wrap(f"{because[:1].upper()}{because[1:]}.", WIDTH - 2)
     how = _how(stage)
     soft_prompt = stage.because(stage.adapts.trains == PROMPTS, "adaptation")
     measured = {**measure.names(stage), **how, "soft_prompt": soft_prompt}
@@ -101,8 +108,10 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "writes": stage.because(stage.method.writes, "stage"),
         **how,
         "merges": stage.because(stage.adapts.merges, "adaptation"),
-        "merge_costs": stage.because(base.merge_costs, "quantization"),
+        "merge_costs": stage.because(costs, "quantization"),
         "merge_because": [stage.because(line, "quantization") for line in why],
+        "instead": stage.because(_INSTEAD[stage.stored_again], "quantization", "stage"),
+        "gain": _gain(measure, stage),
         "counted": COUNTED[stage.method.writes],
         **kept_of_gains(stage),
         "loss": measure.loss,
@@ -150,8 +159,28 @@ def _written(stage: StageJob) -> dict[str, Any]:
 
 def kept_of_gains(stage: StageJob) -> dict[str, Any]:
     """How much of what training gained a merge may lose: nothing where rewards are learned, which no loss measures."""
-    learned = not stage.method.generates
-    return {"kept": stage.because(KEPT_SHARE * learned, "stage"), "kept_share": f"{KEPT_SHARE:.0%}"}
+    learned, share = not stage.method.generates, AGAIN_SHARE if stage.stored_again else KEPT_SHARE
+    return {"kept": stage.because(share * learned, "stage"), "kept_share": f"{share:.0%}"}
+
+
+def _merge_limit(stage: StageJob) -> tuple[float, str]:
+    """What a merge may add to the loss, and why; a model that the next stage stores in few bits is scored so."""
+    base = BASES[stage.adapts.base]
+    return (base.again_costs, base.again_because) if stage.stored_again else (base.merge_costs, base.merge_because)
+
+
+def _gain(measure: Measure, stage: StageJob) -> dict[str, Any] | None:
+    """How compare() reads what training gained; None where the loss shows it."""
+    if (gain := measure.gain) is None:
+        return None
+    before = f'metrics.get("before", metrics["after"])["{gain.metric}"]'
+    value = f'metrics[then].get("{gain.metric}", start)'
+    found = {
+        "start": before if gain.start is None else py(gain.start),
+        "since": f"start - {value}" if gain.falls else f"{value} - start",
+        "noise": gain.noise,
+    }
+    return {"metric": gain.metric, **{name: code(stage, text, "stage") for name, text in found.items()}}
 
 
 def _title(stage: StageJob) -> dict[str, Any]:
@@ -196,7 +225,7 @@ def shares_rows(stage: StageJob) -> bool:
 def spreads_layers(stage: StageJob) -> bool:
     """Whether evaluate.py spreads the layers of a model over GPUs."""
     needs = stage.plan.needs.evaluation
-    return not all(held.whole for held in (needs.trained, needs.merged) if held)
+    return not all(held.whole for held in (needs.trained, needs.merged_as(stage.stored_again)) if held)
 
 
 def _how(stage: StageJob) -> dict[str, Any]:
@@ -302,8 +331,7 @@ def _load_model(stage: StageJob) -> Call:
     ]
     args += head_options(stage)
     if base is not None:
-        wanted = Raw(f'{base.LOADING}() if when != "merged" else None')
-        args.append(Arg("quantization_config", wanted, stage.ids("quantization")))
+        args.append(Arg("quantization_config", _stored_as(stage, f"{base.LOADING}()"), stage.ids("quantization")))
     if revision := pinned_revision(stage):
         args.append(Arg("revision", revision, stage.ids("model"), _PINNED))
     if model.trust_remote_code:
@@ -311,10 +339,16 @@ def _load_model(stage: StageJob) -> Call:
     return Call(f"{stage.method.auto_class}.from_pretrained", args)
 
 
+def _stored_as(stage: StageJob, config: str) -> Raw:
+    """How the weights of a model are stored that training stores as `config` says."""
+    return Raw(config if stage.stored_again else f'{config} if when != "merged" else None')
+
+
 def _placed(stage: StageJob) -> list[Arg]:
     """Where the model goes; a merged model may need more room than the quantized one that was trained."""
     needs, ids = stage.plan.needs.evaluation, stage.ids("prediction")
-    if needs.trained.whole and needs.merged and not needs.merged.whole:
+    merged = needs.merged_as(stage.stored_again)
+    if needs.trained.whole and merged and not merged.whole:
         whole = '{"device_map": {"": PartialState().device}}'
         return [Arg("", Raw(f'**(spread() if when == "merged" else {whole})'), ids)]
     return placed(stage)

@@ -330,6 +330,15 @@ class StageJob(Struct, frozen=True):
         return self.adapts.merges and any(self.name in (other.starts_from, other.judge) for other in others)
 
     @property
+    def stored_again(self) -> bool:
+        """Whether a stage that starts from the merged model stores it as this one does its base, in few bits.
+
+        Weights that were stored so lie on the very values that they would be rounded to, with what was learned.
+        """
+        following = (plan for plan in self.job.plan.stages if plan.stage.starts_from == self.name)
+        return self.adapts.quantized and any(plan.layout.adapts.base == self.adapts.base for plan in following)
+
+    @property
     def nodes(self) -> int:
         """Nodes that the stage runs on."""
         return -(-self.plan.layout.mesh.world_size // self.job.facts.machines.gpus_per_node)

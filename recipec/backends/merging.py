@@ -38,6 +38,7 @@ def merge_artifact(stage: StageJob) -> Artifact:
     names = {
         "stage": stage.named,
         "as_stored": stage.because(base is not None, "quantization"),
+        "stored_again": stage.because(stage.stored_again, "quantization", "stage"),
         "standard_imports": standard,
         "installed_imports": installed,
         "functions": [base.loading(stage)] if base else [],
@@ -74,8 +75,11 @@ def _load_names(stage: StageJob, trusted: list[Arg]) -> Call:
 
 
 def _stored_base(stage: StageJob) -> ModuleType | None:
-    """The file of a quantized base: the adapter is merged into the weights that it was trained on."""
-    return quantized_base(stage) if stage.adapts.quantized else None
+    """The file of a quantized base: the adapter is merged into the weights that it was trained on.
+
+    None where the base is as it is, or the next stage would round the merged weights back to those of the base.
+    """
+    return None if stage.stored_again else quantized_base(stage)
 
 
 def _as_stored(stage: StageJob) -> list[Arg]:

@@ -77,6 +77,10 @@ class Evaluation(Struct, frozen=True):
     tokens_at_once: int
     answers_at_once: int
 
+    def merged_as(self, stored_again: bool) -> Held | None:
+        """The merged model: in the bits of the base where it is stored so again, in the type of the merge elsewhere."""
+        return self.trained if stored_again else self.merged
+
 
 def evaluation_needs(
     architecture: Architecture,

@@ -144,3 +144,17 @@ def test_models_whose_rows_are_padded_attend_without_the_kernel_of_packed_ones(t
     files = texts(good(tmp_path, with_key(BASES[base], "train.attention", "torch_varlen")))
     assert 'attn_implementation="torch_varlen"' in files["train.py"].replace('": "', '="')
     assert "torch_varlen" not in files["evaluate.py"]
+
+
+@pytest.mark.parametrize("base", ["qlora", "lora-int8", "lora-single"])
+def test_a_merged_model_is_scored_as_the_next_stage_stores_it(tmp_path: Path, base: str) -> None:
+    """In few bits it is merged into the original weights, and finds room where training did; a last one is exact."""
+    recipe = with_key(with_key(BASES[base], "goal.task", "align"), "data.preferences", "pairs.jsonl")
+    bundle, few_bits = texts(good(tmp_path, recipe)), base != "lora-single"
+    for folder, stored_again in (("stages/1-sft", few_bits), ("stages/2-dpo", False)):
+        evaluation, merge = bundle[f"{folder}/evaluate.py"], bundle[f"{folder}/merge_adapter.py"]
+        assert ("_config()," in evaluation) is stored_again
+        assert ("base.dequantize(" in merge) is (few_bits and not stored_again)
+        assert ("into the original weights" in " ".join(merge.split())) is stored_again
+    assert '1-sft/evaluate.py" merged' in bundle["launch/local.sh"]
+    assert ("rounds most of what was" in bundle["README.md"]) is few_bits

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, good, texts
+from compiling import BASES, good, texts, with_key
 from emitted_modules import load
 from tiny_models import SIZES, WORDS, save, tokenizer
 
@@ -17,16 +17,17 @@ STORED: dict[str, dict[str, Any]] = {  # kind -> how its base is stored
     "lora-int8": {"load_in_8bit": True},
     "qlora": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
 }
+SMALL = {"qlora": (40, 1e-3), "lora-int8": (40, 1e-4)}  # steps and rate that move weights by less than rounding does
 SHAPE = {"target_modules": "all-linear", "r": 8, "lora_alpha": 16, "task_type": "CAUSAL_LM"}
 
 
-def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
-    """A stand-in with an adapter that has learned for three steps, its result in `folder`; and its logits."""
+def adapted(folder: Path, kind: str, size: int = 0, steps: int = 3, rate: float = 0.05) -> tuple[Any, Any]:
+    """A stand-in with an adapter that has learned for some steps, its result in `folder`; and its logits."""
     import torch
     from peft import IA3Config, LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-    size = 64 if kind == "qlora" else 32  # a block of 4-bit weights, which some processors take whole
+    size = size or (64 if kind == "qlora" else 32)  # a block of 4-bit weights, which some processors take whole
     save(folder / "base", 0, model_type="llama", vocab_size=WORDS, hidden_size=size)
     stored = BitsAndBytesConfig(**STORED[kind]) if kind in STORED else None
     model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32, quantization_config=stored)
@@ -36,9 +37,9 @@ def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
     model, output = get_peft_model(model, config), folder / "outputs" / "sft"
     start = {"path_initial_model_for_weight_conversion": folder / "start"} if kind == "pissa" else {}
     model.save_pretrained(folder / "start")
-    optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=0.05)
+    optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=rate)
     tokens = torch.arange(3, 67).view(4, 16)
-    for _ in range(3):
+    for _ in range(steps):
         model(input_ids=tokens, labels=tokens).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -50,11 +51,15 @@ def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
     return tokens, found
 
 
-def merging(folder: Path, monkeypatch: pytest.MonkeyPatch, base: str = "lora-single") -> Any:
-    """The emitted script, whose bundle is `folder`."""
-    script = folder / "merge_adapter.py"
+def merging(folder: Path, monkeypatch: pytest.MonkeyPatch, base: str = "lora-single", followed: bool = False) -> Any:
+    """The emitted script, whose bundle is `folder`; `followed`: of a stage that another goes on from."""
+    script = folder / ("stages/1-sft" * followed) / "merge_adapter.py"
+    script.parent.mkdir(parents=True, exist_ok=True)
     (folder / "recipe").mkdir()
-    script.write_text(texts(good(folder / "recipe", BASES[base]))[script.name])
+    recipe = BASES[base]
+    if followed:
+        recipe = with_key(with_key(recipe, "goal.task", "align"), "data.preferences", "pairs.jsonl")
+    script.write_text(texts(good(folder / "recipe", recipe))[script.relative_to(folder).as_posix()])
     module = load(script, monkeypatch)
     monkeypatch.setattr(module, "BASE", str(folder / "base"))
     monkeypatch.setattr(module, "PROBE", "w3 w9 w40 w41 w8 w77")  # the stand-in's tokenizer knows these words
@@ -79,12 +84,38 @@ def test_the_merged_model_answers_as_the_trained_one(
     assert (merged - trained).abs().mean() < 0.2 * learned, "merged in bf16, which rounds each weight"
 
 
-def test_a_merge_that_loses_the_adapter_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", STORED)
+def test_the_next_stage_starts_where_this_one_ended(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stores the merged model as this stage did its base: what was learned must not be rounded away."""
+    import torch
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    tokens, trained = adapted(tmp_path, kind, size=256, steps=SMALL[kind][0], rate=SMALL[kind][1])
+    merging(tmp_path, monkeypatch, kind, followed=True).main()
+
+    def loss(logits: Any) -> float:
+        return float(torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()))
+
+    def stored(folder: Path) -> float:
+        options = {"dtype": torch.float32, "quantization_config": BitsAndBytesConfig(**STORED[kind])}
+        with torch.no_grad():
+            return loss(AutoModelForCausalLM.from_pretrained(folder, **options)(input_ids=tokens).logits)
+
+    base, ended = stored(tmp_path / "base"), loss(trained)
+    begins = stored(tmp_path / "outputs" / "sft" / "merged")
+    assert base - begins > 0.75 * (base - ended), f"{base} before, {ended} after, {begins} where the next stage begins"
+
+
+@pytest.mark.parametrize(("rate", "said"), [(0.05, "The adapter is not merged"), (1e-4, "has lost the adapter")])
+def test_a_merge_that_loses_the_adapter_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, said: str
+) -> None:
+    """Of a small update too, as preferences and rewards train: without it the outputs are off by less than 1%."""
     from peft import LoraModel
 
-    adapted(tmp_path, "standard")
+    adapted(tmp_path, "standard", rate=rate)
     monkeypatch.setattr(LoraModel, "merge_and_unload", LoraModel.unload)
-    with pytest.raises(SystemExit, match=r"The adapter is not merged: the outputs would be .* off"):
+    with pytest.raises(SystemExit, match=rf"{said}.* off those of base and adapter"):
         merging(tmp_path, monkeypatch).main()
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()
 

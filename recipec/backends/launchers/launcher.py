@@ -136,7 +136,7 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
 
 def evaluates_merged(stage: StageJob) -> bool:
     """Whether the script evaluates the merged model: not one that finds no room on the GPUs of a node."""
-    merged = stage.plan.needs.evaluation.merged
+    merged = stage.plan.needs.evaluation.merged_as(stage.stored_again)
     return stage.merges and merged is not None and not merged.offloaded
 
 
@@ -159,7 +159,8 @@ def _own_evaluation(stage: StageJob, when: str) -> Raw:
 def _evaluating(stage: StageJob, when: str, processes: str, path: str) -> list[str]:
     """How evaluate.py is started: one process for each GPU where each holds the whole model, else one process."""
     needs = stage.plan.needs.evaluation
-    held = needs.merged if when == "merged" and needs.merged else needs.trained
+    merged = needs.merged_as(stage.stored_again)
+    held = merged if when == "merged" and merged else needs.trained
     words = ["python"]
     if shares_rows(stage) and held.whole:
         words = ["torchrun", "--standalone", "--nproc-per-node", processes]

@@ -13,6 +13,15 @@ from recipec.render.artifact import Artifact
 from recipec.render.call import Arg
 
 
+class Gain(Struct, frozen=True, kw_only=True):
+    """What training gains, where a loss does not show it: a metric that a merge must not throw back."""
+
+    metric: str  # of what measure() returns
+    falls: bool = False  # whether less is better
+    start: float | None = None  # its value where nothing is learned; None: that of the model before training
+    noise: str  # what chance may change of it, as code
+
+
 class Measure(Struct, frozen=True, kw_only=True):
     """How evaluate.py judges a model by the held-out rows."""
 
@@ -23,6 +32,7 @@ class Measure(Struct, frozen=True, kw_only=True):
     by_row: bool  # defines judge(model, tokenizer, rows) and measure(answers, start), which also knows the start's
     metrics: tuple[str, ...]  # the names of what measure() returns
     loss: str  # of them the one, in nats, that a merge must not raise
+    gain: Gain | None = None  # what it must not lose beside; None where `loss` is what training lowers
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
     same: str = "the same rows, the same loss, the same questions"  # what is compared: evaluate.py begins with it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, no_files, no_names, nothing
+from recipec.backends.methods.backend import Gain, Measure, MethodBackend, no_files, no_names, nothing
 from recipec.render.call import Arg
 
 _LABEL_SMOOTHING = {"robust": 0.1}  # loss -> the share of labels that it expects to be wrong
@@ -33,6 +33,7 @@ BACKEND = MethodBackend(
         by_row=True,
         metrics=("preference_accuracy", "chosen_loss", "reward_accuracy", "reward_margin"),
         loss="chosen_loss",
+        gain=Gain(metric="reward_margin", start=0.0, noise="0.1"),
         imports=(),
         reads=("encode", "opening"),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, no_files, no_names, nothing
+from recipec.backends.methods.backend import Gain, Measure, MethodBackend, no_files, no_names, nothing
 
 BACKEND = MethodBackend(
     trainer=None,
@@ -18,6 +18,7 @@ BACKEND = MethodBackend(
         by_row=True,
         metrics=("desirable_loss", "undesirable_loss", "label_auc", "gain_auc"),
         loss="desirable_loss",
+        gain=Gain(metric="gain_auc", start=0.5, noise="0.1"),
         imports=(),
         reads=("encode", "opening"),
     ),

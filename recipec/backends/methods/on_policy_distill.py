@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_files
+from recipec.backends.methods.backend import Gain, Measure, MethodBackend, OwnTrainer, no_files
 from recipec.backends.methods.online import drawing_arguments
 from recipec.backends.methods.taught import CHECK, measured, sides, teacher_part
 from recipec.render.call import Arg
@@ -56,6 +56,7 @@ BACKEND = MethodBackend(
         by_row=False,
         metrics=("divergence", "prompt_loss", "mean_length", "cut_share"),
         loss="prompt_loss",
+        gain=Gain(metric="divergence", falls=True, noise="0.05"),
         imports=(),
         reads=(CHECK, "encode", "opening"),
         same="the teacher's view of answers to the same prompts",

@@ -10,7 +10,7 @@ from recipec.backends.acting import acting_arguments, acting_artifacts, acting_p
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.generators import generator_arguments, generator_files, generator_part
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure
+from recipec.backends.methods.backend import Gain, Measure
 from recipec.backends.models import below_root, bundle_root, code, in_bundle, is_below_root
 from recipec.backends.parts import Import, Part, joined, lines
 from recipec.backends.wrapped import CLAMP, JUDGE, REWARDS, SECONDS, copy_artifact
@@ -146,6 +146,7 @@ MEASURE = Measure(
     by_row=False,
     metrics=("mean_reward", "prompt_loss", "mean_length", "cut_share", "distinct_2"),
     loss="prompt_loss",
+    gain=Gain(metric="mean_reward", noise='3 * metrics["after"].get("mean_reward_error", float("inf"))'),
     imports=(
         *(Import("statistics", name) for name in ("fmean", "stdev")),
         Import("transformers", "TrainerState"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_files
+from recipec.backends.methods.backend import Gain, Measure, MethodBackend, OwnTrainer, no_files
 from recipec.backends.models import from_hub
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.call import Arg, render_call
@@ -33,6 +33,7 @@ def unreferenced(module: str, name: str, *, per_token: bool) -> MethodBackend:
             by_row=False,
             metrics=("preference_accuracy", "chosen_loss"),
             loss="chosen_loss",
+            gain=Gain(metric="preference_accuracy", noise="0.1"),
             imports=(),
             reads=("encode", "opening"),
         ),
