@@ -226,7 +226,8 @@ def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     if saves(stage) or stage.loop.own:
         yield Arg("save_strategy", "steps", stage.ids("save_every"))
         yield interval(stage, "save_steps", "save_every", saving_note(stage))
-        yield stage.arg("save_total_limit", "keep_checkpoints")
+        kept = stage.ids("keep_checkpoints", "save_every", "eval_every")  # without checkpoints there is no such line
+        yield Arg("save_total_limit", stage.value("keep_checkpoints"), kept)
         yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     else:
         yield Arg("save_strategy", "no", stage.ids("save_every", "eval_every"), NO_CHECKPOINT)

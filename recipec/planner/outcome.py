@@ -103,6 +103,15 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
     if settled_method(ledger.decisions).precomputes:
         basis = (ledger.decisions[name] for name in precomputed_reference.inputs)
         ledger.decide(precomputed_reference, *basis)
+    _compared_batch(ledger, target)
+
+
+def _compared_batch(ledger: Ledger, decided: int) -> None:
+    """A global batch that GPUs have a say in was compared with others by memory and time."""
+    batch = ledger.decisions["global_batch_size"]
+    if batch.origin == "planner" or batch.value != decided:
+        inputs = dict.fromkeys((*batch.inputs, *_known(ledger, COMPARED_INPUTS)))
+        ledger.decisions[batch.id] = replace(batch, inputs=tuple(id for id in inputs if id != batch.id))
 
 
 def run_batch(ledger: Ledger, layout: Layout) -> None:
