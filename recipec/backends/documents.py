@@ -159,12 +159,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "merges": job.last.because(job.last.adapts.merges, "adaptation"),
         "goes_on_adapter": job.last.because(_goes_on_adapter(job), "adaptation", "stage", "model"),
         **_GOING_ON,
-        "stored": job.last.because(_stored(job.last), "quantization"),
-        "bits": job.last.because(BASES[job.last.adapts.base].bits, "quantization"),
-        "virtual_tokens": job.last.virtual_tokens,
-        "adapter_module": fragment(job.last.adapts.module, job.last.ids("adaptation")),
-        "adapter_file": job.last.because(f"{job.last.folder}{job.last.adapts.module}.py", "adaptation"),
-        "prefix": job.last.because(job.last.adapts.trains == PREFIXES, "adaptation"),
+        **_adapter_names(job.last),
         "base_moves": job.last.because(_base_is_folder(job.last), "model", "stage", *added_by(job.last)),
         "base_folder": job.last.because(_base_folder(job), "model", "stage", *added_by(job.last)),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage", *added_by(job.last)),
@@ -175,6 +170,18 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "stages": [_stage(stage) for stage in job.stages],
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
+    }
+
+
+def _adapter_names(stage: StageJob) -> dict[str, Any]:
+    """What the adapter of a result is, and how its base is stored."""
+    return {
+        "stored": stage.because(_stored(stage), "quantization"),
+        "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
+        "virtual_tokens": stage.virtual_tokens,
+        "adapter_module": fragment(stage.adapts.module, stage.ids("adaptation")),
+        "adapter_file": stage.because(f"{stage.folder}{stage.adapts.module}.py", "adaptation"),
+        "prefix": stage.because(stage.adapts.trains == PREFIXES, "adaptation"),
     }
 
 

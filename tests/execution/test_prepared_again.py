@@ -39,16 +39,16 @@ def test_rows_of_one_commit_of_the_hub_are_prepared_once(
 ) -> None:
     module = of_the_hub(tmp_path, monkeypatch, **source)
     module.main()
-    before = module.inputs_digest(tmp_path, module.load_tokenizer())
+    before = module.inputs_digest(module.load_tokenizer())
     with monkeypatch.context() as once:
         refuse(once, module, "prepare", "load_dataset")
         capsys.readouterr()
         module.main()
         assert capsys.readouterr().out.endswith("is up to date: nothing to prepare\n")
     write(tmp_path / "org/rows/train.jsonl", chats(51))
-    assert module.inputs_digest(tmp_path, module.load_tokenizer()) != before
+    assert module.inputs_digest(module.load_tokenizer()) != before
     module.main()
-    assert module.up_to_date(module.inputs_digest(tmp_path, module.load_tokenizer()))
+    assert module.up_to_date(module.inputs_digest(module.load_tokenizer()))
 
 
 def test_a_file_beside_the_hub_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_branch_or_a_tag_may_move(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     asked: list[object] = []
     answer = SimpleNamespace(hash=COMMIT)
     monkeypatch.setattr(module, "load_dataset_builder", lambda *_, **given: asked.append(given["revision"]) or answer)
-    module.inputs_digest(tmp_path, module.load_tokenizer())
+    module.inputs_digest(module.load_tokenizer())
     assert asked == [revision]
 
 

@@ -56,6 +56,7 @@ def test_fp32_states_are_kept_where_activations_in_host_memory_also_make_trainin
     """Short rows beside a few long ones: a larger micro batch has room once activations leave the GPUs."""
     large = with_key(with_key(FULL_8B, "model.name", "meta-llama/Llama-3.1-70B"), "data.max_length", 16384)
     large = with_key(large, "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 4})
+    large = with_key(large, "train.global_batch_size", 64)
     small = planned(tmp_path, with_key(large, "train.activation_offload", False))
     stage = planned(tmp_path, large)
     assert (stage.layout.optimizer, stage.layout.activation_offload) == ("adamw", True)
