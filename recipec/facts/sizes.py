@@ -32,6 +32,7 @@ TOKENS_AROUND_MESSAGE = 5
 TOKENS_AROUND_TOOLS = 140
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the Hub
+LONGEST_OF_MEAN = 3  # how much longer than the mean the longest rows are where no row is read, as in DATA-001
 STATED = "the recipe states the rows, so none is measured"
 GENERAL_TOKENS = "general_tokens"  # the mean length of general rows
 
@@ -104,7 +105,8 @@ def lengths_of(
 ) -> tuple[int, int] | None:
     """The mean length in tokens and the one that 99% of rows do not exceed; None where none is read or stated."""
     found = _sampled(sources, _head(loaded.recipe.data.system, template, token_size(loaded, sources)))
-    return (rounded(_mean(_taught(found, loaded, sources))), rounded(_quantile(found, 0.99))) if found else None
+    every = [*found, *_assumed(loaded, sources)]
+    return (rounded(_mean(_taught(every, loaded, sources))), rounded(_quantile(every, 0.99))) if found else None
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
@@ -157,6 +159,13 @@ def _lengths_of(source: SampledSource, head: _Head) -> Weighted:
     return [(float(said), source.weight * _count(source))] if said else found
 
 
+def _assumed(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
+    """The mean length of the rows of each source that is not read, and that does not state it."""
+    mean = loaded.recipe.data.tokens_per_example or ASSUMED_TOKENS
+    unread = [source for source in sources if not (source.sample or source.given.tokens_per_example)]
+    return [(mean, source.weight * _count(source)) for source in unread]
+
+
 Weighted = Sequence[tuple[float, float]]  # a value, and how many rows have it
 
 
@@ -181,19 +190,23 @@ def _lengths(
         return ASSUMED_TOKENS, None, STATED
     if not lengths:
         return ASSUMED_TOKENS, None, "assumed, since no row is read here; data.tokens_per_example can state it"
+    unread = _assumed(loaded, sources)
+    every = [*lengths, *unread]
     if any(len(source.rows) < ENOUGH_ROWS for source in own):
-        return _stated_mean(lengths, own, sources), None, "as the sources state it, which says nothing of long rows"
-    longest = rounded(_quantile(lengths, 0.99))
+        return _stated_mean(every, own, sources), None, "as the sources state it, which says nothing of long rows"
+    longest = rounded(_quantile([*lengths, *((LONGEST_OF_MEAN * mean, rows) for mean, rows in unread)], 0.99))
     how = f"measured on {sampled(len(lengths), 'row')}" + f" at {head.size.told}" * (not _are_tokens(sources))
     if any(_stretch(source) != 1 for source in sources):
         how += ", and on the size of all files"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
         how += f" and {head.always + head.otherwise:g} before the first" * bool(head.always + head.otherwise)
-    mean = rounded(_mean(_taught(lengths, loaded, sources)))
+    if unread:
+        how += f"; assumed of rows that are not read: a mean of {unread[0][0]:,}, {LONGEST_OF_MEAN} times that at most"
+    mean = rounded(_mean(_taught(every, loaded, sources)))
     if own:
-        return _stated_mean(lengths, own, sources), longest, "as the sources state it"
-    if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
+        return _stated_mean(every, own, sources), longest, "as the sources state it"
+    if (said := data.tokens_per_example or 0) > mean and (unread or len(lengths) < ENOUGH_ROWS):
         return (
             mean,
             None,
@@ -202,7 +215,7 @@ def _lengths(
     if said > mean:  # rows like these, and longer: their spread stays
         longest = rounded(longest * said / mean)
         return mean, longest, f"the lengths of the sample, whose mean is {mean:,}, stretched to the stated mean"
-    return mean, longest, how
+    return mean, None if unread and longest <= LONGEST_OF_MEAN * mean else longest, how
 
 
 def _are_tokens(sources: Sequence[SampledSource]) -> bool:
@@ -308,7 +321,9 @@ def _answers(sources: Sequence[SampledSource], data: Data) -> Iterator[Decision]
         yield known("answer_share", 1.0, "assumed", origin="default")
         return
     how = f"the answers of {sampled(len(parts), 'sampled conversation')}"
-    count = each / sum(weight for *_, weight in parts)
+    how += ", and one in each row that is not read" * any(source.sample is None for source in sources)
+    unread = sum(source.weight * _count(source) for source in sources if not source.sample)
+    count = (each + unread) / (unread + sum(weight for *_, weight in parts))
     share = sum(weight * sum(lengths) for lengths, _, weight in parts) / each
     share /= _mean([(whole, weight) for _, whole, weight in parts])
     yield known("answers_per_row", round(count, 1), how, origin="data")

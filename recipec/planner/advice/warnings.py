@@ -145,7 +145,10 @@ def _assumed_sizes(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     hubs = any(source.hub for section in sections for source in getattr(loaded.recipe.data, section))
     if hubs and loaded.recipe.data.ignore is None:
         help.append("name the columns that training is to leave out in `data.ignore`: prepare_data.py refuses others")
-    notes = ("steps, schedule, time and cost depend on these numbers",)
+    lengths = "tokens_per_example" in assumed and not loaded.is_set("data", "max_length")
+    blocks = all(METHODS[stage.stage.name].packs == "blocks" for stage in plan.stages)
+    follow = "`data.max_length`, " * (lengths and not blocks)
+    notes = (f"{follow}steps, schedule, time and cost depend on these numbers",)
     report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), tuple(help), notes))
 
 
