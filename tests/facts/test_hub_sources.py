@@ -80,3 +80,29 @@ def test_the_assumed_size_says_that_max_length_follows_from_it(tmp_path: Path) -
         tables = with_key(BASES["lora-single"], "data", {"train": [HUB, OWN], **keys})
         (finding,) = (found for found in compiled(tmp_path, tables).diagnostics if found.code == "W0509")
         assert ("`data.max_length`" in finding.notes[0]) is told
+
+
+ODD = [{"said": str(n), "heard": "x"} for n in range(5)]
+
+
+@pytest.mark.parametrize("format", [{}, {"format": "chat"}])
+@pytest.mark.parametrize("base", ["lora-single", "kto", "grpo"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_file_of_unknown_columns_is_named_beside_a_data_set_of_the_hub(
+    tmp_path: Path, base: str, first: bool, format: dict[str, str]
+) -> None:
+    """Wherever it stands among the sources: the rows of the one before it are not there to be looked at."""
+    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ODD))
+    sources = [{"hub": "org/rows"} | format, {"path": "odd.jsonl"}]
+    section = next(name for name in BASES[base]["data"] if name in ("train", "preferences", "prompts"))
+    tables = with_key(BASES[base], "data", {section: sources if first else sources[::-1]})
+    labels = [one.message for found in compiled(tmp_path, tables).diagnostics for one in found.labels]
+    assert any("odd.jsonl:1 has the columns `said`, `heard`" in label for label in labels)
+
+
+@pytest.mark.parametrize("train", [{"hub": "org/rows"}, "chat.jsonl", [{"hub": "org/rows"}, "chat.jsonl"]])
+def test_rows_that_no_stage_reads_are_refused_wherever_they_are(tmp_path: Path, train: object) -> None:
+    found = compiled(tmp_path, with_key(BASES["reward"], "data.train", train)).diagnostics
+    (finding,) = (finding for finding in found if finding.code.startswith("E"))
+    assert finding.code == "E0401" and "remove data.train" in finding.help[0]
+    assert finding.labels[0].message == "has no stage that reads them"
