@@ -135,3 +135,15 @@ def test_smaller_models_of_any_family_are_each_half_as_large_and_known_as_they_a
         known, model = changed.facts.decisions, changed.facts.model
         assert known["params"].value == model.architecture.params and known["moe"].value is bool(model.architecture.moe)
         assert ("experts_per_token" in known) is bool(model.architecture.moe)
+
+
+def test_pretraining_is_told_no_model_whose_checkpoint_holds_more(tmp_path: Path) -> None:
+    """Of such a model random weights are not made: a recipe that names it is refused."""
+    recipe = with_key(with_key(BASES["pretrain"], "model.name", "openai/gpt-oss-20b"), "hardware", {"gpu": "a100-80gb"})
+    recipe = with_key(recipe, "train.global_batch_size", 1)
+    (finding,) = (found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402")
+    named = [name for line in finding.help for name in re.findall(r'`model.name = "([^"]+)"`', line)]
+    assert named
+    for name in named:
+        found = compiled(tmp_path, with_key(recipe, "model.name", name)).diagnostics
+        assert not [one.code for one in found if one.code.startswith("E")]

@@ -17,7 +17,7 @@ from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
 from recipec.facts import unmeasured, with_hardware
 from recipec.facts.data import DataFacts, read_up_to
-from recipec.facts.model import facts_of
+from recipec.facts.model import can_begin, facts_of
 from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
 from recipec.layout import Machines
@@ -255,7 +255,7 @@ def measured_lengths(context: Context) -> Weighted:
 def smaller_model(context: Context) -> Changes:
     """The next smaller models of the same family."""
     model = context.facts.model
-    family = [other for other in models() if other.family == model.family and other.kind == model.kind]
+    family = [other for other in _models_like(context) if other.family == model.family]
     for other in sorted(family, key=lambda other: -other.architecture.params):
         if other.architecture.params < model.architecture.params:
             yield _with_model(context, other)
@@ -267,13 +267,19 @@ def halved_models(context: Context) -> Changes:
     Those that read as long rows, for every purpose, with an open license.
     """
     model, length = context.facts.model, context.wishes.get("data.max_length")
-    known = [other for other in models() if other.kind == model.kind and _usual(other)]
+    known = [other for other in _models_like(context) if _usual(other)]
     known = [other for other in known if length is None or other.architecture.max_position >= length.value]
     least = model.architecture.params
     for other in sorted(known, key=lambda other: -other.architecture.params):
         if 2 * other.architecture.params <= least:
             least = other.architecture.params
             yield _with_model(context, other)
+
+
+def _models_like(context: Context) -> list[Model]:
+    """The models of the catalog of the same kind that the recipe can begin with."""
+    facts = context.facts
+    return [other for other in models() if other.kind == facts.model.kind and can_begin(facts.loaded, other)]
 
 
 def _usual(other: Model) -> bool:
