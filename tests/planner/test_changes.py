@@ -147,3 +147,11 @@ def test_pretraining_is_told_no_model_whose_checkpoint_holds_more(tmp_path: Path
     for name in named:
         found = compiled(tmp_path, with_key(recipe, "model.name", name)).diagnostics
         assert not [one.code for one in found if one.code.startswith("E")]
+
+
+def test_no_model_is_taken_for_pretraining_that_a_recipe_could_not_name(tmp_path: Path) -> None:
+    recipe = with_key(BASES["pretrain"], "model", {"name": "auto", "family": ["gemma"]})
+    plan = compiled(tmp_path, recipe, only_plan=True).plan
+    if plan is not None:
+        named = with_key(BASES["pretrain"], "model.name", plan.stages[0].decisions["model"].value)
+        assert not [found for found in compiled(tmp_path, named).diagnostics if found.code.startswith("E")]
