@@ -28,6 +28,7 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.recipe.schema_data import GENERAL
+from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
@@ -41,7 +42,7 @@ PINS = (  # what changes least of the result first
     *("alignment.generation.engine", "train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )
-_ENGINE, _STRATEGY = f"alignment.{ENGINE.key}", "train.strategy"
+_ENGINE, _STRATEGY, _BATCH = f"alignment.{ENGINE.key}", "train.strategy", "train.global_batch_size"
 SHORTEST_TOKENS = 256
 MOST_LONGER = dropped_rows_limit().value  # of the rows, than a shorter max_length: prepare_data.py stops at more
 GPUS_OF_A_NODE = (2, 4, 8)
@@ -205,6 +206,21 @@ def batch_for_all(context: Context) -> Changes:
     if settle(context, adaptation, "").decisions["global_batch_size"].value < least:
         larger = {**context.wishes, "train.global_batch_size": Wish(least, "a micro batch for every GPU")}
         yield setting(train__global_batch_size=least), replace(context, wishes=larger)
+
+
+def smaller_batch(context: Context) -> Changes:
+    """Half the global batch, again and again, as long as the rules accept it: answers of a step are written together,
+    and rows that are only learned are accumulated at no more memory."""
+    method = METHODS[context.stage.name]
+    decided = settle(context, method.adaptations[0], "").decisions["global_batch_size"]
+    size, least = decided.value // 2, decided.accepts[0] if decided.accepts else decided.value
+    written = ".".join(context.facts.loaded.written_for(method.name, _BATCH))
+    alone = len(context.ledger().decisions["stages"].value) == 1
+    key = written if alone else of_stage(_BATCH, method.name)
+    while method.generates and size >= least:
+        smaller = {**context.wishes, _BATCH: Wish(size, "fewer answers at once")}
+        yield Change(((key, size),)), replace(context, wishes=smaller)
+        size //= 2
 
 
 def shorter(context: Context) -> Changes:
