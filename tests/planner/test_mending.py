@@ -241,3 +241,14 @@ def test_ppo_without_bf16_is_told_to_take_fp32(tmp_path: Path, gpu: str, precisi
                 assert not {*codes(compiled(tmp_path, applied(used, help)))} & {"E0402", "E0405"}
             else:
                 assert gpus == 1 and "E0402" in codes(compiled(tmp_path, with_key(used, "train.precision", "fp32")))
+
+
+@pytest.mark.parametrize("reward", [None, "judge.py:is_right"])
+def test_a_level_of_kl_control_without_pairs_is_replaced_by_its_method(tmp_path: Path, reward: str | None) -> None:
+    """The two keys exclude each other, so that the method is not written beside the level."""
+    recipe = with_key(BASES["grpo"], "alignment", {"kl_control": "high"} | ({"reward": reward} if reward else {}))
+    (finding,) = (found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0401")
+    assert 'replace `alignment.kl_control` by `alignment.method = "ppo"`' in finding.help[1]
+    assert ("set `alignment.reward`" in finding.help[1]) is (reward is None)
+    changed = with_key(recipe, "alignment", {"method": "ppo", "reward": "judge.py:is_right"})
+    assert not [code for code in codes(compiled(tmp_path, changed)) if code.startswith("E")]
