@@ -54,6 +54,7 @@ def losing(stages: list[StageJob]) -> dict[str, Any]:
     drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(cuts_answers, stages))
     return {
         "loses_rows": drops or cuts,
+        **_enough(stages, drops),
         "max_dropped": stages[0].traced("dropped_rows_limit"),
         "may_truncate": stages[0].job.because(drops and all(stage.method.truncates for stage in stages), "overflow"),
         "ways_to_keep": stages[0].job.because(_ways_to_keep(stages), "max_length", "max_position"),
@@ -68,6 +69,14 @@ def _ways_to_keep(stages: Sequence[StageJob]) -> str:
         return f"Split or remove these rows: the context of the model ends at {context:,} tokens."
     limit = f" (the context of the model: {context:,} tokens)" * bool(context)
     return f"Raise `max_length` under [data]{limit} and build again."
+
+
+def _enough(stages: Sequence[StageJob], drops: bool) -> dict[str, Traced]:
+    """Up to which length it is said what would be enough: the model's context; none where max_length is that."""
+    context, because = stages[0].value("max_position"), stages[0].job.because
+    within = context if drops and not _at_the_limit(stages) else None
+    ids = "max_length", "max_position", "overflow"
+    return {"enough_within": because(within, *ids), "enough_at_any": because(drops and not context, *ids)}
 
 
 def _at_the_limit(stages: Sequence[StageJob]) -> bool:

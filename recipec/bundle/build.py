@@ -59,6 +59,7 @@ class WriteResult(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
     exit_code: int = FINE
     stale: bool = True  # the build had something to write
+    written: bool = False  # it wrote that: not where conflicts hold everything up
 
 
 class _Job(Struct, frozen=True):
@@ -141,14 +142,28 @@ def _compare_and_write(job: _Job) -> WriteResult:
         return replace(_refused(foreign(job.shown, theirs)), changes=changes)
     conflicts = [change for change in changes if change.action is Action.CONFLICT]
     if _holds_up(job, conflicts):
-        help = "resolve them and build again; --restore FILE discards your edits of a file, --force those of all files"
-        return WriteResult(changes, (_conflict(conflicts, "nothing was written", help),), FOUND)
+        return _restore(job, changes, conflicts)
     return _write(job, last, changes, conflicts)
 
 
 def _holds_up(job: _Job, conflicts: Sequence[FileChange]) -> bool:
     """Conflicts that must be settled before anything is written."""
     return bool(conflicts) and (job.conflict is OnConflict.FAIL or any(change.unresolved for change in conflicts))
+
+
+def _restore(job: _Job, changes: tuple[FileChange, ...], conflicts: Sequence[FileChange]) -> WriteResult:
+    """Write the files that --restore names, where conflicts hold up all others; the records of these stay, too."""
+    named = [change for change in changes if change.path in job.restore and change.text is not None]
+    texts = {f"{LAST}/{change.path}": str(change.text) for change in named}
+    records = {path: File(text, before=_known_by(read_file(job.out / path))) for path, text in texts.items()}
+    edited = write_files(job.out, _changed_files(named) | records) if named and job.writes else ()
+    late = [FileChange(path, Action.CONFLICT, "edited during the build; your version is kept") for path in edited]
+    only = f"only {' and '.join(change.path for change in named)}" if named else "nothing"
+    outcome = f"{only} was written" if job.writes else f"a build would write {only}"
+    help = "resolve them and build again; --restore FILE discards your edits of a file, --force those of all files"
+    found = _conflict([*conflicts, *late], outcome, help)
+    told = (*named, *conflicts) if named else changes
+    return WriteResult(told, (found,), FOUND, written=bool(named) and job.writes)
 
 
 def _write(job: _Job, last: LastBuild, changes: tuple[FileChange, ...], conflicts: Sequence[FileChange]) -> WriteResult:
@@ -158,7 +173,8 @@ def _write(job: _Job, last: LastBuild, changes: tuple[FileChange, ...], conflict
     outcome = "all other files were written" if job.writes else "a build would write all other files"
     diagnostics = [_conflict(found, outcome, help) for found, help in _helps(conflicts, late)]
     marked = bool(conflicts) and job.conflict is OnConflict.MARKERS
-    return WriteResult(changes, tuple(diagnostics), FOUND if marked or late else FINE, stale=bool(files))
+    code = FOUND if marked or late else FINE
+    return WriteResult(changes, tuple(diagnostics), code, stale=bool(files), written=bool(files) and job.writes)
 
 
 def _helps(conflicts: Sequence[FileChange], late: Sequence[FileChange]) -> list[tuple[Sequence[FileChange], str]]:

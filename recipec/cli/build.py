@@ -70,11 +70,8 @@ def command(
         dry_run=dry_run,
         check=check,
     )
-    written = not (check or dry_run) and was_written(result, conflict)
     edits = edits_in(out) if before and result.exit_code != UNUSABLE else []
-    document = build_document(
-        recipe, out, plan, before, result, edits, next_commands(recipe, out, compilation), written=written
-    )
+    document = build_document(recipe, out, plan, before, result, edits, next_commands(recipe, out, compilation))
     if format == "json":
         print_json(document)
     elif document["changes"]:
@@ -119,13 +116,6 @@ _WORDS = {
 Document = dict[str, Any]
 
 
-def was_written(result: WriteResult, conflict: str) -> bool:
-    """Whether a build that may write did: not when nothing changed, or when conflicts hold everything up."""
-    conflicts = [change for change in result.changes if change.action is Action.CONFLICT]
-    held_up = conflicts and (conflict == OnConflict.FAIL or any(change.unresolved for change in conflicts))
-    return result.stale and result.exit_code != UNUSABLE and not held_up
-
-
 def build_document(
     recipe: Path,
     out: Path,
@@ -134,20 +124,18 @@ def build_document(
     result: WriteResult,
     edits: list[Document],
     commands: list[str],
-    *,
-    written: bool,
 ) -> Document:
     """The JSON model: each file with its action, the decisions that changed, the user's edits, what to do next."""
     return {
         "schema_version": SCHEMA_VERSION,
         "recipe": str(recipe),
         "out": str(out),
-        "written": written,
+        "written": result.written,
         "stale": result.stale,
         "changes": [_change(change) for change in result.changes],
         "decisions": changed_decisions(before, json.loads(plan_json)) if before else [],
         "edits": edits,
-        "next": commands if result.exit_code == FINE and (written or not result.stale) else [],
+        "next": commands if result.exit_code == FINE and (result.written or not result.stale) else [],
     }
 
 

@@ -76,6 +76,7 @@ def _general_lengths(
         return
     mean, longest = found
     how = "stated for general rows, or measured on the sampled ones"
+    how += ", and assumed of those that are not read" * (not all(source.sample for source in read))
     yield known(GENERAL_TOKENS, mean, how, origin="recipe" if stated else "data")
     before = facts.decisions["tokens_p99"]
     if _replays(loaded) and not stated and longest > (before.value or longest):

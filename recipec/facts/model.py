@@ -40,10 +40,15 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
     found = (
         _folder(loaded, section, table, report) if is_path(section.name) else _of_hub(loaded, section, table, report)
     )
-    if found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
+    if found is not None and found.stored and (table != ("model",) or not can_begin(loaded, found)):
         report.add(_holds_more(loaded, (*table, "name"), found))
         return None
     return found
+
+
+def can_begin(loaded: LoadedRecipe, model: Model) -> bool:
+    """Whether training can begin with a model: of random weights, only where its checkpoint holds nothing else."""
+    return not (model.stored and _starts_random(loaded))
 
 
 def _of_hub(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:

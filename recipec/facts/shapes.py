@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import CARRIED, COMMON_SECTION, KINDS, ROW_FORMATS, RowFormat
+from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, RowFormat, readers
 from recipec.axes.row_formats import UNPAIRED_PREFERENCE
 from recipec.axes.tasks import AUTO
 from recipec.dataset import (
@@ -42,7 +42,7 @@ from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
 from recipec.facts.splitting import named_columns
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import either
+from recipec.recipe.clashes import TASK, either
 
 
 class _Expected(Struct, frozen=True):
@@ -180,19 +180,21 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         flags, format = {fault.flag for fault in faults}, ROW_FORMATS[error.shape.format]
         ways = (*rewriting(*seen, error.shape), *labels_of_scale(*seen, [format], flags))
         return replace(found, help=(*found.help, *transcripts(seen[0]), *keeping_numbers(ways, seen[0])))
-    usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, sources[0]))
+    first = next(source for source in sources if source.rows)  # those before it are not read at compile time
+    rows, places = first.rows, first.places
+    usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, first))
     taken, kept = [ROW_FORMATS[name] for name in expected.taken], named_columns(expected.loaded)
     ways = (
-        _several_answers(sources[0], taken, kept),
-        labeled_answers(sources[0].rows, sources[0].places[0]) if UNPAIRED_PREFERENCE in taken else (),
+        _several_answers(first, taken, kept),
+        labeled_answers(rows, places[0]) if UNPAIRED_PREFERENCE in taken else (),
         usual,
-        in_one_object(sources[0].rows, sources[0].places),
-        _conversations(sources[0], taken),
-        texts_within(sources[0].rows, sources[0].places, taken),
-        last_answer_apart(sources[0].rows, sources[0].places, taken),
-        labels_of_scale(sources[0].rows, sources[0].places, taken),
+        in_one_object(rows, places),
+        _conversations(first, taken),
+        texts_within(rows, places, taken),
+        last_answer_apart(rows, places, taken),
+        labels_of_scale(rows, places, taken),
         _what_they_are(expected, sources),
-        _which_column(expected, sources[0].rows[0]),
+        _which_column(expected, rows[0]),
     )
     help = next((found for way in ways if (found := tuple(keeping_numbers(way, rows_of(sources))))), ())
     title = f"the format of data.{section} is not recognized"
@@ -274,6 +276,9 @@ def _written(source: SampledSource) -> str:
 def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataShape | None:
     """Data that cannot be looked at must be described by the recipe; its columns then have their usual names."""
     asked, taken = expected.asked, expected.taken
+    if not asked and not taken:
+        report.add(_unwanted(expected.loaded, source))
+        return None
     if asked is None and len(taken) != 1:
         label = Label(source.place, "not read at compile time")
         line = f'{{ {_written(source)}, format = "{taken[0]}" }}'
@@ -288,6 +293,19 @@ def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataS
     where = expected.loaded.where("data", "format" if asked and not _says(source) else source.part)
     evidence = f"set in {where}" if asked else f"the rows that data.{source.part} is for"
     return DataShape.described(asked or taken[0], expected.columns, evidence)
+
+
+def _unwanted(loaded: LoadedRecipe, source: SampledSource) -> Diagnostic:
+    """Rows of a section that no stage of the task reads (E0401), whatever they are."""
+    labels = (
+        Label(loaded.place(*TASK), "has no stage that reads them"),
+        Label(source.place, "not read at compile time"),
+    )
+    title = f"`goal.task = {loaded.recipe.goal.task}` and the rows of `data.{source.part}` contradict each other"
+    given = [name for name in SECTIONS if loaded.is_set("data", name)]
+    tasks = [row.task for row in METHODS.values() if all(readers(name, given, row.task) for name in given)]
+    other = f", or use task = {either(dict.fromkeys(tasks))}, which reads all sections" if tasks else ""
+    return Diagnostic("E0401", title, labels, (f"remove data.{source.part}{other}",))
 
 
 def _is_joined(format: str, others: Sequence[str]) -> bool:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import KINDS, ROW_FORMATS
+from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import IDS
 from recipec.catalog.templates import Template
 from recipec.dataset import SAMPLE_ROWS, Converted, DataShape, Message
-from recipec.dataset.contents import parted
 from recipec.facts.converting import KEEP
 from recipec.facts.fact import known, stated
+from recipec.facts.row_tokens import (
+    TOKENS_AROUND_MESSAGE,
+    Head,
+    head_of,
+    message_tokens,
+    row_tokens,
+    thought_tokens,
+    tokens_before_answer,
+)
 from recipec.facts.sources import SampledSource, states_rows
 from recipec.facts.token_size import TokenSize, token_size
 from recipec.facts.unlearned import learned_places
@@ -25,23 +31,11 @@ from recipec.recipe.schema_data import Data
 from recipec.rules.core import Decision
 from recipec.units import counted
 
-# Around a message, with its speaker: ChatML `<|im_start|>user\n…<|im_end|>\n`, Llama 3 `<|start_header_id|>user
-# <|end_header_id|>\n\n…<|eot_id|>`, Gemma `<start_of_turn>user\n…<end_of_turn>\n` (TRL 1.16, chat_templates/*.jinja).
-TOKENS_AROUND_MESSAGE = 5
-# Qwen's templates write 560 bytes around the tools of a conversation (TRL 1.16, chat_templates/qwen3.jinja).
-TOKENS_AROUND_TOOLS = 140
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the Hub
+LONGEST_OF_MEAN = 3  # how much longer than the mean the longest rows are where no row is read, as in DATA-001
 STATED = "the recipe states the rows, so none is measured"
 GENERAL_TOKENS = "general_tokens"  # the mean length of general rows
-
-
-class _Head(Struct, frozen=True):
-    """Tokens before the messages of a conversation: in any case, and where it has no system message; and their size."""
-
-    always: float = 0.0
-    otherwise: float = 0.0
-    size: TokenSize = TokenSize()
 
 
 def sizes(
@@ -56,7 +50,7 @@ def sizes(
     Beside them the lengths, where they were measured. `context`: the tokens that the model can attend to, where the
     model is known.
     """
-    data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template, token_size(loaded, sources))
+    data, head = loaded.recipe.data, head_of(loaded.recipe.data.system, template, token_size(loaded, sources))
     lengths = _sampled(sources, head)
     mean, longest, how_long = _lengths(loaded, sources, head, lengths)
     own_rows = [source.given.examples for source in sources if source.given.examples]
@@ -103,8 +97,9 @@ def lengths_of(
     loaded: LoadedRecipe, sources: Sequence[SampledSource], template: Template | None
 ) -> tuple[int, int] | None:
     """The mean length in tokens and the one that 99% of rows do not exceed; None where none is read or stated."""
-    found = _sampled(sources, _head(loaded.recipe.data.system, template, token_size(loaded, sources)))
-    return (rounded(_mean(_taught(found, loaded, sources))), rounded(_quantile(found, 0.99))) if found else None
+    found = _sampled(sources, head_of(loaded.recipe.data.system, template, token_size(loaded, sources)))
+    every = [*found, *_assumed(loaded, sources)]
+    return (rounded(_mean(_taught(every, loaded, sources))), rounded(_quantile(every, 0.99))) if found else None
 
 
 def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
@@ -120,9 +115,12 @@ def rows_there(sources: Sequence[SampledSource]) -> int | None:
 
 
 def _too_long(
-    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, lengths: Weighted, context: int | None
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: Head, lengths: Weighted, context: int | None
 ) -> Iterator[Decision]:
-    """The share of the sampled rows that a stated max_length, or else the model's context, is too short for."""
+    """The shares of the sampled rows that a stated max_length, or else the model's context, is too short for.
+
+    Of those that are longer some have no answer within it: they are lost where longer rows are cut, too.
+    """
     wish = loaded.recipe.data.max_length
     most = wish or context
     if most is None or states_rows(loaded) or not any(source.rows for source in sources):
@@ -131,6 +129,16 @@ def _too_long(
     how = f"of {sampled(len(lengths), 'sampled row')}" + f", at {head.size.told}" * (not _are_tokens(sources))
     if wish or share:
         yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
+        lost = longer_share([*_unanswered(sources, head)], most)
+        yield known("rows_unanswered", round(lost, 3), how, "max_length", origin="data")
+
+
+def _unanswered(sources: Sequence[SampledSource], head: Head) -> Iterator[tuple[float, float]]:
+    """The length of each sampled row up to the first token of its answer, and for how many rows it stands."""
+    for source in sources:
+        for (length, rows), made in zip(_lengths_of(source, head), source.made, strict=False):
+            asked, whole = tokens_before_answer(made, source.shape, head), row_tokens(made, source.shape, head)
+            yield length * asked / max(whole, 1) + 1, rows
 
 
 def longer_share(lengths: Weighted, most: float) -> float:
@@ -143,18 +151,25 @@ def mean_up_to(lengths: Weighted, most: float) -> int:
     return rounded(_mean([(min(length, most), rows) for length, rows in lengths]))
 
 
-def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
+def _sampled(sources: Sequence[SampledSource], head: Head) -> Weighted:
     """The length of each sampled row, and for how many it stands."""
     return [pair for source in sources for pair in _lengths_of(source, head)]
 
 
-def _lengths_of(source: SampledSource, head: _Head) -> Weighted:
+def _lengths_of(source: SampledSource, head: Head) -> Weighted:
     """The length of each sampled row of a source; where none is sampled, the one that the source states."""
     said, by = source.given.tokens_per_example, _stretch(source)
-    found = [(by * _length(made, source.shape, head), n) for made, n in _rows(source)]
+    found = [(by * row_tokens(made, source.shape, head), n) for made, n in _rows(source)]
     if said and found:
         return [(length * said / _mean(found), n) for length, n in found]
     return [(float(said), source.weight * _count(source))] if said else found
+
+
+def _assumed(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
+    """The mean length of the rows of each source that is not read, and that does not state it."""
+    mean = loaded.recipe.data.tokens_per_example or ASSUMED_TOKENS
+    unread = [source for source in sources if not (source.sample or source.given.tokens_per_example)]
+    return [(mean, source.weight * _count(source)) for source in unread]
 
 
 Weighted = Sequence[tuple[float, float]]  # a value, and how many rows have it
@@ -172,7 +187,7 @@ def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSo
 
 
 def _lengths(
-    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head, lengths: Weighted
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: Head, lengths: Weighted
 ) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
@@ -181,19 +196,23 @@ def _lengths(
         return ASSUMED_TOKENS, None, STATED
     if not lengths:
         return ASSUMED_TOKENS, None, "assumed, since no row is read here; data.tokens_per_example can state it"
+    unread = _assumed(loaded, sources)
+    every = [*lengths, *unread]
     if any(len(source.rows) < ENOUGH_ROWS for source in own):
-        return _stated_mean(lengths, own, sources), None, "as the sources state it, which says nothing of long rows"
-    longest = rounded(_quantile(lengths, 0.99))
+        return _stated_mean(every, own, sources), None, "as the sources state it, which says nothing of long rows"
+    longest = rounded(_quantile([*lengths, *((LONGEST_OF_MEAN * mean, rows) for mean, rows in unread)], 0.99))
     how = f"measured on {sampled(len(lengths), 'row')}" + f" at {head.size.told}" * (not _are_tokens(sources))
     if any(_stretch(source) != 1 for source in sources):
         how += ", and on the size of all files"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
         how += f" and {head.always + head.otherwise:g} before the first" * bool(head.always + head.otherwise)
-    mean = rounded(_mean(_taught(lengths, loaded, sources)))
+    if unread:
+        how += f"; assumed of rows that are not read: a mean of {unread[0][0]:,}, {LONGEST_OF_MEAN} times that at most"
+    mean = rounded(_mean(_taught(every, loaded, sources)))
     if own:
-        return _stated_mean(lengths, own, sources), longest, "as the sources state it"
-    if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
+        return _stated_mean(every, own, sources), longest, "as the sources state it"
+    if (said := data.tokens_per_example or 0) > mean and (unread or len(lengths) < ENOUGH_ROWS):
         return (
             mean,
             None,
@@ -202,7 +221,7 @@ def _lengths(
     if said > mean:  # rows like these, and longer: their spread stays
         longest = rounded(longest * said / mean)
         return mean, longest, f"the lengths of the sample, whose mean is {mean:,}, stretched to the stated mean"
-    return mean, longest, how
+    return mean, None if unread and longest <= LONGEST_OF_MEAN * mean else longest, how
 
 
 def _are_tokens(sources: Sequence[SampledSource]) -> bool:
@@ -269,31 +288,6 @@ def _quantile(values: Weighted, share: float) -> float:
     return max(values)[0]
 
 
-def _length(made: Converted, shape: DataShape, head: _Head) -> float:
-    """The tokens of a row, with what a template writes.
-
-    A pair counts its longer answer: the trainer pads the other one to that length.
-    """
-    kind = KINDS[ROW_FORMATS[shape.format].kind]
-    if not ROW_FORMATS[shape.format].turns:
-        return _tokens(made[kind.columns[0]], head.size)  # labels stand beside the tokens that they are of
-    prompt, tools = made.get("prompt", []), made.get("tools")
-    answer = max((_said(made[taught], head.size) for taught in kind.taught), default=0)
-    tokens = answer + _said(prompt, head.size) + sum(_json_tokens(tool, head.size) for tool in tools or ())
-    own = any(message["role"] == "system" for message in (*prompt, *made.get("messages", ())))
-    return tokens + TOKENS_AROUND_TOOLS * bool(tools) + head.always + (0 if own else head.otherwise)
-
-
-def _said(messages: Sequence[Message], size: TokenSize) -> float:
-    return sum(_message_tokens(message, size) for message in messages)
-
-
-def _head(prompt: str | None, template: Template | None, size: TokenSize) -> _Head:
-    """What the recipe's own system prompt takes as a message, or else the template's; and what that always writes."""
-    always, system = (template.head_tokens, template.system_tokens) if template else (0, 0)
-    return _Head(always, _message_tokens({"role": "system", "content": prompt}, size) if prompt else system, size)
-
-
 def _answers(sources: Sequence[SampledSource], data: Data) -> Iterator[Decision]:
     """How many learned answers a row has, and how much shorter than the whole is what ends with one.
 
@@ -308,7 +302,9 @@ def _answers(sources: Sequence[SampledSource], data: Data) -> Iterator[Decision]
         yield known("answer_share", 1.0, "assumed", origin="default")
         return
     how = f"the answers of {sampled(len(parts), 'sampled conversation')}"
-    count = each / sum(weight for *_, weight in parts)
+    how += ", and one in each row that is not read" * any(source.sample is None for source in sources)
+    unread = sum(source.weight * _count(source) for source in sources if not source.sample)
+    count = (each + unread) / (unread + sum(weight for *_, weight in parts))
     share = sum(weight * sum(lengths) for lengths, _, weight in parts) / each
     share /= _mean([(whole, weight) for _, whole, weight in parts])
     yield known("answers_per_row", round(count, 1), how, origin="data")
@@ -323,10 +319,10 @@ def answers_each(sources: Sequence[SampledSource], data: Data) -> float:
 def learned_ends(made: Converted, shape: DataShape, data: Data) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
-        whole = _length(made, shape, _Head())
+        whole = row_tokens(made, shape, Head())
         return [whole], whole
     messages = made["messages"]
-    reached = [*accumulate(_message_tokens(message, TokenSize()) for message in messages)]  # for a share of them
+    reached = [*accumulate(message_tokens(message, TokenSize()) for message in messages)]  # for a share of them
     shown = [*_shown(messages, reached)] if data.reasoning == KEEP else reached
     return [shown[place] for place in learned_places(messages, data)], reached[-1]
 
@@ -337,30 +333,8 @@ def _shown(messages: Sequence[Message], reached: Sequence[float]) -> Iterator[fl
     for message, length in zip(messages, reached, strict=True):
         if message["role"] == "user":
             hidden = thought
-        thought += _thought_tokens(message, TokenSize())
+        thought += thought_tokens(message, TokenSize())
         yield length - hidden
-
-
-def _tokens(value: str | list[int], size: TokenSize) -> float:
-    """The tokens of a text, estimated, or of a list of them."""
-    return len(value.encode("utf-8", "surrogatepass")) / size.bytes if isinstance(value, str) else len(value)
-
-
-def _message_tokens(message: Message, size: TokenSize) -> float:
-    """Those of what is said and thought, of calls as templates write them, and of what stands around a message."""
-    texts = (message["content"], message.get("reasoning_content", ""))
-    calls = sum(_json_tokens(call, size) for call in message.get("tool_calls", ()))
-    return TOKENS_AROUND_MESSAGE + sum(_tokens(text, size) for text in texts) + calls
-
-
-def _thought_tokens(message: Message, size: TokenSize) -> float:
-    """Those of a thought before an answer, in a field of its own or in the text."""
-    text = message["content"]
-    return _tokens(message.get("reasoning_content", "") + text.removesuffix(parted(text)[1]), size)
-
-
-def _json_tokens(value: object, size: TokenSize) -> float:
-    return _tokens(json.dumps(value, ensure_ascii=False, default=str), size)
 
 
 def sampled(count: int, noun: str) -> str:

@@ -12,7 +12,7 @@ _ROWS = (  # a bundle has the digest of the rows that it prepared
         for name in (f"{part}_rows", f"{part}_data_rows", f"has_{part}_file")
     ),
     *("examples", "incomplete", "label_meaning", "opening_answers"),
-    *("passed_over", "preference_format", "rows_too_long", "source_rows", "stated_max_length"),
+    *("passed_over", "preference_format", "rows_too_long", "rows_unanswered", "source_rows", "stated_max_length"),
     *("tokens_p99", "tokens_per_example", "true_share", "unlearned_answers", "without_thoughts", "schema_tokens"),
     *("general_tokens", "kept_answers", "kept_source_answers", "replay_rows"),
 )

@@ -42,10 +42,11 @@ def controlled_without_pairs(written: Written) -> Iterator[Diagnostic]:
     for row, judge in _with_judge(written):
         if written.asks_method == KL_CONTROL and written.lacks("data", judge.section):
             label = written.label(KL_CONTROL, f"calls for {row.name}, with a reward model that learns from pairs")
+            reward = f" and set `alignment.{REWARDS}`" * (not written.has("alignment", REWARDS))
             help = (
                 f'add data.{judge.section}, for example {judge.section} = "{SECTIONS[judge.section].examples[0]}"',
-                f'or set `alignment.method = "{row.alignment}"` and `alignment.{REWARDS}`: answers to prompts are then '
-                "judged by what you name",
+                f'or replace `alignment.kl_control` by `alignment.method = "{row.alignment}"`{reward}: answers to '
+                "prompts are then judged by what you name",
             )
             title = f"`alignment.kl_control = high` without data.{judge.section}"
             yield Diagnostic("E0401", title, (label,), help)

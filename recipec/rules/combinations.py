@@ -204,6 +204,7 @@ COMBINATIONS = (
         "transformers 5.23 training_args.py (ValueError)",
         'set `train.precision = "fp16"`',
         lambda f: f.precision == "bf16" and not f.gpu_bf16 and not f.gpu_is_cpu,
+        then=lambda f: f'set `train.precision = "{"fp32" if f.method.has_value_head else "fp16"}"`',
     ),
     BadCombination(
         "BAD-017",

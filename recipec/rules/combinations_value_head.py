@@ -21,8 +21,9 @@ VALUE_HEADS = (
         "squared errors of the value head leave the range of fp16, and a skipped step would still count as one of the "
         "steps that learn from a generation",
         "our own trainer (ppo_trainer.py) on transformers 5.23: a skipped step ends no generation",
-        'set `train.precision = "bf16"` or `"fp32"`',
+        'set `train.precision = "bf16"`, or `"fp32"` on a GPU without bf16',
         lambda f: f.method.has_value_head and f.precision == "fp16",
+        then=lambda f: f'set `train.precision = "{"bf16" if f.gpu_bf16 else "fp32"}"`',
     ),
     BadCombination(
         "BAD-072",

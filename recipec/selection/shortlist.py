@@ -10,6 +10,7 @@ from msgspec import Struct
 from recipec.catalog.models import Model
 from recipec.facts.consistency import against_model
 from recipec.facts.families import is_of
+from recipec.facts.model import can_begin
 from recipec.recipe import LoadedRecipe
 from recipec.rules.model import ModelRow, model_order
 from recipec.selection.terms import Terms
@@ -37,8 +38,8 @@ class Shortlist(Struct, frozen=True):
 
 
 def shortlist(catalog: Sequence[Model], terms: Terms, loaded: LoadedRecipe) -> Shortlist:
-    """Sort the catalog's models by what the terms say of them."""
-    judged = [(model, tuple(_misses(model, terms, loaded))) for model in catalog]
+    """Sort the catalog's models by what the terms say of them, without those that training cannot begin with."""
+    judged = [(model, tuple(_misses(model, terms, loaded))) for model in catalog if can_begin(loaded, model)]
     allowed = [model for model, misses in judged if not misses]
     groups = [
         ordered([model for model in allowed if model.kind == kind and bool(model.purpose) == special])

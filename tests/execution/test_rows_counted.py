@@ -114,6 +114,27 @@ def test_too_many_rows_over_max_length_are_refused_in_preparation(
     assert not (tmp_path / "data" / "prepared.json").exists()
 
 
+@pytest.mark.parametrize(("most", "told"), [(64, True), (4_096, False)])
+def test_a_length_above_the_context_is_not_told_as_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, told: bool
+) -> None:
+    """Where max_length is below the context, the rows decide: those of 5,000 words are longer than 4,096 tokens."""
+    long = 70 if told else 5_000
+    write(tmp_path / "own.jsonl", [long_asked("lora-single", n, long if n < 7 else 3) for n in range(40)])
+    made = with_key(BASES["lora-single"], "model.name", "allenai/OLMo-2-1124-7B-Instruct")
+    made = with_key(with_key(made, "data.train", "own.jsonl"), "data.max_length", most)
+    script = emitted(tmp_path, with_key(made, "data.tokens_per_example", 32), monkeypatch)
+    with pytest.raises(SystemExit, match="of the rows are longer than") as stop:
+        script.main()
+    assert ("no more than 5% would be lost" in str(stop.value)) is told
+    below = emitted(
+        tmp_path, with_key(with_key(made, "data.max_length", 64), "data.tokens_per_example", 32), monkeypatch
+    )
+    with pytest.raises(SystemExit, match="of the rows are longer than 64 tokens") as stop:
+        below.main()
+    assert ("no more than 5% would be lost" in str(stop.value)) is told
+
+
 def test_max_length_is_not_raised_above_the_context(tmp_path: Path) -> None:
     made = with_key(BASES["lora-single"], "model.name", "allenai/OLMo-2-1124-7B-Instruct")
     script = texts(good(tmp_path, with_key(made, "data.max_length", 4096)))["prepare_data.py"]

@@ -25,6 +25,9 @@ LIFTED: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+SMALL = "Qwen/Qwen3-0.6B"
+
+
 def test_whatever_fixes_a_part_of_the_layout_can_be_lifted() -> None:
     assert set(KEYS.values()) <= set(PINS)
 
@@ -135,3 +138,49 @@ def test_smaller_models_of_any_family_are_each_half_as_large_and_known_as_they_a
         known, model = changed.facts.decisions, changed.facts.model
         assert known["params"].value == model.architecture.params and known["moe"].value is bool(model.architecture.moe)
         assert ("experts_per_token" in known) is bool(model.architecture.moe)
+
+
+def test_pretraining_is_told_no_model_whose_checkpoint_holds_more(tmp_path: Path) -> None:
+    """Of such a model random weights are not made: a recipe that names it is refused."""
+    recipe = with_key(with_key(BASES["pretrain"], "model.name", "openai/gpt-oss-20b"), "hardware", {"gpu": "a100-80gb"})
+    recipe = with_key(recipe, "train.global_batch_size", 1)
+    (finding,) = (found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402")
+    named = [name for line in finding.help for name in re.findall(r'`model.name = "([^"]+)"`', line)]
+    assert named
+    for name in named:
+        found = compiled(tmp_path, with_key(recipe, "model.name", name)).diagnostics
+        assert not [one.code for one in found if one.code.startswith("E")]
+
+
+def test_no_model_is_taken_for_pretraining_that_a_recipe_could_not_name(tmp_path: Path) -> None:
+    recipe = with_key(BASES["pretrain"], "model", {"name": "auto", "family": ["gemma"]})
+    plan = compiled(tmp_path, recipe, only_plan=True).plan
+    if plan is not None:
+        named = with_key(BASES["pretrain"], "model.name", plan.stages[0].decisions["model"].value)
+        assert not [found for found in compiled(tmp_path, named).diagnostics if found.code.startswith("E")]
+
+
+@pytest.mark.parametrize(
+    ("beside", "key"),
+    [
+        ({}, "train.global_batch_size"),
+        ({"data.train": "chat.jsonl"}, "train.grpo.global_batch_size"),
+        ({"train.grpo": {"global_batch_size": 256}}, "train.grpo.global_batch_size"),
+        ({"train.global_batch_size": 256}, "train.global_batch_size"),
+    ],
+)
+def test_long_answers_fit_with_fewer_of_them_in_a_step(tmp_path: Path, beside: dict[str, Any], key: str) -> None:
+    """The smaller batch is planned, told with its memory, and is that of the stage alone."""
+    recipe = with_key(with_key(BASES["grpo"], "alignment.generation.max_new_tokens", 4096), "model.name", SMALL)
+    for written, value in beside.items():
+        recipe = with_key(recipe, written, value)
+    (finding,) = (found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402")
+    ((line, size, gib),) = (
+        (line, *found.groups())
+        for line in finding.help
+        if (found := re.match(rf"set `{key} = (\d+)`.* then fits in ([\d.]+) GiB", line))
+    )
+    found = compiled(tmp_path, with_key(recipe, key, int(size)))
+    assert not [one for one in found.diagnostics if one.code in ("E0402", "W0501")]
+    assert f"{found.plan.stages[-1].memory.peak_allocated_bytes / 2**30:.1f}" == gib
+    assert f"the whole run takes {duration(found.plan.seconds)}" in line

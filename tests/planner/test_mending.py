@@ -224,3 +224,31 @@ def test_a_server_of_answers_on_one_node_is_a_way_out_of_an_engine_beside_traini
     then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
     assert then is not None and usd(then.cost_usd) in line
     assert all("with a global batch of 128 answers: needs" in note for note in problem.notes)
+
+
+@pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
+@pytest.mark.parametrize("gpu", ["t4", "v100-16gb", "a10g"])
+def test_ppo_without_bf16_is_told_to_take_fp32(tmp_path: Path, gpu: str, precision: str | None) -> None:
+    """bf16 is refused on such a GPU, and fp16 with a value head; on two of them fp32 fits, and on one it is said that
+    it does not."""
+    recipe = with_key(with_key(BASES["ppo"], "hardware", {"gpu": gpu}), "train.precision", precision)
+    for gpus in (1, 2):
+        used = with_key(recipe, "hardware.gpus_per_node", gpus)
+        for finding in (each for each in compiled(tmp_path, used).diagnostics if each.code == "E0405"):
+            (help,) = finding.help
+            assert ("bf16" in help) is (gpu == "a10g") and "fp16" not in help
+            if "then fits" in help:
+                assert not {*codes(compiled(tmp_path, applied(used, help)))} & {"E0402", "E0405"}
+            else:
+                assert gpus == 1 and "E0402" in codes(compiled(tmp_path, with_key(used, "train.precision", "fp32")))
+
+
+@pytest.mark.parametrize("reward", [None, "judge.py:is_right"])
+def test_a_level_of_kl_control_without_pairs_is_replaced_by_its_method(tmp_path: Path, reward: str | None) -> None:
+    """The two keys exclude each other, so that the method is not written beside the level."""
+    recipe = with_key(BASES["grpo"], "alignment", {"kl_control": "high"} | ({"reward": reward} if reward else {}))
+    (finding,) = (found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0401")
+    assert 'replace `alignment.kl_control` by `alignment.method = "ppo"`' in finding.help[1]
+    assert ("set `alignment.reward`" in finding.help[1]) is (reward is None)
+    changed = with_key(recipe, "alignment", {"method": "ppo", "reward": "judge.py:is_right"})
+    assert not [code for code in codes(compiled(tmp_path, changed)) if code.startswith("E")]

@@ -55,6 +55,17 @@ def test_a_new_domain_without_text_is_warned_about(tmp_path: Path, changes: Tabl
     assert ("W0540" in codes(compiled(tmp_path, recipe, only_plan=True))) is warned
 
 
+@pytest.mark.parametrize(("base", "refused"), [("adapters", True), ("fusion", True), ("text-sft", False)])
+def test_the_text_of_several_tasks_is_learned_in_a_recipe_before(tmp_path: Path, base: str, refused: bool) -> None:
+    """[[adapters]] take no `data.domain_text`: what is advised is accepted."""
+    recipe = with_key(with_key(BASES[base], "data.domain_text", None), "goal.new_domain", True)
+    (help, *_), *_ = (one.help for one in compiled(tmp_path, recipe).diagnostics if one.code == "W0540")
+    with_text = codes(compiled(tmp_path, with_key(recipe, "data.domain_text", "manual.txt")))
+    assert ("E0414" in with_text) is refused
+    assert ("domain_text" in help) is not refused
+    assert ('`goal.task = "continue-pretrain"`' in help) is refused
+
+
 def test_what_train_sets_is_for_the_last_stage(tmp_path: Path) -> None:
     plan = good(tmp_path, with_key(TEXT, "train.learning_rate", 1.5e-4)).plan
     assert plan

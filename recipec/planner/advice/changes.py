@@ -17,7 +17,7 @@ from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
 from recipec.facts import unmeasured, with_hardware
 from recipec.facts.data import DataFacts, read_up_to
-from recipec.facts.model import facts_of
+from recipec.facts.model import can_begin, facts_of
 from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
 from recipec.layout import Machines
@@ -28,6 +28,7 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.recipe.schema_data import GENERAL
+from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
@@ -41,7 +42,7 @@ PINS = (  # what changes least of the result first
     *("alignment.generation.engine", "train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )
-_ENGINE, _STRATEGY = f"alignment.{ENGINE.key}", "train.strategy"
+_ENGINE, _STRATEGY, _BATCH = f"alignment.{ENGINE.key}", "train.strategy", "train.global_batch_size"
 SHORTEST_TOKENS = 256
 MOST_LONGER = dropped_rows_limit().value  # of the rows, than a shorter max_length: prepare_data.py stops at more
 GPUS_OF_A_NODE = (2, 4, 8)
@@ -207,6 +208,21 @@ def batch_for_all(context: Context) -> Changes:
         yield setting(train__global_batch_size=least), replace(context, wishes=larger)
 
 
+def smaller_batch(context: Context) -> Changes:
+    """Half the global batch, again and again, as long as the rules accept it: answers of a step are written together,
+    and rows that are only learned are accumulated at no more memory."""
+    method = METHODS[context.stage.name]
+    decided = settle(context, method.adaptations[0], "").decisions["global_batch_size"]
+    size, least = decided.value // 2, decided.accepts[0] if decided.accepts else decided.value
+    written = ".".join(context.facts.loaded.written_for(method.name, _BATCH))
+    alone = len(context.ledger().decisions["stages"].value) == 1
+    key = written if alone else of_stage(_BATCH, method.name)
+    while method.generates and size >= least:
+        smaller = {**context.wishes, _BATCH: Wish(size, "fewer answers at once")}
+        yield Change(((key, size),)), replace(context, wishes=smaller)
+        size //= 2
+
+
 def shorter(context: Context) -> Changes:
     """A shorter length, the longest first."""
     for length in _shorter_lengths(context):
@@ -255,7 +271,7 @@ def measured_lengths(context: Context) -> Weighted:
 def smaller_model(context: Context) -> Changes:
     """The next smaller models of the same family."""
     model = context.facts.model
-    family = [other for other in models() if other.family == model.family and other.kind == model.kind]
+    family = [other for other in _models_like(context) if other.family == model.family]
     for other in sorted(family, key=lambda other: -other.architecture.params):
         if other.architecture.params < model.architecture.params:
             yield _with_model(context, other)
@@ -267,13 +283,19 @@ def halved_models(context: Context) -> Changes:
     Those that read as long rows, for every purpose, with an open license.
     """
     model, length = context.facts.model, context.wishes.get("data.max_length")
-    known = [other for other in models() if other.kind == model.kind and _usual(other)]
+    known = [other for other in _models_like(context) if _usual(other)]
     known = [other for other in known if length is None or other.architecture.max_position >= length.value]
     least = model.architecture.params
     for other in sorted(known, key=lambda other: -other.architecture.params):
         if 2 * other.architecture.params <= least:
             least = other.architecture.params
             yield _with_model(context, other)
+
+
+def _models_like(context: Context) -> list[Model]:
+    """The models of the catalog of the same kind that the recipe can begin with."""
+    facts = context.facts
+    return [other for other in models() if other.kind == facts.model.kind and can_begin(facts.loaded, other)]
 
 
 def _usual(other: Model) -> bool:

@@ -13,7 +13,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
-from recipec.planner.advice.ways_out import as_written, batch_before, buildable, fits_in, fitting, same
+from recipec.planner.advice.ways_out import as_written, batch_before, buildable, fits_in, fitting, holds_for, same
 from recipec.planner.search.all_gpus import sequences_for_all
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
@@ -27,7 +27,7 @@ from recipec.units import counted, value_text
 
 SHOWN = 3  # changes that are proposed for one finding
 _EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
-_BATCH = "train.global_batch_size"
+_BATCH, _PRECISION = "train.global_batch_size", "train.precision"
 _TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
 
 _MODEL = "model.name"  # a recipe has to name one, so that no change removes it
@@ -94,15 +94,37 @@ def known_to_fail(
     several = context.ledger().decisions["stages"].value[1:]
     instead = {id: refusal.instead for id, refusal in each.items()}
     fixed = tuple(f"{of_stage(text, context.stage.name) if several else text} ({id})" for id, text in instead.items())
-    help = tuple(_mending(context, others, keys, loaded, refusals)) or fixed
+    help = tuple(_mending(context, others, keys, loaded, refusals))
+    help = help or tuple(_told_of_precision(context, others, loaded, refusals)) or fixed
     notes = (*_intervals(refusals), *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
     return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
 
 
 def freed(context: Context, loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Context | None:
     """The stage without all keys that take part in what is refused; None where the recipe writes none of them."""
-    keys = culprit_keys(loaded, context.stage.name, stated(loaded, context.stage.name, bad)) if bad else []
-    return next((changed for _, changed in reversed([*unpinned(context, keys)])), None)
+    refusals = stated(loaded, context.stage.name, bad) if bad else []
+    keys = culprit_keys(loaded, context.stage.name, refusals)
+    ways = [*_in_fp32(context, refusals), *unpinned(context, keys)]
+    return next((changed for _, changed in reversed(ways)), None)
+
+
+def _in_fp32(context: Context, refusals: Sequence[Refusal]) -> Changes:
+    """The stage in fp32, where half precision is what is refused."""
+    wish = context.wishes.get(_PRECISION)
+    if (wish is None or wish.value != "fp32") and any(refusal.mended_by("precision") for refusal in refusals):
+        wishes = {**context.wishes, _PRECISION: Wish("fp32", "a range that is wide enough")}
+        yield Change(((_PRECISION, "fp32"),)), replace(context, wishes=wishes)
+
+
+def _told_of_precision(
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, refusals: Sequence[Refusal]
+) -> Iterator[str]:
+    """fp32, where every stage fits and can be built in it."""
+    for change, changed in _in_fp32(context, refusals):
+        then = fitting(changed, loaded)
+        if then is not None and holds_for(change, others, loaded):
+            written = ".".join(loaded.written_for(context.stage.name, _PRECISION))
+            yield _told(Change(((written, "fp32"),)), context, loaded, then)
 
 
 def stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:

@@ -35,7 +35,8 @@ def without_text(loaded: LoadedRecipe, plan: Plan) -> Iterator[Diagnostic]:
         Label(loaded.place(*_KEY), f"no `data.{text.section}`, so no stage learns its text"),
         Label(loaded.place("data"), f"stage {first} is the first to see the domain"),
     )
-    yield Diagnostic("W0540", "the domain is new, and its raw text is missing", labels, (*_ways(text),), (_INSTEAD,))
+    help = (_text_before(text, alone=not loaded.task), *_OTHER_WAYS)
+    yield Diagnostic("W0540", "the domain is new, and its raw text is missing", labels, help, (_INSTEAD,))
 
 
 _INSTEAD = (
@@ -44,8 +45,18 @@ _INSTEAD = (
 )
 
 
-def _ways(text: Method) -> Iterator[str]:
+_OTHER_WAYS = (
+    'if there is no such text, write allow = ["W0540"] under [recipe]',
+    "if the model knows the domain, remove `goal.new_domain`",
+)
+
+
+def _text_before(text: Method, *, alone: bool) -> str:
+    """How the text is learned first: by a stage, or where the recipe is of several tasks, by a recipe before it."""
     example = SECTIONS[text.section].examples[0]
-    yield f'add `{text.section} = "{example}"` under [data]: {text.title} then runs first'
-    yield 'if there is no such text, write allow = ["W0540"] under [recipe]'
-    yield "if the model knows the domain, remove `goal.new_domain`"
+    if alone:
+        return f'add `{text.section} = "{example}"` under [data]: {text.title} then runs first'
+    return (
+        f'learn the text in a recipe of its own, with `goal.task = "{text.task}"` and `train = "{example}"` under '
+        "[data], and name the folder of the model that it trains in `model.name`"
+    )

@@ -77,18 +77,29 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
 
 
+_LOST = {  # data.overflow -> the share of the sampled rows that it loses, what they are, and what becomes of them
+    "drop": ("rows_too_long", "are longer", "they would be dropped"),
+    "truncate": (
+        "rows_unanswered",
+        "have no answer within {length:,} tokens",
+        "their questions alone reach that length, so they teach nothing and are dropped",
+    ),
+}
+
+
 def _too_long(loaded: LoadedRecipe, plan: Plan, stage: StagePlan, report: Report) -> None:
     """Report W0535 where max_length or the context loses more of the sampled rows than training accepts."""
-    share, decisions = stage.decisions.get("rows_too_long"), stage.decisions
-    limit = decisions["dropped_rows_limit"].value
-    if share is None or share.value <= limit or decisions["overflow"].value != "drop":
+    decisions, limit = stage.decisions, stage.decisions["dropped_rows_limit"].value
+    id, are, become = _LOST.get(decisions["overflow"].value, ("", "", ""))
+    if id not in decisions or decisions[id].value <= limit:
         return
     length, context = decisions["max_length"].value, decisions["max_position"].value
     stated = loaded.is_set("data", "max_length")
     place = loaded.place("data", "max_length" if stated else section_of(loaded, stage))
-    label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.label} are longer")
+    share = f"about {decisions[id].value:.0%} of the sampled rows of stage {stage.stage.label}"
+    label = Label(place, f"{share} {are.format(length=length)}")
     notes = (
-        f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",
+        f"{become}, and training does not start where more than {limit:.0%} are lost (DATA-005)",
         *_other_blocks(plan),
     )
     title = f"`data.max_length = {length}` is too short for many rows"
@@ -117,7 +128,8 @@ def _for_long_rows(stage: StagePlan) -> Iterator[str]:
         yield f"raise `data.max_length`: 99% of the rows have at most about {p99:,} tokens{most}"
     if value["max_length"] >= context or (p99 and p99 > context):
         yield "split long rows, or begin with a model of a longer context (`recipec list models`)"
-        if METHODS[stage.stage.name].truncates:
+        cut = value["overflow"] == "drop" and value["rows_unanswered"] <= value["dropped_rows_limit"]
+        if cut and METHODS[stage.stage.name].truncates:
             yield 'to train on the beginning of such rows: `overflow = "truncate"` under [data]'
 
 
@@ -148,7 +160,10 @@ def _assumed_sizes(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     hubs = any(source.hub for section in sections for source in getattr(loaded.recipe.data, section))
     if hubs and loaded.recipe.data.ignore is None:
         help.append("name the columns that training is to leave out in `data.ignore`: prepare_data.py refuses others")
-    notes = ("steps, schedule, time and cost depend on these numbers",)
+    lengths = "tokens_per_example" in assumed and not loaded.is_set("data", "max_length")
+    blocks = all(METHODS[stage.stage.name].packs == "blocks" for stage in plan.stages)
+    follow = "`data.max_length`, " * (lengths and not blocks)
+    notes = (f"{follow}steps, schedule, time and cost depend on these numbers",)
     report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), tuple(help), notes))
 
 
