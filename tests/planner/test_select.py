@@ -116,7 +116,7 @@ def test_a_wish_steers(tmp_path: Path, case: str) -> None:
     assert selected(tmp_path, changed(FORTY_GIB, changes)).model == name
 
 
-@pytest.mark.parametrize("hours", [0.3, 1, 3])
+@pytest.mark.parametrize("hours", [0.3, 1, 2.5])
 def test_a_budget_takes_a_smaller_model_and_the_next_larger_is_over_it(tmp_path: Path, hours: float) -> None:
     compilation = good(tmp_path, with_key(FORTY_GIB, "budget", {"max_hours": hours}))
     assert compilation.plan is not None and compilation.plan.selection is not None

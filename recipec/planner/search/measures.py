@@ -107,7 +107,7 @@ def with_batch(context: Context, loaded: LoadedRecipe) -> Fit:
 
 def beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     """The same, with layouts that share layers between ranks tried too, which a plan names where they are faster."""
-    if found.chosen is None or found.ledger is None or _effort(found.chosen.layout) != PLAIN:
+    if found.chosen is None or found.ledger is None or found.chosen.layout.mesh.ranks_per_layer > 1:
         return found
     shared = Search(context, loaded).candidates(found.ledger, shared=True)
     return replace(found, tried=[*found.tried, *shared.layouts])
