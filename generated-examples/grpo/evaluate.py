@@ -108,7 +108,15 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
     if merged - after > MERGE_MAY_COST:
         raise SystemExit(
             f"The merge adds {merged - after:.4f} to prompt_loss, and at most {MERGE_MAY_COST} is tolerated. "
-            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+            "Serve the adapter on the base that it was trained on."
+            " To accept it, raise MERGE_MAY_COST."
+        )
+    start = metrics.get("before", metrics["after"])["mean_reward"]  # where nothing is learned
+    gained, kept = (metrics[then].get("mean_reward", start) - start for then in WHENS[1:])
+    if gained - kept > max(gained / 2, 3 * metrics["after"].get("mean_reward_error", float("inf"))):
+        raise SystemExit(
+            f"Of what training gained in mean_reward, {gained:.4f}, the merged model has {kept:.4f}. "
+            "Serve the adapter on the base that it was trained on."
         )
 
 

@@ -259,7 +259,9 @@ class Training:
                 self.save()
 
     def is_due(self, every: int) -> bool:
-        return self.progress.global_step % every == 0 or self.progress.global_step == self.total_steps
+        """At every so many steps and at the last one; at 0 never."""
+        step = self.progress.global_step
+        return every > 0 and (step % every == 0 or step == self.total_steps)
 
     def step(self, batches: list[dict[str, torch.Tensor]]) -> None:
         """One optimizer step. Every trained token counts alike, on whatever rank and in whatever micro batch it is."""
@@ -369,8 +371,9 @@ class Training:
 
     def finish(self) -> None:
         """The best weights as the result, marked as whole: a later launch does not train it again."""
-        if self.settings.load_best_model_at_end:
-            load_checkpoint(self.output_dir / f"checkpoint-{self.progress.best_global_step}", self.model)
+        best = self.progress.best_global_step  # 0: no checkpoint was written
+        if self.settings.load_best_model_at_end and best not in (0, self.progress.global_step):
+            load_checkpoint(self.output_dir / f"checkpoint-{best}", self.model)
         self.save_model(self.output_dir)
         if self.rank == 0:
             shutil.copy(BUNDLE / "registry/model_card.md", self.output_dir / "README.md")

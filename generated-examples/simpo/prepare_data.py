@@ -231,7 +231,8 @@ def check_dropped(stage: Stage, report: dict) -> None:
         lost = f"{report['dropped_share']:.1%} of the rows are longer than {stage.max_length} tokens"
         ways = "Raise `max_length` under [data] (the context of the model: 131,072 tokens) and build again."
         ways += ' Or cut longer rows with `overflow = "truncate"`.'
-        ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
+        if report["enough_tokens"] <= 131_072:  # the context of the model
+            ways += f" With {report['enough_tokens']:,} tokens no more than {MAX_DROPPED:.0%} would be lost."
         accepted = f"To accept the loss, raise MAX_DROPPED in {Path(__file__).name}."
         raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways} {accepted}")
 
@@ -345,12 +346,17 @@ def converted_row(raw: dict, stage: Stage) -> dict:
 
 def parsed(text: bytes) -> dict:
     """A row of which nothing is left out."""
-    row = json.loads(text.decode(), object_pairs_hook=once)
+    row = json.loads(text.decode(), object_pairs_hook=once, parse_constant=no_value)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(unread(lost, "this row"))
     return whole(row)
+
+
+def no_value(constant: str) -> float | None:
+    """NaN, which pandas writes where a value is missing, is no value; other constants are numbers."""
+    return None if constant == "NaN" else float(constant)
 
 
 def whole(value: object) -> object:

@@ -24,7 +24,6 @@ from trl import DPOConfig
 
 from preflight import (
     RunGuard,
-    best_of_saved,
     check_devices,
     check_disk,
     check_rows,
@@ -81,12 +80,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         disable_dropout=True,
         train_sampling_strategy="random",  # DPOTrainer, on which it is built, cannot group pairs by length
         eval_strategy="steps",
-        eval_steps=93 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
-        save_strategy="steps",
-        save_steps=465 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps; only step 461, the last, is saved
-        save_total_limit=3,
-        load_best_model_at_end=True,
+        save_strategy="no",  # none: only the last step would write one, just before the result
         metric_for_best_model="eval_loss",
         greater_is_better=False,
         logging_steps=10,
@@ -139,7 +135,6 @@ def main() -> None:
         ref_model=reference,
     )
     trainer.ref_model = None
-    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
@@ -147,6 +142,7 @@ def main() -> None:
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights
+    trainer.save_state()  # the log of the run, which no checkpoint has
     trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards
     trainer.save_model()
     guard.finish()

@@ -184,7 +184,7 @@ def test_the_decision_has_its_reason_and_its_runners_up(tmp_path: Path) -> None:
     assert compilation.plan is not None
     found = compilation.plan.stages[0].decisions["model"]
     assert (found.origin, found.rule, found.key) == ("planner", "MODEL-007", "model.name")
-    assert "8.19B parameters, LoRA in 21." in found.because
+    assert "8.19B parameters, LoRA in 20." in found.because
     assert {"model_kinds", "model_licenses", "model_context", "gpu"} <= set(found.inputs)
     reasons = {other.model: other.reason for other in _selection(compilation).runners_up}
     assert 3 <= len(reasons) <= 5

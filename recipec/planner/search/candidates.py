@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import ceil, inf
 
 from msgspec import Struct
@@ -207,7 +208,7 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
     """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
 
     Of a batch that recipec decides, or that ranks cannot share, also powers of two and three times these that make
-    nearly the same: the share may have no divisors.
+    nearly the same where the share has few divisors.
 
     A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
     A kernel gets packed rows as one, which must end before queries are scaled otherwise (page BAD-140).
@@ -223,7 +224,7 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
     sizes = range(least, most + 1)
     found = {size for size in sizes if share % size == 0}
     kept = bounds.stated and bounds.global_batch % layout.mesh.data_parallel == 0
-    if not (kept or work.method.generates):
+    if not (kept or work.method.generates) and any(then > 2 * now for now, then in pairwise(sorted(found))):
         powers = {times << power for power in range(share.bit_length()) for times in (1, 3)} & {*sizes}
         found |= {size for size in powers if _near(size, layout, bounds)}
     return sorted(found) or [least]

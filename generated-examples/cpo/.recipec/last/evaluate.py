@@ -106,7 +106,15 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
     if merged - after > allowed:
         raise SystemExit(
             f"The merge adds {merged - after:.4f} to chosen_loss, and at most {allowed:.4f} is tolerated. "
-            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+            "Serve the adapter on the base that it was trained on."
+            " To accept it, raise MERGE_MAY_COST."
+        )
+    start = metrics.get("before", metrics["after"])["preference_accuracy"]  # where nothing is learned
+    gained, kept = (metrics[then].get("preference_accuracy", start) - start for then in WHENS[1:])
+    if gained - kept > max(gained / 2, 0.1):
+        raise SystemExit(
+            f"Of what training gained in preference_accuracy, {gained:.4f}, the merged model has {kept:.4f}. "
+            "Serve the adapter on the base that it was trained on."
         )
 
 

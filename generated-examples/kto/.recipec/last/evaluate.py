@@ -108,7 +108,15 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
     if merged - after > allowed:
         raise SystemExit(
             f"The merge adds {merged - after:.4f} to desirable_loss, and at most {allowed:.4f} is tolerated. "
-            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+            "Serve the adapter on the base that it was trained on."
+            " To accept it, raise MERGE_MAY_COST."
+        )
+    start = 0.5  # where nothing is learned
+    gained, kept = (metrics[then].get("gain_auc", start) - start for then in WHENS[1:])
+    if gained - kept > max(gained / 2, 0.1):
+        raise SystemExit(
+            f"Of what training gained in gain_auc, {gained:.4f}, the merged model has {kept:.4f}. "
+            "Serve the adapter on the base that it was trained on."
         )
 
 

@@ -27,10 +27,13 @@ class Progress:
     best_global_step: int = 0
     log_history: list[dict[str, float]] = field(default_factory=list)
 
+    def write(self, folder: Path) -> None:
+        (folder / STATE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
     @classmethod
-    def saved_in(cls, file: Path) -> "Progress":
+    def saved_in(cls, folder: Path) -> "Progress":
         """What a checkpoint says; one of an older train.py may have further fields, which nothing reads any more."""
-        saved = json.loads(file.read_text(encoding="utf-8"))
+        saved = json.loads((folder / STATE).read_text(encoding="utf-8"))
         return cls(**{known.name: saved[known.name] for known in fields(cls)})
 
 
@@ -38,7 +41,7 @@ def save_checkpoint(folder: Path, engine: DeepSpeedEngine, progress: Progress) -
     """Everything that the next step depends on. The caller marks the folder as whole afterwards."""
     engine.save_checkpoint(str(folder), tag=STATES, save_latest=False)
     if distributed.get_rank() == 0:
-        (folder / STATE).write_text(json.dumps(asdict(progress), indent=2) + "\n", encoding="utf-8")
+        progress.write(folder)
 
 
 def load_checkpoint(folder: Path, engine: DeepSpeedEngine) -> Progress:
@@ -46,7 +49,7 @@ def load_checkpoint(folder: Path, engine: DeepSpeedEngine) -> Progress:
     loaded, _ = engine.load_checkpoint(str(folder), tag=STATES)
     if loaded is None:
         raise SystemExit(f"DeepSpeed finds no checkpoint in {folder / STATES}. Resume from another one.")
-    return Progress.saved_in(folder / STATE)
+    return Progress.saved_in(folder)
 
 
 def delete_old(output_dir: Path, keep: int, best: int) -> None:

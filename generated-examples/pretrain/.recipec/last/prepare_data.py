@@ -316,12 +316,17 @@ def converted_row(raw: dict, stage: Stage) -> dict:
 
 def parsed(text: bytes) -> dict:
     """A row of which nothing is left out."""
-    row = json.loads(text.decode(), object_pairs_hook=once)
+    row = json.loads(text.decode(), object_pairs_hook=once, parse_constant=no_value)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(unread(lost, "this row"))
     return whole(row)
+
+
+def no_value(constant: str) -> float | None:
+    """NaN, which pandas writes where a value is missing, is no value; other constants are numbers."""
+    return None if constant == "NaN" else float(constant)
 
 
 def whole(value: object) -> object:

@@ -27,7 +27,7 @@ PLANNED = {
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
-DISK_GIB = 104.8  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 15.0  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 2.8  # predicted: time and cost of the plan are so many seconds for every step
 
 
@@ -201,12 +201,6 @@ def check_tokenizer(trainer: Trainer) -> None:
             )
 
 
-def best_of_saved(trainer: Trainer) -> None:
-    """Only what is saved can be the best: transformers judges all evaluations, and may load an older checkpoint."""
-    judge = trainer._determine_best_metric
-    trainer._determine_best_metric = lambda metrics, trial: trainer.control.should_save and judge(metrics, trial)
-
-
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))
@@ -289,6 +283,8 @@ class RunGuard(TrainerCallback):
             checkpoint = Path(args.output_dir, f"checkpoint-{state.global_step}")
             saved = [checkpoint.parent, *checkpoint.rglob("*")]
             write_whole(checkpoint / "run.json", self.run | {"files": sizes(checkpoint)}, saved)
+        if state.best_global_step == state.max_steps:
+            state.best_model_checkpoint = None  # the model has the best weights: none are loaded at the end
         self.pause()
 
     def finish(self) -> None:

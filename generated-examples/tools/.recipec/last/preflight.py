@@ -290,6 +290,8 @@ class RunGuard(TrainerCallback):
             checkpoint = Path(args.output_dir, f"checkpoint-{state.global_step}")
             saved = [checkpoint.parent, *checkpoint.rglob("*")]
             write_whole(checkpoint / "run.json", self.run | {"files": sizes(checkpoint)}, saved)
+        if state.best_global_step == state.max_steps:
+            state.best_model_checkpoint = None  # the model has the best weights: none are loaded at the end
         self.pause()
 
     def finish(self) -> None:

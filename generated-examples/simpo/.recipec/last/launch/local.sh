@@ -39,7 +39,7 @@ python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelera
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.3 2.0 15.0 104.8 # predicted: data/, datasets, models, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.3 2.0 15.0 15.0 # predicted: data/, datasets, models, outputs/
 torchrun --standalone --nproc-per-node "$SIMPO_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$SIMPO_PROCESSES" \

@@ -107,7 +107,8 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
     if merged - after > allowed:
         raise SystemExit(
             f"The merge adds {merged - after:.4f} to eval_loss, and at most {allowed:.4f} is tolerated. "
-            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+            "Serve the adapter on the base that it was trained on."
+            " To accept it, raise MERGE_MAY_COST."
         )
 
 
