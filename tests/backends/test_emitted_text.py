@@ -65,6 +65,13 @@ def test_every_shape_emits_clean_code(tmp_path: Path, name: str) -> None:
     _assert_clean(_written(tmp_path / "bundle", bundle))
 
 
+@pytest.mark.parametrize("name", ["distill", "on-policy-distill"])
+def test_a_mixture_of_divergences_emits_clean_code(tmp_path: Path, name: str) -> None:
+    bundle = texts(good(tmp_path / "recipe", with_key(BASES[name], "alignment.beta", 0.5)))
+    assert "mixture = " in bundle["evaluate.py"]
+    _assert_clean(_written(tmp_path / "bundle", bundle))
+
+
 _TOOL = {"name": "f", "parameters": {}}
 _LABELED = [{"prompt": f"Why {n}?", "completion": f"So {n}.", "label": n % 2 == 0, "tools": [_TOOL]} for n in range(40)]
 _TOPICS = [row | {"topic": n % 3, "system": "Be kind.", "tools": [_TOOL]} for n, row in enumerate(5 * CHAT)]

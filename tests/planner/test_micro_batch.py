@@ -88,3 +88,33 @@ def test_of_what_fits_with_no_micro_batch_only_the_smallest_is_measured(monkeypa
     recipe = with_key(with_key(BASES["lora-ddp"], "model.name", "meta-llama/Llama-3.1-405B"), "hardware.gpu", "t4")
     assert "E0402" in codes(compiled(tmp_path, recipe, only_plan=True))
     assert measured and {layout.micro_batch for layout in measured} == {1}
+
+
+def test_a_share_with_few_divisors_has_all_sizes_that_make_nearly_the_batch(tmp_path: Path) -> None:
+    """11 rows for each of 6 ranks: 10 at once make 60 of 64, and leave room that 11 do not."""
+    six = {
+        "recipe": {"name": "six"},
+        "goal": {"task": "instruct"},
+        "model": {"name": "Qwen/Qwen3-30B-A3B"},
+        "data": {"train": "chat.jsonl", "examples": 12_000, "tokens_per_example": 600},
+        "hardware": {"gpu": "rtx-3090", "gpus_per_node": 6},
+        "train": {"offload": "none", "global_batch_size": 64},
+    }
+    plan = compiled(tmp_path, six, only_plan=True).plan
+    assert plan is not None
+    layout = plan.stages[0].layout
+    assert (layout.micro_batch, layout.accumulation, layout.mesh.data_parallel) == (10, 1, 6)
+
+
+def test_a_stated_batch_is_hardly_exceeded(tmp_path: Path) -> None:
+    """96 of 64 ranks would be 128 with two for each."""
+    many = {
+        "recipe": {"name": "many"},
+        "goal": {"task": "instruct"},
+        "model": {"name": "Qwen/Qwen2.5-3B-Instruct"},
+        "data": {"train": "chat.jsonl", "examples": 200_000, "tokens_per_example": 600},
+        "hardware": {"gpu": "h200", "gpus_per_node": 8, "nodes": 12, "network_gbps": 400},
+        "train": {"adaptation": "lora", "global_batch_size": 96},
+    }
+    plan = compiled(tmp_path, many, only_plan=True).plan
+    assert plan is not None and plan.stages[0].layout.global_batch == 96

@@ -36,7 +36,7 @@ class Bounds(Struct, frozen=True):
     host_bytes: int | None  # host memory of a node that a plan may take; None: neither stated nor known
     host_assumed: bool  # whether neither the recipe nor a measurement says it
     global_batch: int
-    largest_batch: float  # that the rule accepts, or nearly
+    largest_batch: float  # that the recipe says or the rule accepts, or nearly
     stated: bool  # whether the recipe says it
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -67,13 +67,14 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
     facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
     batch = value["global_batch_size"]
+    most = batch.value if batch.origin == "recipe" else batch.accepts and batch.accepts[1]
     node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
     assumed = "host_memory_gib" in node.assumed
     return Bounds(
         host_bytes=None if node.host_memory_gib is None else usable_host_bytes(node.host_memory_gib, assumed),
         host_assumed=assumed,
         global_batch=batch.value,
-        largest_batch=(1 + NEAR) * batch.accepts[1] if batch.accepts and batch.origin != "recipe" else inf,
+        largest_batch=(1 + NEAR) * most if most else inf,
         stated=batch.origin == "recipe",
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, node, hardware.gpu_link or AUTO),

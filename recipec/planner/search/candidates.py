@@ -204,11 +204,14 @@ def _with_largest_batch(
     return largest_that_fits(shape, layouts, work, room_bytes)
 
 
+_SIZES = 32  # micro batches that are all tried; of larger shares those of each number of steps; our decision
+
+
 def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
     """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
 
-    Of a batch that recipec decides, or that ranks cannot share, also powers of two and three times these that make
-    nearly the same where the share has few divisors.
+    Where the share has few divisors, also what makes nearly the same batch, unless the recipe states one that ranks
+    can share.
 
     A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
     A kernel gets packed rows as one, which must end before queries are scaled otherwise (page BAD-140).
@@ -225,8 +228,8 @@ def _micro_batches(shape: Architecture, layout: Layout, work: Workload, bounds: 
     found = {size for size in sizes if share % size == 0}
     kept = bounds.stated and bounds.global_batch % layout.mesh.data_parallel == 0
     if not (kept or work.method.generates) and any(then > 2 * now for now, then in pairwise(sorted(found))):
-        powers = {times << power for power in range(share.bit_length()) for times in (1, 3)} & {*sizes}
-        found |= {size for size in powers if _near(size, layout, bounds)}
+        tried = sizes[:_SIZES] if share <= _SIZES else {share // steps for steps in sizes}
+        found |= {size for size in tried if size >= least and _near(size, layout, bounds)}
     return sorted(found) or [least]
 
 

@@ -52,10 +52,10 @@ def _smallest_batch(context: Context, fits: Sequence[Fit]) -> Fit:
     return next(found for seconds, found in alike if seconds <= limit)
 
 
-def _standing(context: Context, chosen: Candidate) -> tuple[bool, int, bool]:
+def _standing(context: Context, chosen: Candidate) -> tuple[bool, int]:
     """What counts before the time, the smaller the better."""
     layout, names = chosen.layout, [name for name, _ in acceptable_adaptations(context)]
-    return not layout.can_be_built, names.index(layout.adaptation), layout.offloads
+    return not layout.can_be_built, names.index(layout.adaptation)
 
 
 def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
