@@ -22,7 +22,7 @@ TOKENS_AROUND_TOOLS = 140
 _UNLEARNED = -100  # the label of a token that is not learned
 
 
-class Head(Struct, frozen=True):
+class RowHead(Struct, frozen=True):
     """Tokens before the messages of a conversation: in any case, and where it has no system message; and their size."""
 
     always: float = 0.0
@@ -30,13 +30,13 @@ class Head(Struct, frozen=True):
     size: TokenSize = TokenSize()
 
 
-def head_of(prompt: str | None, template: Template | None, size: TokenSize) -> Head:
+def head_of(prompt: str | None, template: Template | None, size: TokenSize) -> RowHead:
     """What the recipe's own system prompt takes as a message, or else the template's; and what that always writes."""
     always, system = (template.head_tokens, template.system_tokens) if template else (0, 0)
-    return Head(always, message_tokens({"role": "system", "content": prompt}, size) if prompt else system, size)
+    return RowHead(always, message_tokens({"role": "system", "content": prompt}, size) if prompt else system, size)
 
 
-def row_tokens(made: Converted, shape: DataShape, head: Head) -> float:
+def row_tokens(made: Converted, shape: DataShape, head: RowHead) -> float:
     """The tokens of a row, with what a template writes.
 
     A pair counts its longer answer: the trainer pads the other one to that length.
@@ -55,7 +55,7 @@ def _said(messages: Sequence[Message], size: TokenSize) -> float:
     return sum(message_tokens(message, size) for message in messages)
 
 
-def tokens_before_answer(made: Converted, shape: DataShape, head: Head) -> float:
+def tokens_before_answer(made: Converted, shape: DataShape, head: RowHead) -> float:
     """The tokens of a row before its first answer, with what a template writes; none of raw text.
 
     Rows whose prompt alone fills max_length teach nothing (templates/data/answerable.py.j2).

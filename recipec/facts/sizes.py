@@ -16,7 +16,7 @@ from recipec.facts.converting import KEEP
 from recipec.facts.fact import known, stated
 from recipec.facts.row_tokens import (
     TOKENS_AROUND_MESSAGE,
-    Head,
+    RowHead,
     head_of,
     message_tokens,
     row_tokens,
@@ -115,7 +115,7 @@ def rows_there(sources: Sequence[SampledSource]) -> int | None:
 
 
 def _too_long(
-    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: Head, lengths: Weighted, context: int | None
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: RowHead, lengths: Weighted, context: int | None
 ) -> Iterator[Decision]:
     """The shares of the sampled rows that a stated max_length, or else the model's context, is too short for.
 
@@ -133,7 +133,7 @@ def _too_long(
         yield known("rows_unanswered", round(lost, 3), how, "max_length", origin="data")
 
 
-def _unanswered(sources: Sequence[SampledSource], head: Head) -> Iterator[tuple[float, float]]:
+def _unanswered(sources: Sequence[SampledSource], head: RowHead) -> Iterator[tuple[float, float]]:
     """The length of each sampled row up to the first token of its answer, and for how many rows it stands."""
     for source in sources:
         for (length, rows), made in zip(_lengths_of(source, head), source.made, strict=False):
@@ -151,12 +151,12 @@ def mean_up_to(lengths: Weighted, most: float) -> int:
     return rounded(_mean([(min(length, most), rows) for length, rows in lengths]))
 
 
-def _sampled(sources: Sequence[SampledSource], head: Head) -> Weighted:
+def _sampled(sources: Sequence[SampledSource], head: RowHead) -> Weighted:
     """The length of each sampled row, and for how many it stands."""
     return [pair for source in sources for pair in _lengths_of(source, head)]
 
 
-def _lengths_of(source: SampledSource, head: Head) -> Weighted:
+def _lengths_of(source: SampledSource, head: RowHead) -> Weighted:
     """The length of each sampled row of a source; where none is sampled, the one that the source states."""
     said, by = source.given.tokens_per_example, _stretch(source)
     found = [(by * row_tokens(made, source.shape, head), n) for made, n in _rows(source)]
@@ -187,7 +187,7 @@ def _taught(lengths: Weighted, loaded: LoadedRecipe, sources: Sequence[SampledSo
 
 
 def _lengths(
-    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: Head, lengths: Weighted
+    loaded: LoadedRecipe, sources: Sequence[SampledSource], head: RowHead, lengths: Weighted
 ) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
@@ -319,7 +319,7 @@ def answers_each(sources: Sequence[SampledSource], data: Data) -> float:
 def learned_ends(made: Converted, shape: DataShape, data: Data) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
-        whole = row_tokens(made, shape, Head())
+        whole = row_tokens(made, shape, RowHead())
         return [whole], whole
     messages = made["messages"]
     reached = [*accumulate(message_tokens(message, TokenSize()) for message in messages)]  # for a share of them

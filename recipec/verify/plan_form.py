@@ -55,6 +55,7 @@ class DecidedForm(Struct, kw_only=True):
     carried: list[str] | None = None
     compile: bool
     dropped_rows_limit: float
+    decay_share: float = 0.0
     early_stopping_patience: Whole
     epochs: float
     eval_every: float

@@ -107,6 +107,7 @@ READING = (
     "check_text",
     "text_file",
     "once",
+    "no_value",
     "parsed",
     "whole",
     "unread",

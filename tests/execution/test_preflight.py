@@ -117,7 +117,7 @@ def test_what_is_marked_is_whole(preflight: ModuleType, tmp_path: Path) -> None:
     accelerator = SimpleNamespace(wait_for_everyone=lambda: waited.append(True))
     guard = preflight.RunGuard(SimpleNamespace(accelerator=accelerator), RUN, anew=False)
     args = SimpleNamespace(output_dir=str(tmp_path), should_save=True)
-    guard.on_save(args, SimpleNamespace(global_step=10), None)
+    guard.on_save(args, SimpleNamespace(global_step=10, best_global_step=5, max_steps=20), None)
 
     assert waited, "a rank that is not through with its files would be damaged"
     assert json.loads((saved / "run.json").read_text())["files"] == dict.fromkeys(FILES, 100)
@@ -140,7 +140,7 @@ def test_a_marker_comes_after_what_it_marks_is_on_the_disk(
     accelerator = SimpleNamespace(wait_for_everyone=lambda: None)
     args = SimpleNamespace(output_dir=str(output), should_save=True)
     guard = preflight.RunGuard(SimpleNamespace(accelerator=accelerator, args=args), RUN, anew=False)
-    guard.on_save(args, SimpleNamespace(global_step=10), None)
+    guard.on_save(args, SimpleNamespace(global_step=10, best_global_step=5, max_steps=20), None)
     assert {path for path, done in flushed if not done} >= {
         output,
         saved / "run.tmp",

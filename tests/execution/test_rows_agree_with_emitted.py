@@ -129,7 +129,7 @@ def refused_at_build(way: str, row: dict[str, Any]) -> bool | None:
         return bool(lost)
     except BadContent:
         return True
-    return bool(lost) or not handed <= row.keys()
+    return bool(lost) or any(row.get(name) is None for name in handed)
 
 
 def carried_in(way: str) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def test_two_system_prompts_are_both_shown_with_the_keys(tmp_path: Path) -> None
     recipe = with_key(BASES["lora-single"], "data", {"train": "talks.jsonl"})
     (found,) = [one for one in compiled(tmp_path, recipe).diagnostics if one.code == "E0304"]
     assert "'Be brief.' and 'Be kind.'" in found.labels[0].message
-    assert 'ignore = ["system"]' in found.help[0]
+    assert "jq -c" in found.help[0] and 'index("system")' in found.help[0]
     settled = with_key(recipe, "data.ignore", ["system"])
     assert not [one for one in compiled(tmp_path, settled).diagnostics if one.code.startswith("E")]
 

@@ -7,7 +7,7 @@ from compiling import BASES, compiled
 from msgspec.structs import replace
 
 from recipec.layout import Layout
-from recipec.planner.outcome import _run_batch
+from recipec.planner.outcome import run_batch
 from recipec.rules.core import Decision, Ledger
 
 
@@ -25,7 +25,7 @@ def told(layout: Layout, decided: int, ranks: int, micro: int, steps: int) -> De
     batch = Decision("global_batch_size", decided, "usual", accepts=(32, 512))
     ledger = Ledger()
     ledger.decisions[batch.id] = batch
-    _run_batch(ledger, made)
+    run_batch(ledger, made)
     return ledger.decisions[batch.id]
 
 

@@ -11,7 +11,7 @@ from compiling import BASES, compiled, with_key
 
 from recipec.dataset import DataShape
 from recipec.diagnostics.model import Diagnostic
-from recipec.facts.row_tokens import Head, tokens_before_answer
+from recipec.facts.row_tokens import RowHead, tokens_before_answer
 
 TRUNCATE = 'to train on the beginning of such rows: `overflow = "truncate"` under [data]'
 LONG = "word " * 5_000
@@ -60,4 +60,4 @@ def test_the_first_learned_token_of_a_row_of_tokens_is_that_of_its_labels() -> N
     shape = DataShape.described("token-ids", {}, "")
     ids = list(range(10))
     for labels, before in (([-100] * 6 + ids[6:], 6), (ids, 1), ([-100] * 10, 10)):
-        assert tokens_before_answer({"input_ids": ids, "labels": labels}, shape, Head()) == before
+        assert tokens_before_answer({"input_ids": ids, "labels": labels}, shape, RowHead()) == before

@@ -11,8 +11,8 @@ from compiling import BASES, Tables, compiled, with_key
 
 from recipec.facts import measured
 from recipec.planner import others
-from recipec.planner.plan import Plan
-from recipec.planner.planner import plan_recipe
+from recipec.planner.planner import fitted
+from recipec.planner.search.context import Context
 
 PAIR = Path(__file__).parents[1] / "facts" / "h100-pair.toml"  # two H100, made up
 FEW_ROWS = with_key(BASES["lora-ddp"], "data.examples", 500)  # loading costs more on each GPU than the steps
@@ -31,8 +31,8 @@ def test_fewer_gpus_are_advised_where_they_can_be_planned(
 ) -> None:
     """Rates of a part of a node were not measured, and several tasks share the GPUs."""
     monkeypatch.setattr(measured, "today", lambda: date(2026, 12, 1))
-    tried: list[Plan | None] = []
-    monkeypatch.setattr(others, "plan_recipe", lambda *given: tried.append(plan_recipe(*given)) or tried[-1])
+    tried: list[Context] = []
+    monkeypatch.setattr(others, "fitted", lambda given, *more: tried.extend(given) or fitted(given, *more))
     shutil.copy(PAIR, tmp_path)
     plan = compiled(tmp_path, tables, only_plan=True).plan
     assert plan is not None and plan.cost_usd is not None
