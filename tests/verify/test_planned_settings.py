@@ -13,6 +13,8 @@ from recipec.verify.static.planned import argument_problems
 
 PLAIN = with_key(BASES["lora-single"], "train.schedule", "warmup-stable-decay")
 V100 = with_key(with_key(BASES["lora-single"], "hardware", {"gpu": "v100-32gb"}), "model.name", "Qwen/Qwen2.5-1.5B")
+GSPO = with_key(BASES["grpo"], "alignment.variant", "gspo")
+ENDS = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-7B")  # whose turns the template ends otherwise
 PASSED_ON = with_key(PLAIN, "train.arguments", {"neftune_noise_alpha": 5.0})
 
 
@@ -29,7 +31,7 @@ def problems(folder: Path, tables: Tables, old: str, new: str) -> list[str]:
     return [*argument_problems(stage)]
 
 
-@pytest.mark.parametrize("tables", [PLAIN, V100, PASSED_ON], ids=["tf32", "fp16", "passed on"])
+@pytest.mark.parametrize("tables", [PLAIN, V100, PASSED_ON, GSPO], ids=["tf32", "fp16", "passed on", "gspo"])
 def test_what_is_built_is_what_is_planned(tmp_path: Path, tables: Tables) -> None:
     assert problems(tmp_path, tables, "seed=42", "seed=42") == []
 
@@ -54,6 +56,11 @@ def test_what_is_built_is_what_is_planned(tmp_path: Path, tables: Tables) -> Non
             "label_smoothing_factor=A, seed=42",
             "label_smoothing_factor is A, which is not of the plan",
         ),
+        (PASSED_ON, "neftune_noise_alpha=5.0", "neftune_noise_alpha=50.0", "is 50.0, and was built as 5.0"),
+        (GSPO, 'importance_sampling_level="sequence"', 'importance_sampling_level="token"', "was built as 'sequence'"),
+        (GSPO, '        scale_rewards="group",\n', "", "scale_rewards is not set, and was built as 'group'"),
+        (ENDS, 'eos_token="<|im_end|>",', "", "eos_token is not set, and was built as '<|im_end|>'"),
+        (GSPO, "seed=42", "vllm_importance_sampling_correction=False, seed=42", "which is not of the plan"),
     ],
 )
 def test_another_setting_is_found(tmp_path: Path, tables: Tables, old: str, new: str, said: str) -> None:

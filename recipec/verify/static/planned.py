@@ -10,7 +10,7 @@ from typing import Any
 from recipec.axes.variants import VARIANTS
 from recipec.catalog.gpus import gpu
 from recipec.verify.bundle import BundleStage, assigned, call_arguments, every_keyword, function, keywords
-from recipec.verify.static.added import added_problems
+from recipec.verify.static.unplanned import unplanned_problems
 
 _SAME = {  # argument of the trainer's configuration -> the decision that it repeats, where the plan has one
     "seed": "seed",
@@ -48,6 +48,7 @@ _OPTIMIZERS = {  # transformers 5.23 OptimizerNames
     "lion": "lion_32bit",
 }
 _CONSTANT = {"adam_beta1": 0.9, "adam_epsilon": 1e-8}  # where they are written: not every optimizer has them
+_FORMATS = ("bf16", "fp16", "tf32", "torch_compile")  # of numbers, where they are off and not written
 _DECAY = "the share of the steps in lr_scheduler_kwargs"
 _TF32 = 8.0  # compute capability from which products of fp32 are rounded to TF32
 _LEARNED = {"assistant_only_loss": "assistant", "completion_only_loss": "completion"}  # the loss_on that sets each
@@ -55,9 +56,11 @@ _LEARNED = {"assistant_only_loss": "assistant", "completion_only_loss": "complet
 
 def argument_problems(stage: BundleStage) -> Iterator[str]:
     """Every setting of train.py, and every limit of evaluate.py, that is not what the plan decided."""
-    yield from differences("train.py", stage.arguments, planned_arguments(stage) | _only_written(stage))
+    planned = planned_arguments(stage) | _only_written(stage)
+    yield from differences("train.py", stage.arguments, planned)
     yield from differences("train.py", _decay(stage), _planned_decay(stage))
-    yield from added_problems(stage)
+    share = ["lr_scheduler_kwargs"] if _planned_decay(stage) else []
+    yield from unplanned_problems(stage, {*planned, *_FORMATS, *share})
     trainer = every_keyword(function(stage.script, "main"))
     yield from differences("trainer of train.py", trainer, _own(stage, _OF_TRAINER))
     yield from differences("lora_config of train.py", _adapter(stage), _planned_adapter(stage))
