@@ -36,7 +36,7 @@ class Bounds(Struct, frozen=True):
     host_bytes: int | None  # host memory of a node that a plan may take; None: neither stated nor known
     host_assumed: bool  # whether neither the recipe nor a measurement says it
     global_batch: int
-    largest_batch: float  # that the recipe says or the rule accepts, or nearly
+    most_in_batch: float  # that the recipe says or the rule accepts, or nearly
     stated: bool  # whether the recipe says it
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -74,7 +74,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         host_bytes=None if node.host_memory_gib is None else usable_host_bytes(node.host_memory_gib, assumed),
         host_assumed=assumed,
         global_batch=batch.value,
-        largest_batch=(1 + NEAR) * most if most else inf,
+        most_in_batch=(1 + NEAR) * most if most else inf,
         stated=batch.origin == "recipe",
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, node, hardware.gpu_link or AUTO),

@@ -249,7 +249,7 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int, largest: flo
 
 
 def _sized(layout: Layout, micro_batch: int, bounds: Bounds) -> Layout:
-    return with_batch(layout, micro_batch, bounds.global_batch, bounds.largest_batch)
+    return with_batch(layout, micro_batch, bounds.global_batch, bounds.most_in_batch)
 
 
 def best(found: list[Candidate]) -> Candidate | None:

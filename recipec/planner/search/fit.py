@@ -16,7 +16,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, WAITS
-from recipec.planner.search.measures import Fit, acceptable_adaptations, beside_shared, idles, with_batch
+from recipec.planner.search.measures import Fit, acceptable_adaptations, beside_shared, choose, idles
 from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
@@ -29,7 +29,7 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
     idle or wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
     small for all GPUs."""
-    usual = found = with_batch(context, loaded)
+    usual = found = choose(context, loaded)
     if not _can_be_built(found):
         found = _for_all_gpus(context, found, loaded)
     if found.chosen is None:
@@ -38,7 +38,7 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     short = short if found is usual else NOTHING_FITS
     fits, planned = [found], 0
     while (batch := _next_batch(context, fits)) > planned:
-        fits.append(with_batch(replace(context, least_batch=batch, batch_short=short), loaded))
+        fits.append(choose(replace(context, least_batch=batch, batch_short=short), loaded))
         planned = batch
     return beside_shared(context, _smallest_batch(context, fits), loaded)
 
@@ -68,7 +68,7 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     larger = replace(context, least_batch=least, batch_short=NOTHING_FITS)
     if settle(larger, *names[0]).decisions["global_batch_size"].value != least:
         return found
-    wider = with_batch(larger, loaded)
+    wider = choose(larger, loaded)
     return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found
 
 

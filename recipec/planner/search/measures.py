@@ -97,7 +97,7 @@ class Search(Struct):
         return Fit(chosen, ledger, tried, self.tried[0].refused if self.tried else [])
 
 
-def with_batch(context: Context, loaded: LoadedRecipe) -> Fit:
+def choose(context: Context, loaded: LoadedRecipe) -> Fit:
     """The choice with the global batch of this context."""
     search = Search(context, loaded)
     search.tried = [search.candidates(settle(context, *each)) for each in acceptable_adaptations(context)]
