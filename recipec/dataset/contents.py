@@ -72,6 +72,12 @@ def names_in(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
+def filled(rows: Sequence[Row]) -> Row:
+    """The first row, and where it has no value the first that another row has in that column."""
+    given = {name: [row[name] for row in rows if row.get(name) not in NOTHING] for name in rows[0]}
+    return {name: next(iter(given[name]), value) for name, value in rows[0].items()}
+
+
 def mute_message(turns: Any) -> str:
     """That one of the messages says nothing and calls no tool; "" of what is no list of messages, too."""
     said = {"role": "content", "from": "value"}

@@ -24,7 +24,7 @@ from recipec.axes.row_formats import (
 from recipec.characters import forbidden_in_name, why_forbidden
 from recipec.dataset.backwards import forward
 from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
-from recipec.dataset.contents import Row, flag_of, on_a_written_scale, rated_columns, turns_of
+from recipec.dataset.contents import Row, filled, flag_of, on_a_written_scale, rated_columns, turns_of
 from recipec.dataset.readings import names_of
 from recipec.dataset.side_by_side import contents, questions_and_answers
 from recipec.dataset.talks import written_out
@@ -65,7 +65,7 @@ def suggested_columns(
     """
     rows = [*rows]
     rated = rated_columns(rows, rows[0])
-    first = rows[0] | dict.fromkeys(rated, True)  # the first row may have no rating
+    first = filled(rows) | dict.fromkeys(rated, True)  # the first row may have no rating
     labels = forward(rows, rated)
     common = [name for name in first if name in rated or all(name in row for row in rows)]
     common = [name for name in common if name not in rated or name in labels]

@@ -378,3 +378,11 @@ def test_a_column_that_no_recipe_can_name_leaves_the_lines_for_the_others() -> N
 def test_no_line_names_a_column_that_no_recipe_can_name(mark: str) -> None:
     (rename,) = help_for({f"fr{mark}age": "Why 1?", f"ant{mark}wort": "So 1."})
     assert rename.startswith("rename ") and "columns = " not in rename
+
+
+def test_a_column_that_the_first_row_leaves_empty_is_an_answer_all_the_same() -> None:
+    answers = [None, *(f"Valve {n % 2} is shut." for n in range(1, 9))]
+    rows = [{"customer_question": f"Why is pump {n} off?", "agent_answer": said} for n, said in enumerate(answers)]
+    with pytest.raises(UnknownFormat) as error:
+        recognise(tuple(rows), tuple(ROW_FORMATS), {}, [f"f:{n}" for n in range(1, 10)])
+    assert any('completion = "agent_answer"' in line for line in error.value.help)
