@@ -16,6 +16,7 @@ from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_p
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
+from recipec.units import times
 
 NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 400 Gbit/s (InfiniBand HDR, NDR)
 
@@ -59,7 +60,7 @@ def _fewer_nodes(
         if then is None or not then.layout.can_be_built or not _alike(then, chosen):
             continue
         if (cost := _cost(then, fewer, machines, chosen)) < 1:
-            time = f"{_ratio(then, chosen):.2g}x the time" if then.layout != chosen.layout else "the same time"
+            time = times(_ratio(then, chosen))
             yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost{_batch(then, chosen)}"
             return
 
