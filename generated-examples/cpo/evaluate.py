@@ -105,7 +105,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
     allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
     if merged - after > allowed:
         raise SystemExit(
-            f"The merge adds {merged - after:.4f} to chosen_loss, and at most {allowed:.4f} is tolerated (MERGE_MAY_COST). "
+            f"The merge adds {merged - after:.4f} to chosen_loss; {allowed:.4f} is tolerated (MERGE_MAY_COST). "
             "Serve the adapter on the base that it was trained on."
         )
     start = metrics.get("before", metrics["after"])["preference_accuracy"]  # where nothing is learned

@@ -107,7 +107,7 @@ def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
         return
     if merged - after > MERGE_MAY_COST:
         raise SystemExit(
-            f"The merge adds {merged - after:.4f} to prompt_loss, and at most {MERGE_MAY_COST} is tolerated (MERGE_MAY_COST). "
+            f"The merge adds {merged - after:.4f} to prompt_loss; {MERGE_MAY_COST} is tolerated (MERGE_MAY_COST). "
             "Serve the adapter on the base that it was trained on."
         )
     start = metrics.get("before", metrics["after"])["mean_reward"]  # where nothing is learned
