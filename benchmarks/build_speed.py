@@ -4,7 +4,8 @@
 
 The minimum of several runs counts, with .pyc files and the template cache warm: other load only adds to it. The ratio
 to the bare interpreter is what can be compared between machines. `check` reads a JSON list of 22 MB, the size of
-Alpaca's file; the script fails where that takes more than it may. Writes benchmarks/results/build_speed.md.
+Alpaca's file. What `recipec plan` does is timed in this process. The script fails where check or a plan takes more
+than it may. Writes benchmarks/results/build_speed.md.
 """
 
 import json
@@ -16,6 +17,7 @@ import tempfile
 import time
 from datetime import date
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes" / "support-chat.toml"
@@ -35,6 +37,30 @@ train = "alpaca.json"
 [hardware]
 gpu = "rtx-4090"
 """
+PLANNED = """\
+[recipe]
+name = "planned"
+[goal]
+task = "instruct"
+[model]
+name = "{model}"
+[data]
+train = "chat.jsonl"
+examples = 50000
+tokens_per_example = 600
+max_length = 4096
+[hardware]
+gpu = "{gpu}"
+gpus_per_node = {gpus}
+nodes = {nodes}
+"""
+ROW = {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]}
+PLANS = (  # what is planned, and the milliseconds that it may take
+    ("Qwen3-8B, one node of 8 H100", ("Qwen/Qwen3-8B", "h100", 8, 1), 60),
+    ("Qwen3-8B, 512 H100", ("Qwen/Qwen3-8B", "h100", 8, 64), 300),
+    ("Llama-3.1-70B, 512 H100", ("meta-llama/Llama-3.1-70B", "h100", 8, 64), 300),
+    ("Llama-3.1-405B, one RTX 4090: E0402 with its ways out", ("meta-llama/Llama-3.1-405B", "rtx-4090", 1, 1), 500),
+)
 
 
 def main() -> None:
@@ -44,17 +70,26 @@ def main() -> None:
         build = cpu_seconds([*RECIPEC, "build", str(RECIPE), "-o", f"{folder}/out"], runs)
         check = cpu_seconds([*RECIPEC, "check", str(recipe_on_json(Path(folder)))], runs)
     trl = cpu_seconds([str(Path(sys.executable).parent / "trl"), "sft", "--help"], 1)
-    whole, planning = warm_milliseconds(), warm_milliseconds(only_plan=True)
+    whole, planning = warm_milliseconds(RECIPE), warm_milliseconds(RECIPE, only_plan=True)
+    plans = [(name, plan_milliseconds(*of), most) for name, of, most in PLANS]
     rows = [("bare interpreter", bare), ("`recipec build` of a shipped recipe", build)]
     rows += [(f"`recipec check` with a JSON list of {JSON_BYTES / 1e6:.0f} MB", check), ("`trl sft --help`", trl)]
-    text = report(rows, bare, whole, planning)
+    text = report(rows, bare, whole, planning, plans)
     RESULTS.write_text(text, encoding="utf-8")
     print(text, end="")
     if check > MOST_CHECK_SECONDS:
         raise SystemExit(f"check takes {check:.3f} s, and may take {MOST_CHECK_SECONDS:.2f} s")
+    if slow := [name for name, taken, most in plans if taken > most]:
+        raise SystemExit(f"these plans take longer than they may: {'; '.join(slow)}")
 
 
-def report(rows: list[tuple[str, float]], bare: float, whole: float, planning: float) -> str:
+def report(
+    rows: list[tuple[str, float]],
+    bare: float,
+    whole: float,
+    planning: float,
+    plans: list[tuple[str, float, int]],
+) -> str:
     """The figures as a page."""
     machine = f"{platform.machine()}, Python {platform.python_version()}, {date.today()}"
     lines = [
@@ -69,6 +104,10 @@ def report(rows: list[tuple[str, float]], bare: float, whole: float, planning: f
         "",
         f"`recipec check` with the JSON list may take {MOST_CHECK_SECONDS:.2f} s. In a process that has compiled "
         f"before, a compilation takes {whole:.0f} ms, of which {planning:.0f} ms are the plan.",
+        "",
+        "| planned in a process that has planned before | ms | may take |",
+        "|---|---:|---:|",
+        *(f"| {name} | {taken:.0f} | {most} |" for name, taken, most in plans),
     ]
     return "\n".join(lines) + "\n"
 
@@ -98,14 +137,37 @@ def one_run(command: list[str], environment: dict[str, str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def warm_milliseconds(only_plan: bool = False) -> float:
+def plan_milliseconds(model: str, gpu: str, gpus: int, nodes: int) -> float:
+    """The least time of planning a stage in this process, from the facts of its recipe to all that the plan says."""
+    import recipec.compiler as compiler
+
+    times: list[float] = []
+    plan = compiler.plan_recipe
+
+    def timed(*given: object, **named: object) -> object:
+        start = time.process_time()
+        try:
+            return plan(*given, **named)
+        finally:
+            times.append(time.process_time() - start)
+
+    with tempfile.TemporaryDirectory() as folder, patch.object(compiler, "plan_recipe", timed):
+        recipe = Path(folder) / "recipe.toml"
+        recipe.write_text(PLANNED.format(model=model, gpu=gpu, gpus=gpus, nodes=nodes), encoding="utf-8")
+        (Path(folder) / "chat.jsonl").write_text(json.dumps(ROW) + "\n", encoding="utf-8")
+        for _ in range(20):
+            compiler.compile_recipe(recipe, only_plan=True)
+    return min(times) * 1000
+
+
+def warm_milliseconds(recipe: Path, only_plan: bool = False) -> float:
     """The least time of one compilation in this process."""
     from recipec.compiler import compile_recipe
 
     times = []
     for _ in range(20):
         start = time.process_time()
-        compile_recipe(RECIPE, only_plan=only_plan)
+        compile_recipe(recipe, only_plan=only_plan)
         times.append(time.process_time() - start)
     return min(times) * 1000
 

@@ -64,10 +64,14 @@ class Compilation(Struct, frozen=True):
         return {file.path: file.lines for file in self.files}
 
 
-def compile_recipe(path: Path, *, only_plan: bool = False, out: Path | None = None) -> Compilation:
+def compile_recipe(
+    path: Path, *, only_plan: bool = False, only_check: bool = False, out: Path | None = None
+) -> Compilation:
     """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing.
 
-    `out`: the folder that the bundle is for. Its README.md says how to get from there to the recipe's folder.
+    `only_plan`: without files, and without the checks that are theirs alone. `only_check`: with all checks, but with
+    neither files nor what the plan would advise. `out`: the folder that the bundle is for. Its README.md says how to
+    get from there to the recipe's folder.
     """
     report = Report()
     check_rows(report)
@@ -75,7 +79,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False, out: Path | None = No
     if isinstance(read, Draft):
         look_up_names(read, report)
     loaded = read if isinstance(read, LoadedRecipe) else None
-    tasks = _tasks(loaded, report) if loaded else {}
+    tasks = _tasks(loaded, report, advised=not only_check) if loaded else {}
     plan = _joined(tasks)
     sound = plan is not None and not report.has_errors  # else the plan is that of a recipe without what is refused
     facts = next((task.facts for task in tasks.values()), None)
@@ -95,7 +99,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False, out: Path | None = No
     diagnostics = silence(report.diagnostics, allowed, complete=sound)
     if report.has_errors or plan is None or loaded is None or facts is None:
         return Compilation(diagnostics, loaded, facts, whole=plan is not None)
-    if only_plan:
+    if only_plan or only_check:
         return Compilation(diagnostics, loaded, facts, plan)
     job = replace(_job(loaded, facts, plan, tasks), out=out)
     files = [render(artifact) for artifact in lower(job)]
@@ -111,12 +115,12 @@ class _Planned(Struct, frozen=True):
     selection: Selection | None = None
 
 
-def _tasks(loaded: LoadedRecipe, report: Report) -> dict[str, _Planned]:
+def _tasks(loaded: LoadedRecipe, report: Report, advised: bool) -> dict[str, _Planned]:
     """Every task as far as it comes: one without a name, or those of [[adapters]]; the first fetches the model."""
     first = next(iter(loaded.tasks))
     own = {name: Report() for name in loaded.tasks}
     given = {name: _given(task, own[name], name != first) for name, task in loaded.tasks.items()}
-    found = {name: _planned(task, _stages_beside(name, given), own[name]) for name, task in given.items()}
+    found = {name: _planned(task, _stages_beside(name, given), own[name], advised) for name, task in given.items()}
     for name in found:
         _add_of_task(own[name], name, loaded, report)
     return found
@@ -142,11 +146,11 @@ def _given(loaded: LoadedRecipe, own: Report, model_is_there: bool) -> _Planned:
     return _Planned(loaded, facts, selection=selection)
 
 
-def _planned(task: _Planned, beside: Sequence[Context], own: Report) -> _Planned:
+def _planned(task: _Planned, beside: Sequence[Context], own: Report, advised: bool) -> _Planned:
     """The task with its plan, where enough is given for one."""
     if task.facts is None:
         return task
-    return replace(task, plan=plan_recipe(task.loaded, task.facts, own, task.selection, beside))
+    return replace(task, plan=plan_recipe(task.loaded, task.facts, own, task.selection, beside, advised))
 
 
 def _joined(tasks: Mapping[str, _Planned]) -> Plan | None:

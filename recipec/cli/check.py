@@ -25,7 +25,7 @@ def command(recipes: tuple[Path, ...], format: str) -> int:
 
     With --format json the diagnostics are the result and go to stdout; otherwise they go to stderr.
     """
-    checked = [(recipe, compile_recipe(recipe)) for recipe in recipes]
+    checked = [(recipe, compile_recipe(recipe, only_check=True)) for recipe in recipes]
     if format == "json":
         print_json(check_document(checked))
     else:

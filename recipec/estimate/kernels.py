@@ -7,6 +7,7 @@ benchmarks/throughput_accuracy.py scores the result against published runs.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from recipec.axes.method import POLICY
@@ -220,12 +221,14 @@ def _adapter_traffic(architecture: Architecture, work: Workload, step: Step) -> 
     return sum(layers * (i * cast + o * ADAPTER_OUTPUT_BYTES) for layers, (_, i, o) in _adapted(architecture, work))
 
 
+@lru_cache(maxsize=1024)
 def _measured_traffic(architecture: Architecture, work: Workload) -> float:
     """Bytes of one layer whose adapted weights are measured in a forward, whatever the batch."""
     shapes = measured_modules(architecture, work.lora)
     return sum(i * i * UNIT_TRAFFIC + i * o * WEIGHT_TRAFFIC for i, o in shapes)
 
 
+@lru_cache(maxsize=1024)
 def _adapted(architecture: Architecture, work: Workload) -> list[tuple[int, LinearShape]]:
     """The linear modules that carry an adapter, with the number of layers that have them."""
     lora = work.lora
@@ -254,6 +257,7 @@ def side_by_side(kernels: float, issued: float, card: Card, path: CodePath) -> f
     return kernels + issued if waits else max(kernels, issued)
 
 
+@lru_cache(maxsize=1024)
 def pass_launches(architecture: Architecture, work: Workload) -> float:
     """Those of one pass over all layers."""
     measured = LAUNCHES * len(measured_modules(architecture, work.lora)) * architecture.num_layers

@@ -123,8 +123,8 @@ class StagePlan(Struct, frozen=True):
     avoiding: Mapping[str, tuple[str, ...]]  # row that advises against the plan -> changes that avoid it
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
-    next_better: NextBetter | None
     next_micro_batch: str  # what the next larger one would take; "" where there is none
+    next_better: NextBetter | None = None  # what it would take to train more of the model
     options: tuple[str, ...] = ()  # what a recipe may also choose, each with what it gives
     less_waiting: tuple[
         str, ...

@@ -23,11 +23,11 @@ from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
 from recipec.planner.advice.idle import idle_gpus, roomier
+from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.limits import check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.new_domain import left_to_learn
-from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.on_fewer import on_one_node, on_used
 from recipec.planner.advice.options import with_options
 from recipec.planner.advice.own_batch import own_batch
@@ -41,6 +41,7 @@ from recipec.planner.advice.rejected import (
 )
 from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
+from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.advice.whole_runs import WholeRuns, run_told
 from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
@@ -70,18 +71,19 @@ def plan_recipe(
     report: Report,
     selection: Selection | None = None,
     beside: Sequence[Context] = (),
+    advised: bool = True,
 ) -> Plan | None:
     """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware. Where a key of a stage is
     refused and the rest can be planned, the plan is that without it: what else is wrong shows in the same run.
 
     `selection` says how the model was chosen, where the recipe does not name it; `beside` are the stages of its other
-    tasks, which must fit as well where something is changed.
+    tasks, which must fit as well where something is changed. Not `advised`: without what no diagnostic tells.
     """
     given = contexts(loaded, facts)
     found: list[StagePlan] = []
     for context in given:
         before = next((one.layout.adapts for one in found if one.stage.name == context.stage.starts_from), None)
-        plan = _plan_stage(replace(context, before=before), [*given, *beside], loaded, report)
+        plan = _plan_stage(replace(context, before=before), [*given, *beside], loaded, report, advised)
         found += [plan] if plan is not None else []
     return Plan(tuple(found), selection) if len(found) == len(given) else None
 
@@ -154,7 +156,9 @@ def _watched_by_losses(decision: Decision) -> Decision:
     return replace(decision, watch=rules[decision.id].watch) if decision.id in rules else decision
 
 
-def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
+def _plan_stage(
+    context: Context, given: list[Context], loaded: LoadedRecipe, report: Report, advised: bool
+) -> StagePlan | None:
     others = [other for other in given if other.stage is not context.stage]
     if (refused_batch := too_small(context, loaded)) is not None:
         report.add(refused_batch)
@@ -170,7 +174,9 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
     runs = _runs(context, Cost(plan.run_seconds, plan.cost_usd, ""), loaded)
-    return with_options(context, others, found, loaded, runs, plan)
+    ours = (context, found, loaded, runs)
+    plan = replace(plan, unquantized=unquantized(*ours), less_waiting=less_waiting(*ours))
+    return with_options(context, others, found, loaded, runs, plan) if advised else plan
 
 
 def _without(context: Context, keys: Sequence[str]) -> Context:
@@ -268,7 +274,6 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
-        next_better=next_better(context, chosen, found.tried, loaded),
         next_micro_batch=run.against.micro_batch,
     )
 
@@ -354,9 +359,7 @@ def _named_for_stage(ledger: Ledger, stage: str, loaded: LoadedRecipe) -> dict[s
         id: replace(decision, **{name: of_stage(getattr(decision, name), stage) for name in named})
         for id, decision in ledger.decisions.items()
     }
-    if stage == last:
-        return found
-    return {id: _beside_last(decision, loaded, last) for id, decision in found.items()}
+    return found if stage == last else {id: _beside_last(each, loaded, last) for id, each in found.items()}
 
 
 def _beside_last(decision: Decision, loaded: LoadedRecipe, last: str) -> Decision:
@@ -373,9 +376,8 @@ def _beside_last(decision: Decision, loaded: LoadedRecipe, last: str) -> Decisio
 def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
     noun = device(facts.decisions["gpu_is_cpu"].value)
-    why = preferred_but_passed_over(found, facts.gpu, noun)
     decision = ledger.decisions["adaptation"]
-    if why:
+    if why := preferred_but_passed_over(found, facts.gpu, noun):
         stated = "" if decision.origin == "planner" else f"{decision.because}; "
         ledger.decisions[decision.id] = replace(decision, because=f"{stated}{why}")
 

@@ -114,7 +114,7 @@ def _within_limits(loaded: LoadedRecipe, facts: Facts, room: Room) -> Trial:
     if not trial.fits:
         return trial
     trial = _limited(loaded, trial, Plan(tuple(stage_plan(*pair, loaded) for pair in fits)))
-    plan = plan_recipe(loaded, facts, Report()) if trial.fits else None
+    plan = plan_recipe(loaded, facts, Report(), advised=False) if trial.fits else None
     return _limited(loaded, trial, plan) if plan is not None else trial
 
 

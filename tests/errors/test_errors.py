@@ -29,6 +29,7 @@ def test_a_faulty_recipe_is_explained(
     monkeypatch.chdir(folder)
     diagnostics = compile_recipe(Path("recipe.toml")).diagnostics
     assert folder.name.split("-")[0] in {diagnostic.code for diagnostic in diagnostics}
+    assert compile_recipe(Path("recipe.toml"), only_check=True).diagnostics == diagnostics  # what `recipec check` tells
     golden(folder / "expected.txt", human(diagnostics))
 
 

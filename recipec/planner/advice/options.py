@@ -14,12 +14,10 @@ from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.host_memory import with_host_memory
-from recipec.planner.advice.less_waiting import less_waiting
-from recipec.planner.advice.next_better import on_present_gpus
+from recipec.planner.advice.next_better import next_better, on_present_gpus
 from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.smaller_states import in_8_bits
-from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.ways_out import holds_for
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
@@ -43,9 +41,9 @@ def with_options(
     context: Context, others: Sequence[Context], found: Fit, loaded: LoadedRecipe, runs: WholeRuns, plan: StagePlan
 ) -> StagePlan:
     """The plan with what the recipe may choose instead, beside the `others`, the stages before and behind it."""
-    given = (context, found, loaded, runs)
-    then = {"unquantized": unquantized(*given), "less_waiting": less_waiting(*given)}
-    return replace(plan, options=_options(context, others, found, loaded, runs, plan), **then)
+    assert found.chosen is not None
+    better = next_better(context, found.chosen, found.tried, loaded)
+    return replace(plan, options=_options(context, others, found, loaded, runs, plan), next_better=better)
 
 
 def _options(
