@@ -7,6 +7,7 @@ from types import ModuleType
 
 from recipec.axes import BASES
 from recipec.backends.adaptations import quantized_base
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.models import (
     bundle_root,
@@ -24,6 +25,11 @@ from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw, Traced
+
+_OTHERWISE = {  # what helps where a merge is rounded away, by whether another stage loads it
+    False: "Serve the adapter on its base, or train it with a higher learning rate.",
+    True: "The next stage loads what is left: train this stage longer, or with a higher learning rate.",
+}
 
 
 def merge_artifact(stage: StageJob) -> Artifact:
@@ -44,6 +50,8 @@ def merge_artifact(stage: StageJob) -> Artifact:
         "installed_imports": installed,
         "functions": [base.loading(stage)] if base else [],
         "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
+        "rounds": stage.because(weights_dtype(stage) != torch_dtype("fp32"), "precision"),
+        "otherwise": stage.because(_OTHERWISE[stage.merges], "stage"),
         "is_last": stage.because(not stage.merges, "stage"),
         "judges": stage.because(stage.judges, "stage"),
         "path": path,
@@ -104,6 +112,8 @@ def _as_stored(stage: StageJob) -> list[Arg]:
 def _imports(stage: StageJob) -> Iterator[Import]:
     base = _stored_base(stage)
     yield from (Import("json"), Import("os"), Import("pathlib", "Path"), Import("torch"))
+    if weights_dtype(stage) != torch_dtype("fp32"):
+        yield from (Import("copy", "deepcopy"), Import("peft.tuners.tuners_utils", "BaseTunerLayer"))
     yield Import("peft", "PeftModel", stage.ids("adaptation"))
     yield Import("transformers", stage.method.auto_class, stage.ids("stage"))
     yield Import("transformers", "AutoTokenizer")

@@ -156,6 +156,25 @@ def test_a_merge_that_loses_the_adapter_writes_nothing(
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "rate", "lost"), [("standard", 1e-4, True), ("ia3", 3e-4, True), ("dora", 0.01, False)]
+)
+def test_an_update_that_rounding_takes_away_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    rate: float,
+    lost: bool,
+) -> None:
+    """Outputs in 16 bits differ by more than such an update changes, whether or not the merged weights hold it."""
+    adapted(tmp_path, kind, size=256, rate=rate)
+    merging(tmp_path, monkeypatch, kind if kind in BASES else "lora-single").main()
+    said = capsys.readouterr().out
+    assert "The adapter is merged into" in said
+    assert ("of what the adapter adds to the weights. Serve the adapter" in said) is lost, said
+
+
 def test_a_score_near_zero_is_no_reason_to_refuse_a_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
