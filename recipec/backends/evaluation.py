@@ -13,6 +13,7 @@ from recipec.backends.adaptations import quantized_base
 from recipec.backends.arguments import PATIENCE_FOR_ANSWERS, in_hours
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
+from recipec.backends.merging import merged_into
 from recipec.backends.methods import BACKENDS
 from recipec.backends.methods.backend import Measure
 from recipec.backends.models import (
@@ -108,6 +109,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "writes": stage.because(stage.method.writes, "stage"),
         **how,
         "merges": stage.because(stage.adapts.merges, "adaptation"),
+        "merged_into": merged_into(stage) if stage.adapts.merges else "",
         "merge_costs": stage.because(costs, "quantization"),
         "merge_because": [stage.because(line, "quantization") for line in why],
         "instead": stage.because(_INSTEAD[stage.stored_again], "quantization", "stage"),

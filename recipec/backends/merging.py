@@ -7,6 +7,7 @@ from types import ModuleType
 
 from recipec.axes import BASES
 from recipec.backends.adaptations import quantized_base
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.models import (
     bundle_root,
@@ -23,7 +24,12 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, import_blocks
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, Traced
+
+_OTHERWISE = {  # what helps where a merge is rounded away, by whether another stage loads it
+    False: "Serve the adapter on its base, or train it with a higher learning rate.",
+    True: "The next stage loads what is left: train this stage longer, or with a higher learning rate.",
+}
 
 
 def merge_artifact(stage: StageJob) -> Artifact:
@@ -37,12 +43,15 @@ def merge_artifact(stage: StageJob) -> Artifact:
     base = _stored_base(stage)
     names = {
         "stage": stage.named,
+        "merged_into": merged_into(stage),
         "as_stored": stage.because(base is not None, "quantization"),
         "stored_again": stage.because(stage.stored_again, "quantization", "stage"),
         "standard_imports": standard,
         "installed_imports": installed,
         "functions": [base.loading(stage)] if base else [],
         "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
+        "rounds": stage.because(weights_dtype(stage) != torch_dtype("fp32"), "precision"),
+        "otherwise": stage.because(_OTHERWISE[stage.merges], "stage"),
         "is_last": stage.because(not stage.merges, "stage"),
         "judges": stage.because(stage.judges, "stage"),
         "path": path,
@@ -59,6 +68,14 @@ def merge_artifact(stage: StageJob) -> Artifact:
         "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)
+
+
+def merged_into(stage: StageJob) -> Traced:
+    """The weights that an adapter is added to, as the merged model's record has them: others need another merge."""
+    bits, dtype = BASES[stage.adapts.base].bits, weights_dtype(stage)
+    stored, again = f"the base dequantized from {bits} bits", "the unquantized base"
+    base = "the base" if not stage.adapts.quantized else again if stage.stored_again else stored
+    return stage.because(f"{base}, in {dtype}", "quantization", "precision", "stage")
 
 
 def _load_base(stage: StageJob, dtype: Raw) -> Call:
@@ -94,7 +111,9 @@ def _as_stored(stage: StageJob) -> list[Arg]:
 
 def _imports(stage: StageJob) -> Iterator[Import]:
     base = _stored_base(stage)
-    yield from (Import("os"), Import("shutil"), Import("pathlib", "Path"), Import("torch"))
+    yield from (Import("json"), Import("os"), Import("pathlib", "Path"), Import("torch"))
+    if weights_dtype(stage) != torch_dtype("fp32"):
+        yield from (Import("copy", "deepcopy"), Import("peft.tuners.tuners_utils", "BaseTunerLayer"))
     yield Import("peft", "PeftModel", stage.ids("adaptation"))
     yield Import("transformers", stage.method.auto_class, stage.ids("stage"))
     yield Import("transformers", "AutoTokenizer")

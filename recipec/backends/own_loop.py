@@ -118,7 +118,7 @@ def _stops_early(stage: StageJob) -> Any:
 
 
 _SHARED = (
-    *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "speaks", "template_sha256"),
+    *("planned", "starts_from", "drops", "cuts", "lost_rows", "speaks", "template_sha256"),
     *(
         "ends_turns",
         "max_dropped",
@@ -126,6 +126,11 @@ _SHARED = (
         "continues",
         "judged",
         "mixes",
+        "scripts_before",
+        "start_result",
+        "judge_result",
+        "takes_results",
+        "takes_merges",
         "on_gpu",
         "node_gpus",
         "gpu",

@@ -11,12 +11,14 @@ from recipec.backends.intervals import saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import launcher_of, start_of
 from recipec.backends.machine import gpu_names, output_gib
+from recipec.backends.merging import merged_into
 from recipec.backends.methods import BACKENDS
 from recipec.backends.mixing import MOST_OFF
 from recipec.backends.models import bundle_root
 from recipec.backends.routing import compares_losses
 from recipec.catalog.architecture import Architecture
 from recipec.facts.model import is_path
+from recipec.render.literals import py
 from recipec.render.traced import Raw, Traced, mark
 
 
@@ -51,6 +53,26 @@ def _scripts_before(stage: StageJob) -> Raw:
         return mark(",".join(ids), f"the scripts of stages {', '.join(others)} and {last}")
     texts = ("train.py" + " and merge_adapter.py" * before.merges + f" of stage {before.name}" for before in needed)
     return mark(",".join(ids), "".join(texts)) if needed else Raw("")
+
+
+def _results_before(stage: StageJob) -> dict[str, Any]:
+    """How preflight.py reads which results the stage starts from and is judged by."""
+    taken = [before.merges for before in (stage.start, stage.judge) if before] + [False] * bool(stage.mixed)
+    return {
+        "start_result": _result(stage.start, "model"),
+        "judge_result": _result(stage.judge, "judge"),
+        "takes_results": stage.because(not all(taken), "stage"),
+        "takes_merges": stage.because(any(taken), "stage"),
+    }
+
+
+def _result(before: StageJob | None, folder: str) -> Raw:
+    """The call that reads which result lies in a folder; empty where no stage is before."""
+    if before is None:
+        return Raw("")
+    into = merged_into(before).value if before.merges else ""
+    call = f"merged_in({folder}, {py(into)})" if before.merges else f"result_in({folder})"
+    return mark(",".join(before.ids("stage", "adaptation", *["quantization"] * before.merges)), call)
 
 
 def _planned(stage: StageJob) -> dict[str, Any]:
@@ -91,6 +113,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "continues": stage.because(bool(stage.init_from), "model"),
         "mixes": stage.because(bool(stage.mixed), "stage"),
         "scripts_before": _scripts_before(stage),
+        **_results_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
         "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),
         "drops": drops(stage),

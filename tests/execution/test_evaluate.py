@@ -262,8 +262,8 @@ def test_only_the_merged_model_of_this_result_is_evaluated(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["evaluate.py", "merged"])
     evaluate.MERGED.mkdir(parents=True)
-    evaluate.FINISHED.write_text("this")
-    for other in (None, "another"):
+    evaluate.FINISHED.write_text('{"result": "this"}')
+    for other in (None, '{"result": "another"}'):
         if other:
             (evaluate.MERGED / "finished.json").write_text(other)
         with pytest.raises(SystemExit, match=r"Run merge_adapter\.py first"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, good, texts, with_key
+from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 from tiny_models import SIZES, WORDS, save, tokenizer
 
@@ -51,14 +51,16 @@ def adapted(folder: Path, kind: str, size: int = 0, steps: int = 3, rate: float 
     return tokens, found
 
 
+def followed_by_dpo(recipe: Tables) -> Tables:
+    return with_key(with_key(recipe, "goal.task", "align"), "data.preferences", "pairs.jsonl")
+
+
 def merging(folder: Path, monkeypatch: pytest.MonkeyPatch, base: str = "lora-single", followed: bool = False) -> Any:
     """The emitted script, whose bundle is `folder`; `followed`: of a stage that another goes on from."""
     script = folder / ("stages/1-sft" * followed) / "merge_adapter.py"
     script.parent.mkdir(parents=True, exist_ok=True)
     (folder / "recipe").mkdir()
-    recipe = BASES[base]
-    if followed:
-        recipe = with_key(with_key(recipe, "goal.task", "align"), "data.preferences", "pairs.jsonl")
+    recipe = followed_by_dpo(BASES[base]) if followed else BASES[base]
     script.write_text(texts(good(folder / "recipe", recipe))[script.relative_to(folder).as_posix()])
     module = load(script, monkeypatch)
     monkeypatch.setattr(module, "BASE", str(folder / "base"))
@@ -106,6 +108,40 @@ def test_the_next_stage_starts_where_this_one_ended(tmp_path: Path, kind: str, m
     assert base - begins > 0.75 * (base - ended), f"{base} before, {ended} after, {begins} where the next stage begins"
 
 
+def test_a_merge_that_was_made_into_other_weights_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The record of a merge has its way: the three scripts that read the merged model compare it."""
+    adapted(tmp_path, "qlora")
+    merge = merging(tmp_path, monkeypatch, "qlora", followed=True)
+    bundle = texts(good(tmp_path / "recipe", followed_by_dpo(BASES["qlora"])))
+    for name in ("stages/1-sft/evaluate.py", "stages/1-sft/rows.py", "stages/2-dpo/preflight.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(bundle[name])
+    evaluate = load(tmp_path / "stages/1-sft/evaluate.py", monkeypatch)
+    preflight = load(tmp_path / "stages/2-dpo/preflight.py", monkeypatch)
+    script = (tmp_path / "stages/2-dpo/preflight.py").read_text()
+    (asked,) = (line.strip() for line in script.splitlines() if "= merged_in(" in line)
+    (merge.OUTPUT / "finished.json").write_text('{"result": "one"}')
+
+    def start() -> str:
+        return eval(asked.partition(" = ")[2], vars(preflight) | {"model": merge.MERGED})
+
+    merge.main()
+    assert start() == "one, merged into the unquantized base, in bfloat16"
+    merge.main()
+    assert "not merged again" in capsys.readouterr().out
+    of_older = '{"result": "one"}', '{"result": "one", "merged_into": "the base dequantized from 4 bits, in bfloat16"}'
+    for record in of_older:
+        (merge.MERGED / "finished.json").write_text(record)
+        for reads in (lambda: evaluate.marker("merged"), start):
+            with pytest.raises(SystemExit, match=r"does not hold .* Run .*merge_adapter\.py"):
+                reads()
+        merge.main()
+        assert "not merged again" not in capsys.readouterr().out
+        assert evaluate.marker("merged") and start()
+
+
 @pytest.mark.parametrize(("rate", "said"), [(0.05, "The adapter is not merged"), (1e-4, "has lost the adapter")])
 def test_a_merge_that_loses_the_adapter_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, said: str
@@ -118,6 +154,25 @@ def test_a_merge_that_loses_the_adapter_writes_nothing(
     with pytest.raises(SystemExit, match=rf"{said}.* off those of base and adapter"):
         merging(tmp_path, monkeypatch).main()
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "lost"), [("standard", 1e-4, True), ("ia3", 3e-4, True), ("dora", 0.01, False)]
+)
+def test_an_update_that_rounding_takes_away_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    rate: float,
+    lost: bool,
+) -> None:
+    """Outputs in 16 bits differ by more than such an update changes, whether or not the merged weights hold it."""
+    adapted(tmp_path, kind, size=256, rate=rate)
+    merging(tmp_path, monkeypatch, kind if kind in BASES else "lora-single").main()
+    said = capsys.readouterr().out
+    assert "The adapter is merged into" in said
+    assert ("of what the adapter adds to the weights. Serve the adapter" in said) is lost, said
 
 
 def test_a_score_near_zero_is_no_reason_to_refuse_a_merge(
@@ -148,7 +203,7 @@ def test_a_score_near_zero_is_no_reason_to_refuse_a_merge(
     (output / "finished.json").write_text("{}")
     module.main()
     assert "off those of base and adapter" in capsys.readouterr().out
-    (output / "finished.json").write_text("another result")
+    (output / "finished.json").write_text('{"result": "another"}')
     whole = LoraModel.merge_and_unload
 
     def without_head(self: Any) -> Any:

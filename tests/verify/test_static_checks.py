@@ -98,6 +98,18 @@ DEFECTS = [
             ("fp8", "train.py", "torch_compile=True", "torch_compile=False", "torch_compile is False, the plan"),
             ("rslora", "train.py", "use_rslora=True", "use_rslora=False", "use_rslora is False, the plan says True"),
             ("loop-torch", "train.py", "load_best_model_at_end=True", "load_best_model_at_end=False", "the plan says"),
+            ("loop-torch", "train.py", "save_steps=0.2", "save_steps=0", "save_steps is 0, the plan"),
+            ("loop-lora", "train.py", "save_steps=0.2", "save_steps=-1", "save_steps is -1, the plan"),
+            ("loop-torch", "train.py", "self.save()", "pass", "never calls save(): the run writes no checkpoints"),
+            ("loop-torch", "train.py", " save_checkpoint(", " print(", "never calls save_checkpoint()"),
+            (
+                "loop-deepspeed",
+                "train.py",
+                "training.finish()",
+                "pass",
+                "never calls finish(): the run writes no result",
+            ),
+            ("loop-lora", "train.py", "self.save_model(self.output_dir)", "pass", "never calls save_model()"),
             ("loop-lora", "train.py", "early_stopping_patience=3", "early_stopping_patience=1", "patience is 1"),
         ]
     ),

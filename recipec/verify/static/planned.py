@@ -66,6 +66,7 @@ def argument_problems(stage: BundleStage) -> Iterator[str]:
     yield from differences("lora_config of train.py", _adapter(stage), _planned_adapter(stage))
     yield from differences("train.py", _stopping(stage), _planned_stopping(stage))
     yield from _interval_problems(stage)
+    yield from _unsaved(stage)
     yield from differences("evaluate.py", _limits(stage), _planned_limits(stage))
 
 
@@ -228,5 +229,19 @@ def _interval_problems(stage: BundleStage) -> Iterator[str]:
     for name, id in (("eval_steps", "eval_every"), *[("save_steps", "save_every")] * bool(stage.saves)):
         found, share = stage.arguments.get(name), stage.decisions[id]
         steps = share * stage.decisions["total_steps"] if share <= 1 else share
-        if not (found == share or (isinstance(found, int) and isclose(found, steps, rel_tol=0.5, abs_tol=8))):
+        near = isinstance(found, int) and found > 0 and isclose(found, steps, rel_tol=0.5, abs_tol=8)
+        if found != share and not near:
             yield f"train.py: {name} is {found}, the plan evaluates and saves by {id} {share}"
+
+
+def _unsaved(stage: BundleStage) -> Iterator[str]:
+    """What a loop of the bundle's own never calls, and so never writes: its checkpoints, or its result."""
+    if not stage.loop.own:
+        return
+    tree = ast.parse(stage.script.read_text(encoding="utf-8"), filename=str(stage.script))
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    called = {call.attr if isinstance(call, ast.Attribute) else ast.unparse(call) for call in calls}
+    wanted = {"save": "checkpoints", "save_checkpoint": "checkpoints"} if stage.saves else {}
+    for name, what in (wanted | {"finish": "result", "save_model": "result"}).items():
+        if name not in called:
+            yield f"train.py never calls {name}(): the run writes no {what}"
