@@ -38,7 +38,7 @@ def _on_fewer(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     """The most of half the nodes, half of those, and so on, or GPUs of one node, that train the same in the budget."""
     now, most_hours = facts.machines, loaded.recipe.budget.max_hours
     key = "nodes" if now.nodes > 1 else "gpus_per_node"
-    for machines in _halves(facts):
+    for machines in _with_trainers(_halves(facts), plan):
         pairs = fitted(contexts(loaded, with_hardware(facts, facts.gpu, machines)), loaded)
         layouts = _layouts(pairs)
         if [each.adapts for each in layouts] != [stage.layout.adapts for stage in plan.stages]:
@@ -58,6 +58,12 @@ def _halves(facts: Facts) -> list[Machines]:
     nodes = [each for each in fewer if each.gpus_per_node == now.gpus_per_node and each.nodes in counts]
     parts = [each for each in fewer if each.gpus_per_node in counts and each.gpus_per_node < now.gpus_per_node]
     return [*reversed(nodes if now.nodes > 1 else parts)]
+
+
+def _with_trainers(fewer: Sequence[Machines], plan: Plan) -> list[Machines]:
+    """Those with a GPU that trains beside the ones of a node that only write answers."""
+    serve = max(stage.layout.served_by for stage in plan.stages)
+    return [each for each in fewer if each.gpus_per_node > serve]
 
 
 def _on_adapters(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
