@@ -105,7 +105,7 @@ def within_budget(loaded: LoadedRecipe, run: Cost, gpu_hours: float | None) -> b
 
 
 def share_left(loaded: LoadedRecipe, plan: Plan) -> float:
-    """The part of a plan's time that all limits of [budget] leave: with the same GPUs, cost and GPU hours shrink with it."""
+    """The part of a plan's time that all limits of [budget] leave: cost and GPU hours shrink with it."""
     budget = loaded.recipe.budget
     limits = (budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd)
     taken = (plan.seconds / 3600, plan.gpu_hours, plan.cost_usd)
