@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from recipec.layout import Machines
-from recipec.planner.advice.assumed import with_network
 from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.stated import stating
 from recipec.planner.advice.whole_runs import smaller
 from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
@@ -44,7 +44,7 @@ def _faster_network(context: Context, chosen: Candidate, loaded: LoadedRecipe, b
         time = usual_time(facts.model.architecture, chosen.layout, replace(bounds, link=link), facts.gpu)
         if waiting_share(replace(chosen, time=time)) > MOSTLY:
             continue
-        then = fit(context, with_network(loaded, rate)).chosen
+        then = fit(context, stating(loaded, network_gbps=rate)).chosen
         if then is not None and then.layout.can_be_built and _alike(then, chosen) and waiting_share(then) <= MOSTLY:
             yield f"`hardware.network_gbps = {rate}` takes {_ratio(then, chosen):.2g}x the time{_batch(then, chosen)}"
             return
