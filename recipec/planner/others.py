@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
 from msgspec.structs import replace
@@ -13,10 +13,11 @@ from recipec.estimate.cost import Cost
 from recipec.facts import Facts
 from recipec.facts.gather import with_hardware
 from recipec.layout import Layout, Machines
-from recipec.planner.advice.budget import Others, within_budget
-from recipec.planner.advice.change import Change, Proposal, setting
+from recipec.planner.advice.budget import Others, share_left, within_budget
+from recipec.planner.advice.change import Change, Proposal, pins, setting
 from recipec.planner.advice.less_waiting import ADAPTER
 from recipec.planner.advice.whole_runs import measures, smaller
+from recipec.planner.less_training import a_smaller_model, fewer_passes, in_budget
 from recipec.planner.plan import Plan
 from recipec.planner.planner import contexts, fitted, plan_recipe, whole_runs
 from recipec.planner.search.context import Context
@@ -30,15 +31,33 @@ def other_plans(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Others:
     """What else could be planned, each at most once; of several tasks nothing else, as they share their GPUs."""
     given, alone = (loaded, facts, plan), len(loaded.tasks) == 1
     without_judge = cache(partial(_without_judge, *given))
-    changed = (cache(partial(make, *given)) if alone else str for make in (_on_fewer, _on_adapters))
-    return Others(without_judge, *changed)
+    ways = (_on_other_layouts, _on_fewer, _on_adapters, _shorter, _smaller)
+    return Others(without_judge, *(cache(partial(make, *given)) if alone else str for make in ways))
+
+
+def _on_other_layouts(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+    """The first alternative of a stage that the budget has room for, planned for all stages."""
+    for change, family in _faster(plan, share_left(loaded, plan)):
+        if found := in_budget(loaded, _asking(loaded, facts, change), facts.machines.gpus):
+            pairs, run = found
+            return _line(change, f"{family} takes {_figures(run)}", plan, _layouts(pairs))
+    return ""
+
+
+def _faster(plan: Plan, share: float) -> Iterator[tuple[Change, str]]:
+    """The alternatives of stages that would be fast enough, were all else as before."""
+    for stage in plan.stages:
+        for other in stage.rejected:
+            seconds = other.seconds if other.is_open else None
+            if seconds is not None and plan.seconds - stage.seconds + seconds <= share * plan.seconds:
+                yield pins(other.layout), other.family
 
 
 def _on_fewer(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     """The most of half the nodes, half of those, and so on, or GPUs of one node, that train the same in the budget."""
     now, most_hours = facts.machines, loaded.recipe.budget.max_hours
     key = "nodes" if now.nodes > 1 else "gpus_per_node"
-    for machines in _halves(facts):
+    for machines in _with_trainers(_halves(facts), plan):
         pairs = fitted(contexts(loaded, with_hardware(facts, facts.gpu, machines)), loaded)
         layouts = _layouts(pairs)
         if [each.adapts for each in layouts] != [stage.layout.adapts for stage in plan.stages]:
@@ -51,6 +70,12 @@ def _on_fewer(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     return ""
 
 
+def _with_trainers(fewer: Sequence[Machines], plan: Plan) -> list[Machines]:
+    """Those with a GPU that trains beside the ones of a node that only write answers."""
+    serve = max(stage.layout.served_by for stage in plan.stages)
+    return [each for each in fewer if each.gpus_per_node > serve]
+
+
 def _halves(facts: Facts) -> list[Machines]:
     now = facts.machines
     counts = {count >> times for count in (now.nodes, now.gpus_per_node) for times in range(1, count.bit_length())}
@@ -58,6 +83,12 @@ def _halves(facts: Facts) -> list[Machines]:
     nodes = [each for each in fewer if each.gpus_per_node == now.gpus_per_node and each.nodes in counts]
     parts = [each for each in fewer if each.gpus_per_node in counts and each.gpus_per_node < now.gpus_per_node]
     return [*reversed(nodes if now.nodes > 1 else parts)]
+
+
+def _with_trainers(fewer: Sequence[Machines], plan: Plan) -> list[Machines]:
+    """Those with a GPU that trains beside the ones of a node that only write answers."""
+    serve = max(stage.layout.served_by for stage in plan.stages)
+    return [each for each in fewer if each.gpus_per_node > serve]
 
 
 def _on_adapters(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
@@ -68,13 +99,29 @@ def _on_adapters(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     ):
         return ""
     change = setting(train__adaptation=ADAPTER.family)
+    found = in_budget(loaded, _asking(loaded, facts, change), facts.machines.gpus)
+    return _told(change, plan, _layouts(found[0]), found[1]) if found else ""
+
+
+def _asking(loaded: LoadedRecipe, facts: Facts, change: Change) -> list[Context]:
+    """All stages, each with the keys of a change."""
     wishes = {key: Wish(value, "within the budget") for key, value in change.sets}
-    given = [replace(context, wishes={**context.wishes, **wishes}) for context in contexts(loaded, facts)]
-    pairs = fitted(given, loaded)
-    run = whole_runs(pairs, loaded) if pairs else None
-    if run is None or not within_budget(loaded, run, run.seconds / 3600 * facts.machines.gpus):
+    return [replace(context, wishes={**context.wishes, **wishes}) for context in contexts(loaded, facts)]
+
+
+def _shorter(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+    """Fewer passes over the rows."""
+    found = fewer_passes(loaded, facts, plan)
+    return _told(found[0], plan, _layouts(found[1]), found[2]) if found else ""
+
+
+def _smaller(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+    """A smaller model."""
+    found = a_smaller_model(loaded, facts, plan)
+    if not found:
         return ""
-    return _told(change, plan, _layouts(pairs), run)
+    change, pairs, run = found
+    return _line(change, f"the whole run takes {_figures(run)}", plan, _layouts(pairs))
 
 
 def _layouts(pairs: Sequence[tuple[Context, Fit]]) -> list[Layout]:
@@ -86,9 +133,17 @@ def _told(change: Change, plan: Plan, layouts: Sequence[Layout], run: Cost) -> s
     now = [stage.layout for stage in plan.stages]
     kept = [(then, before) for then, before in zip(layouts, now, strict=True) if then.adapts is before.adapts]
     more = dict.fromkeys(measures(then, before) for then, before in kept)
-    price = "" if run.usd is None else f" and costs {usd(run.usd)}"
-    effect = ", ".join(filter(None, (*more, f"the whole run takes {duration(run.seconds)}{price}")))
-    return Proposal(change, effect, now[-1], layouts[-1]).told
+    effect = ", ".join(filter(None, (*more, f"the whole run takes {_figures(run)}")))
+    return _line(change, effect, plan, layouts)
+
+
+def _figures(run: Cost) -> str:
+    """Time and money of a whole run: "9 min and costs $53.77"."""
+    return duration(run.seconds) + ("" if run.usd is None else f" and costs {usd(run.usd)}")
+
+
+def _line(change: Change, effect: str, plan: Plan, layouts: Sequence[Layout]) -> str:
+    return Proposal(change, effect, plan.stages[-1].layout, layouts[-1]).told
 
 
 def _without_judge(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Plan | None:

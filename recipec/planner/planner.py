@@ -270,7 +270,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(context, found, loaded, bounds),
-        shorter_waits=shorter_waits(context, found, loaded, bounds),
+        shorter_waits=shorter_waits(*given, bounds),
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
@@ -309,7 +309,7 @@ def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
 
 def _runs(context: Context, now: Cost, loaded: LoadedRecipe) -> WholeRuns:
     over = partial(over_budget, loaded, context.facts.decisions["gpu_price"].value)
-    return WholeRuns(now, lambda *then: _whole_run(*then, loaded), run_told(context), over)
+    return WholeRuns(now, lambda one, then, changed=loaded: _whole_run(one, then, changed), run_told(context), over)
 
 
 def whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:

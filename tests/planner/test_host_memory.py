@@ -54,13 +54,13 @@ SLOWER = with_key(distilling("distill", "3B 32B", 8, adaptation="full"), "hardwa
 def with_sizes(monkeypatch: pytest.MonkeyPatch, enough: int) -> list[int]:
     """The sizes that are planned, the first `enough` of which are as much as a node is assumed to have."""
     asked: list[int] = []
-    stating = host_memory.stating_host_memory
+    stating = host_memory.stating
 
-    def planned_with(loaded: LoadedRecipe, wanted: int) -> LoadedRecipe:
-        asked.append(wanted)
-        return loaded if len(asked) <= enough else stating(loaded, wanted)
+    def planned_with(loaded: LoadedRecipe, host_memory_gib: int) -> LoadedRecipe:
+        asked.append(host_memory_gib)
+        return loaded if len(asked) <= enough else stating(loaded, host_memory_gib=host_memory_gib)
 
-    monkeypatch.setattr(host_memory, "stating_host_memory", planned_with)
+    monkeypatch.setattr(host_memory, "stating", planned_with)
     return asked
 
 

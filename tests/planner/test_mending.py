@@ -252,3 +252,11 @@ def test_a_level_of_kl_control_without_pairs_is_replaced_by_its_method(tmp_path:
     assert ("set `alignment.reward`" in finding.help[1]) is (reward is None)
     changed = with_key(recipe, "alignment", {"method": "ppo", "reward": "judge.py:is_right"})
     assert not [code for code in codes(compiled(tmp_path, changed)) if code.startswith("E")]
+
+
+@pytest.mark.parametrize("shared", [{"tensor_parallel": 2}, {"tensor_parallel": 2, "context_parallel": 2}])
+def test_without_the_keys_that_are_named_a_shared_model_is_built(tmp_path: Path, shared: dict[str, int]) -> None:
+    """One of two keys that share layers leaves a model that cannot be built either."""
+    recipe = with_key(BASES["full-fsdp"], "train", shared)
+    (found,) = (each for each in compiled(tmp_path, recipe).diagnostics if each.code == "E0410")
+    assert compiled(tmp_path, applied(recipe, found.help[0])).files

@@ -40,3 +40,16 @@ def test_fewer_gpus_are_advised_where_they_can_be_planned(
     (found,) = [each for each in compiled(tmp_path, over, only_plan=True).diagnostics if each.code == "E0403"]
     assert any(line.startswith("set `hardware.gpus_per_node = ") for line in found.help) is fewer, found.help
     assert bool(tried) is fewer, "a plan of the first task alone, or of rates that nobody measured"
+
+
+@pytest.mark.parametrize(("servers", "planned"), [(1, [4, 2]), (2, [4])])
+def test_fewer_gpus_leave_one_that_trains_beside_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: int, planned: list[int]
+) -> None:
+    """All GPUs of a smaller node would only write answers."""
+    tried: list[Context] = []
+    monkeypatch.setattr(others, "fitted", lambda given, *more: tried.extend(given) or fitted(given, *more))
+    served = with_key(BASES["served"], "alignment.generation.server_gpus", servers)
+    over = with_key(with_key(served, "hardware.gpus_per_node", 8), "budget.max_cost_usd", 0.01)
+    assert [each.code for each in compiled(tmp_path, over, only_plan=True).diagnostics].count("E0403") == 1
+    assert [each.facts.machines.gpus_per_node for each in tried] == planned

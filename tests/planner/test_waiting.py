@@ -37,8 +37,8 @@ def test_what_is_advised_comes_true(tmp_path: Path) -> None:
     quick, small = planned(tmp_path, 4, int(rate)), planned(tmp_path, int(nodes), 400)
 
     assert quick.needs.waiting_share <= MOSTLY < now.needs.waiting_share
-    assert quick.seconds == pytest.approx(now.seconds * float(faster), rel=0.05)
-    assert small.seconds == pytest.approx(now.seconds * float(slower), rel=0.05)
+    assert quick.run_seconds == pytest.approx(now.run_seconds * float(faster), rel=0.05)
+    assert small.run_seconds == pytest.approx(now.run_seconds * float(slower), rel=0.05)
     assert small.cost_usd == pytest.approx(now.cost_usd * float(cheaper), rel=0.05)
 
 
@@ -53,10 +53,20 @@ def test_what_is_advised_names_another_global_batch(tmp_path: Path) -> None:
         key, value, times = said.groups("1")
         (then,) = compiled(tmp_path, with_key(recipe, key, int(value)), only_plan=True).plan.stages
         batches = then.layout.global_batch, now.layout.global_batch
-        assert then.seconds == pytest.approx(now.seconds * float(times), rel=0.06), line
+        assert then.run_seconds == pytest.approx(now.run_seconds * float(times), rel=0.06), line
         assert line.endswith("with a global batch of {} instead of {}".format(*batches)) is (batches[0] != batches[1])
         told += batches[0] != batches[1]
     assert (told, len(now.shorter_waits)) == (1, 2)
+
+
+def test_what_is_advised_is_told_of_the_whole_run(tmp_path: Path) -> None:
+    """Of a few rows most of the run is loading and evaluation, which a faster network does not shorten."""
+    few = with_key(on_nodes(4, 400), "data.examples", 3_000)
+    (now,) = compiled(tmp_path, few, only_plan=True).plan.stages
+    rate, faster = re.fullmatch(r"`hardware.network_gbps = (\d+)` takes (\S+)x the time", now.shorter_waits[0]).groups()
+    (then,) = compiled(tmp_path, with_key(few, "hardware.network_gbps", int(rate)), only_plan=True).plan.stages
+    assert then.run_seconds == pytest.approx(now.run_seconds * float(faster), rel=0.05)
+    assert then.seconds / now.seconds < 0.9 * then.run_seconds / now.run_seconds
 
 
 @pytest.mark.parametrize(("nodes", "network_gbps"), [(1, 100), (4, 3200)])

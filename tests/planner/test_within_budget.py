@@ -42,7 +42,7 @@ def test_what_keeps_to_the_budget_comes_true(tmp_path: Path, recipe: Tables, bud
 def test_what_fewer_gpus_take_is_told(tmp_path: Path) -> None:
     """The fp32 states of AdamW fit on 16 nodes, and not on one."""
     recipe = with_key(with_key(FAST, "data.examples", 5_000), "budget.max_cost_usd", 20)
-    line, _ = helps(tmp_path, recipe)["E0403"]
+    (line,) = (each for each in helps(tmp_path, recipe)["E0403"] if "hardware.nodes" in each)
     assert line.startswith("set `hardware.nodes = 1`: with adamw-8bit, the whole run takes ")
     then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
     assert then is not None and then.stages[0].layout.optimizer == "adamw-8bit"
@@ -77,3 +77,46 @@ def test_fewer_machines_are_whole_nodes_or_parts_of_one(
     machines: Machines, measured: bool, fewer: list[tuple[int, int]]
 ) -> None:
     assert smaller(machines, measured) == [Machines(*each) for each in fewer]
+
+
+TWO_STAGES = with_key(BASES["sft-dpo"], "data.examples", 60_000)
+STEPS = with_key(BASES["lora-single"], "train", {"max_steps": 2_000})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "hours", "usd_share"),
+    [
+        (BASES["lora-single"], 0.6, None),
+        (STEPS, 0.6, 0.5),
+        (TWO_STAGES, 0.9, 0.5),
+        (BASES["rloo"], 0.8, 0.6),
+        (BASES["grpo"], 0.9, 0.4),
+    ],
+    ids=["one stage", "steps", "two stages", "other layouts", "all weights"],
+)
+def test_every_line_keeps_to_all_limits_and_comes_true(
+    tmp_path: Path, recipe: Tables, hours: float, usd_share: float | None
+) -> None:
+    """What takes few enough hours may still cost too much; the figures are those of the changed recipe's plan."""
+    now = compiled(tmp_path, recipe, only_plan=True).plan
+    assert now is not None and now.cost_usd is not None
+    limits = {"max_hours": hours * now.seconds / 3600}
+    limits |= {"max_cost_usd": usd_share * now.cost_usd} if usd_share else {}
+    over = with_key(recipe, "budget", limits)
+    found = [each for each in compiled(tmp_path, over, only_plan=True).diagnostics if each.code == "E0403"]
+    lines = {line for each in found for line in each.help if line.startswith("set ")}
+    assert len(found) == len(limits) and lines
+    for line in lines:
+        plan = compiled(tmp_path, applied(over, line), only_plan=True).plan
+        assert plan is not None, line
+        assert f"takes {duration(plan.seconds)} and costs {usd(plan.cost_usd)}" in line
+
+
+@pytest.mark.parametrize(
+    ("recipe", "keys"), [(STEPS, ["train.max_steps"]), (TWO_STAGES, ["train.sft.epochs", "train.dpo.epochs"])]
+)
+def test_fewer_passes_are_named_by_the_keys_of_the_recipe(tmp_path: Path, recipe: Tables, keys: list[str]) -> None:
+    now = compiled(tmp_path, recipe, only_plan=True).plan
+    assert now is not None
+    found = helps(tmp_path, with_key(recipe, "budget", {"max_hours": 0.7 * now.seconds / 3600}))["E0403"]
+    assert [line for line in found if all(f"`{key} = " in line for key in keys)]

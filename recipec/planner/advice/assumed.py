@@ -12,6 +12,7 @@ from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.host_memory import wanted_host_gib, with_room
+from recipec.planner.advice.stated import stating
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import Candidate, best, retimed, seconds_per_sequence
@@ -41,7 +42,7 @@ def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: B
         other = best(retimed(wide, context.facts, replace(bounds, link=link)))
         if other is None or _how(other) == _how(chosen):
             continue
-        then = fit(context, with_network(loaded, rate)).chosen
+        then = fit(context, stating(loaded, network_gbps=rate)).chosen
         if then is None or (chosen.layout.can_be_built and not then.layout.can_be_built):
             continue
         name = adaptation_name(context.stage.name, then.layout)
@@ -50,12 +51,6 @@ def other_networks(context: Context, found: Fit, loaded: LoadedRecipe, bounds: B
             batch = other_batch(chosen.layout, then.layout)
             told.append(f"with {rate:,g} Gbit/s: {adapted}{_how(then)}{f' {batch}' * bool(batch)}")
     return tuple(told)
-
-
-def with_network(loaded: LoadedRecipe, gbps: float) -> LoadedRecipe:
-    """The recipe with so fast a network between its nodes."""
-    hardware = loaded.recipe.hardware.model_copy(update={"network_gbps": gbps})
-    return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))
 
 
 def _how(candidate: Candidate) -> str:

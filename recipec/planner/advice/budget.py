@@ -9,7 +9,6 @@ from msgspec import Struct
 from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, Method, sections_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost
-from recipec.planner.advice.change import Proposal, pins
 from recipec.planner.plan import Plan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, either, own_keys
@@ -20,11 +19,14 @@ class Others(Struct, frozen=True):
     """Other plans of the same rows, made where a budget is exceeded."""
 
     without_judge: Callable[[], Plan | None]  # of a method without a reward model; None where the plan trains none
-    on_fewer: Callable[[], str]  # GPUs, within the budget: a line for the user; "" where there is none
+    on_other_layouts: Callable[[], str]  # within the budget: a line for the user; "" where there is none
+    on_fewer: Callable[[], str]  # GPUs, likewise
     on_adapters: Callable[[], str]  # instead of all weights, likewise
+    shorter: Callable[[], str]  # with fewer passes, likewise
+    smaller: Callable[[], str]  # with a smaller model, likewise
 
 
-NO_OTHERS = Others(lambda: None, str, str)
+NO_OTHERS = Others(lambda: None, str, str, str, str, str)
 
 
 def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, others: Others = NO_OTHERS) -> None:
@@ -32,18 +34,17 @@ def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, others: Other
     budget = loaded.recipe.budget
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
-        share = budget.max_hours / hours
         takes = "the plan takes {}, the limit is {}".format(*_apart(plan.seconds, 3600 * budget.max_hours))
-        _over(loaded, plan, "max_hours", takes, share, others, report)
+        _over(loaded, plan, "max_hours", takes, others, report)
     if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
         takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
-        _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, others, report)
+        _over(loaded, plan, "max_gpu_hours", takes, others, report)
     if budget.max_cost_usd is not None and usd is None:
         no_price(loaded, report)
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
         cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
         costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
-        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, others, report)
+        _over(loaded, plan, "max_cost_usd", costs, others, report)
 
 
 def no_price(loaded: LoadedRecipe, report: Report) -> None:
@@ -59,17 +60,16 @@ def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
     return texts if texts[0] != texts[1] else (f"{taken_seconds:,.1f} s", f"{limit_seconds:,.1f} s")
 
 
-def _over(
-    loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, others: Others, report: Report
-) -> None:
+def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, others: Others, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
     names = dict.fromkeys(stage.stage.name for stage in plan.stages)
     several = [f".{name}" for name in names] if len(names) > 1 else [""]
     epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
     smaller = f"lower {epochs}, use fewer rows or take a smaller model"
     fewer = "" if key == "max_hours" else others.on_fewer()
-    within = _within(plan, share) or (others.on_adapters(),)
-    ways = (*_in_fewer_stages(loaded, others.without_judge()), *within, fewer, smaller)
+    within = others.on_other_layouts() or others.on_adapters()
+    own = (within, fewer, others.shorter(), others.smaller(), smaller)
+    ways = (*_in_fewer_stages(loaded, others.without_judge()), *own)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), tuple(filter(None, ways))))
 
 
@@ -104,6 +104,14 @@ def within_budget(loaded: LoadedRecipe, run: Cost, gpu_hours: float | None) -> b
     return all(None in (most, each) or each <= most for each, most in zip(taken, limits, strict=True))
 
 
+def share_left(loaded: LoadedRecipe, plan: Plan) -> float:
+    """The part of a plan's time that all limits of [budget] leave: cost and GPU hours shrink with it."""
+    budget = loaded.recipe.budget
+    limits = (budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd)
+    taken = (plan.seconds / 3600, plan.gpu_hours, plan.cost_usd)
+    return min(most / each for each, most in zip(taken, limits, strict=True) if each and most is not None)
+
+
 def over_budget(loaded: LoadedRecipe, usd_per_gpu_hour: float | None, run: Cost, now: Cost) -> str:
     """What is said behind the figures of a changed run that breaks [budget], and that the present one does as well."""
     keeps = [
@@ -111,16 +119,3 @@ def over_budget(loaded: LoadedRecipe, usd_per_gpu_hour: float | None, run: Cost,
         for each in (run, now)
     ]
     return "" if keeps[0] else f",{'' if keeps[1] else ' still'} over the budget"
-
-
-def _within(plan: Plan, share: float) -> tuple[str, ...]:
-    """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
-    for stage in plan.stages:
-        for other in stage.rejected:
-            if not other.is_open:
-                continue
-            seconds = plan.seconds - stage.seconds + other.seconds
-            if seconds <= share * plan.seconds:
-                effect = f"{other.family} takes {duration(seconds)}"
-                return (Proposal(pins(other.layout), effect, stage.layout, other.layout).told,)
-    return ()

@@ -8,6 +8,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from recipec.planner.advice.change import Proposal, planned, setting
+from recipec.planner.advice.stated import stating
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.bounds import TIE, bounds_of, host_gib
 from recipec.planner.search.candidates import Candidate, seconds_per_sequence, usual_time
@@ -24,7 +25,7 @@ def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
     waiting = [other for other in found.tried if waits_for_host(other)]
     promising = {wanted_host_gib(other) for other in waiting if _faster(other, context, found, loaded)}
     for wanted in sorted(promising)[:_PLANNED]:
-        then = fit(context, stating_host_memory(loaded, wanted))
+        then = fit(context, stating(loaded, host_memory_gib=wanted))
         if then.chosen is None or not then.chosen.layout.can_be_built:
             continue
         ratio = pass_seconds(then) / pass_seconds(found)
@@ -64,9 +65,3 @@ def least_host(tried: Sequence[Candidate]) -> int | None:
     waiting = [other for other in tried if waits_for_host(other) and not other.fits]
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes), default=None)
     return wanted_host_gib(found) if found is not None else None
-
-
-def stating_host_memory(loaded: LoadedRecipe, memory_gib: int) -> LoadedRecipe:
-    """The recipe with so much host memory in a node."""
-    hardware = loaded.recipe.hardware.model_copy(update={"host_memory_gib": memory_gib})
-    return replace(loaded, recipe=loaded.recipe.model_copy(update={"hardware": hardware}))

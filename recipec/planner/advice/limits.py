@@ -12,7 +12,7 @@ from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.facts.model import has_template
 from recipec.planner.advice.budget import NO_OTHERS, Others, check_budget, no_price
-from recipec.planner.advice.change import Proposal, pins
+from recipec.planner.advice.change import Proposal, pins, quoted
 from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
@@ -274,11 +274,11 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
     mesh = stage.layout.mesh
     groups = (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert))
     used = [f"`train.{name}_parallel = {ranks}`" for name, ranks in groups if ranks > 1]
-    pinned = next((key for key, _ in groups if loaded.is_set("train", f"{key}_parallel")), None)
-    place = loaded.place("train", f"{pinned}_parallel") if pinned else loaded.place("hardware")
+    pinned = [f"{key}_parallel" for key, ranks in groups if ranks > 1 and loaded.is_set("train", f"{key}_parallel")]
+    place = loaded.place("train", pinned[0]) if pinned else loaded.place("hardware")
     label = Label(place, f"stage {stage.stage.label} uses {' and '.join(used)}")
     note = "bundles must resume, and transformers 5.23 cannot resume a model that is split at load (NOT-008)"
-    free = (f"remove `train.{pinned}_parallel`",) if pinned else ()
+    free = (f"remove {quoted([f'train.{key}' for key in pinned])}",) if pinned else ()
     return Diagnostic(
         "E0410", "model parallelism can be planned but not built yet", (label,), (*free, *_instead(stage)), (note,)
     )

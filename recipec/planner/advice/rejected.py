@@ -12,7 +12,8 @@ from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
 from recipec.planner.advice.change import asking_for, setting
-from recipec.planner.advice.host_memory import least_host, stating_host_memory
+from recipec.planner.advice.host_memory import least_host
+from recipec.planner.advice.stated import stating
 from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
@@ -351,7 +352,7 @@ def _with_host_memory(
         return
     unfit = [other for other in others if fitting(other, loaded) is None]
     wanted = max(own, *(least_host(fit(other, loaded).tried) or 0 for other in unfit), 0)
-    stated = stating_host_memory(loaded, wanted)
+    stated = stating(loaded, host_memory_gib=wanted)
     pairs = all_fitting([context, *others], stated)
     if pairs:
         yield way(setting(hardware__host_memory_gib=wanted), pairs, stated, (), whole, context, " if a node has it")

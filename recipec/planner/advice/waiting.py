@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from recipec.layout import Machines
-from recipec.planner.advice.assumed import with_network
 from recipec.planner.advice.change import other_batch
 from recipec.planner.advice.changes import on_machines
-from recipec.planner.advice.whole_runs import smaller
+from recipec.planner.advice.stated import stating
+from recipec.planner.advice.whole_runs import WholeRuns, smaller, trains_alike
 from recipec.planner.search.bounds import Bounds
 from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
 from recipec.planner.search.context import Context
@@ -21,14 +21,16 @@ from recipec.units import times
 NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 400 Gbit/s (InfiniBand HDR, NDR)
 
 
-def shorter_waits(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[str, ...]:
+def shorter_waits(
+    context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, bounds: Bounds
+) -> tuple[str, ...]:
     """A network with which nodes wait for half of a step at most, and fewer nodes, also where some are idle."""
     assert found.chosen is not None
     world, machines = found.chosen.layout.mesh.world_size, context.facts.machines
     waits = waits_for_network(machines, found.chosen)
-    network = _faster_network(context, found.chosen, loaded, bounds) if waits else ()
+    network = _faster_network(context, found.chosen, loaded, runs, bounds) if waits else ()
     idle = machines.gpus - world >= machines.gpus_per_node
-    return (*network, *(_fewer_nodes(context, found.chosen, found.tried, loaded) if waits or idle else ()))
+    return (*network, *(_fewer_nodes(context, found, loaded, runs) if waits or idle else ()))
 
 
 def waits_for_network(machines: Machines, chosen: Candidate) -> bool:
@@ -36,7 +38,9 @@ def waits_for_network(machines: Machines, chosen: Candidate) -> bool:
     return chosen.layout.mesh.world_size > machines.gpus_per_node and waiting_share(chosen) > MOSTLY
 
 
-def _faster_network(context: Context, chosen: Candidate, loaded: LoadedRecipe, bounds: Bounds) -> Iterator[str]:
+def _faster_network(
+    context: Context, chosen: Candidate, loaded: LoadedRecipe, runs: WholeRuns, bounds: Bounds
+) -> Iterator[str]:
     """The slowest network that is enough, planned where the layout would do; a slower one than now is not."""
     facts = context.facts
     for rate in NETWORKS_GBPS:
@@ -44,24 +48,28 @@ def _faster_network(context: Context, chosen: Candidate, loaded: LoadedRecipe, b
         time = usual_time(facts.model.architecture, chosen.layout, replace(bounds, link=link), facts.gpu)
         if waiting_share(replace(chosen, time=time)) > MOSTLY:
             continue
-        then = fit(context, with_network(loaded, rate)).chosen
-        if then is not None and then.layout.can_be_built and _alike(then, chosen) and waiting_share(then) <= MOSTLY:
-            yield f"`hardware.network_gbps = {rate}` takes {_ratio(then, chosen):.2g}x the time{_batch(then, chosen)}"
+        changed = stating(loaded, network_gbps=rate)
+        found = fit(context, changed)
+        then = found.chosen
+        if then is not None and trains_alike(then, chosen) and waiting_share(then) <= MOSTLY:
+            ratio = runs.of(context, found, changed).seconds / runs.now.seconds
+            yield f"`hardware.network_gbps = {rate}` takes {ratio:.2g}x the time{_batch(then, chosen)}"
             return
 
 
-def _fewer_nodes(
-    context: Context, chosen: Candidate, tried: Sequence[Candidate], loaded: LoadedRecipe
-) -> Iterator[str]:
-    """The fewest nodes that cost less, planned: every node is paid for as long as the training takes."""
-    machines = context.facts.machines
-    for fewer in _promising(machines, chosen, tried):
-        then = fit(on_machines(context, fewer), loaded).chosen
-        if then is None or not then.layout.can_be_built or not _alike(then, chosen):
+def _fewer_nodes(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+    """The fewest nodes on which the whole run costs less, planned: every node is paid for as long as it lasts."""
+    machines, chosen = context.facts.machines, found.chosen
+    assert chosen is not None
+    for fewer in _promising(machines, chosen, found.tried):
+        changed = on_machines(context, fewer)
+        then = fit(changed, loaded)
+        if then.chosen is None or not trains_alike(then.chosen, chosen):
             continue
-        if (cost := _cost(then, fewer, machines, chosen)) < 1:
-            time = times(_ratio(then, chosen))
-            yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost{_batch(then, chosen)}"
+        ratio = runs.of(changed, then).seconds / runs.now.seconds
+        if (cost := ratio * fewer.nodes / machines.nodes) < 1:
+            told = f"{times(ratio)} at {cost:.2g}x the cost{_batch(then.chosen, chosen)}"
+            yield f"`hardware.nodes = {fewer.nodes}` takes {told}"
             return
 
 
@@ -71,25 +79,12 @@ def _batch(then: Candidate, chosen: Candidate) -> str:
 
 
 def _promising(machines: Machines, chosen: Candidate, tried: Sequence[Candidate]) -> Iterator[Machines]:
-    """Fewer nodes on which a layout that was tried costs less."""
-    alike = [other for other in tried if _alike(other, chosen)]
+    """Fewer nodes on which a layout that was tried trains for less."""
+    alike = [other for other in tried if trains_alike(other, chosen)]
     for fewer in smaller(machines, measured=True):
         other = best([other for other in alike if other.layout.mesh.world_size <= fewer.gpus])
-        if other is not None and _cost(other, fewer, machines, chosen) < 1:
+        if other is None:
+            continue
+        ratio = seconds_per_sequence(other) / seconds_per_sequence(chosen)
+        if ratio * fewer.nodes < machines.nodes:
             yield fewer
-
-
-def _cost(other: Candidate, fewer: Machines, now: Machines, chosen: Candidate) -> float:
-    """What training takes in node hours, over what the chosen plan takes."""
-    return _ratio(other, chosen) * fewer.nodes / now.nodes
-
-
-def _alike(other: Candidate, chosen: Candidate) -> bool:
-    """Whether it trains and keeps the same, and can be built where the chosen one can."""
-    kept = ("adaptation", "quantization", "offload", "activation_offload")
-    same = all(getattr(other.layout, name) == getattr(chosen.layout, name) for name in kept)
-    return same and other.layout.mesh.ranks_per_layer <= chosen.layout.mesh.ranks_per_layer
-
-
-def _ratio(one: Candidate, other: Candidate) -> float:
-    return seconds_per_sequence(one) / seconds_per_sequence(other)

@@ -22,7 +22,7 @@ class WholeRuns(Struct, frozen=True):
     """The whole run of the plan, and how that of a changed recipe is told."""
 
     now: Cost
-    of: Callable[[Context, Fit], Cost]
+    of: Callable[..., Cost]  # of a changed stage and its plan, and of the recipe where that is changed
     told: str = "the whole run"  # or the stage, where it is one of several
     over: Callable[[Cost, Cost], str] = lambda run, now: ""  # ", still over the budget"
 
@@ -58,8 +58,9 @@ def pass_seconds(found: Fit) -> float:
 
 def trains_alike(other: Candidate, chosen: Candidate) -> bool:
     """Whether it trains the same, can be built, and keeps nothing in host memory that the plan does not."""
-    layout = other.layout
-    return other.fits and layout.adapts is chosen.layout.adapts and layout.can_be_built and layout.on_device
+    layout, now = other.layout, chosen.layout
+    hosted = (layout.offload, layout.activation_offload) == (now.offload, now.activation_offload)
+    return other.fits and layout.adapts is now.adapts and layout.can_be_built and (layout.on_device or hosted)
 
 
 def smaller(machines: Machines, measured: bool) -> list[Machines]:
