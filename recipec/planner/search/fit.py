@@ -40,7 +40,22 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     while (batch := _next_batch(context, fits)) > planned:
         fits.append(choose(replace(context, least_batch=batch, batch_short=short), loaded))
         planned = batch
-    return beside_shared(context, _smallest_batch(context, fits), loaded)
+    found = _with_own_batch(context, _smallest_batch(context, fits), loaded)
+    return beside_shared(context, found, loaded)
+
+
+def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
+    """What took the place of another training, with the global batch that it has where the recipe asks for it."""
+    if found.gave_way is None or found.chosen is None or context.only:
+        return found
+    taken, gave_way = found.chosen.layout.adaptation, found.gave_way[0].layout.adaptation
+    if taken == gave_way:
+        return found
+    own = fit(replace(context, only=taken), loaded)
+    if own.chosen is None:
+        return found
+    others = [each for each in found.tried if each.layout.adaptation != taken]
+    return replace(found, chosen=own.chosen, ledger=own.ledger, tried=[*others, *own.tried])
 
 
 def _smallest_batch(context: Context, fits: Sequence[Fit]) -> Fit:
@@ -66,7 +81,8 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     usual = settle(context, *names[0])
     least = next_batch(context, usual) if uneven_answers(context, usual) else sequences_for_all(context)
     larger = replace(context, least_batch=least, batch_short=NOTHING_FITS)
-    if settle(larger, *names[0]).decisions["global_batch_size"].value != least:
+    raised, decided = (settle(each, *names[0]).decisions["global_batch_size"].value for each in (larger, context))
+    if raised == decided:
         return found
     wider = choose(larger, loaded)
     return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from recipec.axes import STRATEGIES, Method, Strategy
 from recipec.axes.strategies import ON_DEVICE
 from recipec.layout import Layout, Machines, Mesh
+from recipec.planner.search.bounds import NEAR
 from recipec.planner.search.sequences import settled_method
 from recipec.rules.core import Ledger
 from recipec.rules.preference import precomputed_reference
@@ -28,7 +29,7 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
     method = settled_method(ledger.decisions)
-    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", method.least_micro_batch)
+    sequences = _micro_batches_in(ledger, wishes.get("train.micro_batch_size", method.least_micro_batch))
     served_by = value.get("server_gpus", 0)
     machines = Machines(value["nodes"], value["gpus_per_node"] - served_by)
     found = dict.fromkeys(meshes(machines, sequences, wishes, even=not served_by))
@@ -54,6 +55,14 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
             precomputes=_precomputes(strategy, mesh, method, value, wishes),
         )
         yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
+
+
+def _micro_batches_in(ledger: Ledger, micro_batch: int) -> int:
+    """How many ranks may share the global batch: of a micro batch that the recipe sets, they may make nearly as many
+    sequences, unless it sets the global batch too."""
+    batch, fixed = ledger.decisions["global_batch_size"], "train.micro_batch_size" in ledger.wishes
+    nearly = fixed and batch.origin != "recipe" and not settled_method(ledger.decisions).generates
+    return int((1 + NEAR) * batch.value if nearly else batch.value) // micro_batch
 
 
 def _precomputes(

@@ -91,6 +91,16 @@ class Search(Struct):
         """The decisions of an adaptation in another context."""
         return settle(replace(self.context, **changed), like.name, like.ledger.decisions["adaptation"].because)
 
+    def with_own_batch(self, each: Tried) -> Tried:
+        """The same where the recipe sets a larger global batch than the rule of this adaptation accepts: with the
+        largest that it accepts, which is what the adaptation is compared with where no recipe sets any."""
+        batch = each.ledger.decisions["global_batch_size"]
+        if batch.origin != "recipe" or batch.accepts is None or batch.value <= batch.accepts[1] or not each.layouts:
+            return each
+        free = {key: wish for key, wish in self.context.wishes.items() if key != batch.key}
+        context = replace(self.context, wishes=free, least_batch=batch.value)
+        return self.candidates(settle(context, each.name, each.ledger.decisions["adaptation"].because))
+
     def chosen(self, chosen: Candidate | None, ledger: Ledger | None, *beside: Iterable[Candidate]) -> Fit:
         """The result, with all that was tried."""
         tried = [*(each for group in self.tried for each in group.layouts), *(each for some in beside for each in some)]
@@ -228,9 +238,11 @@ def _first(search: Search, effort: int) -> tuple[int, Candidate | None]:
 
 def _beside_others(search: Search, place: int, chosen: Candidate) -> Fit:
     """What was found first, or one of the adaptations before or after it that takes its place."""
-    ledger, before = search.tried[place].ledger, search.tried[:place]
+    ledger, before, after = search.tried[place].ledger, search.tried[:place], search.tried[place + 1 :]
     preferred = _faster(before, chosen)
-    quicker = None if preferred else _far_slower(search.tried[place + 1 :], chosen)
+    quicker = None if preferred else _far_slower(after, chosen)
+    if quicker and not _far_slower([search.with_own_batch(each) for each in after], chosen):
+        quicker = None
     found = search.chosen(*(preferred or quicker or (chosen, ledger)))
     none_left = [each.refused[0] for each in before if each.refused and not each.layouts]
     return replace(found, ruled_out=none_left, gave_way=(chosen, ledger) if quicker else None)
@@ -359,4 +371,5 @@ def acceptable_adaptations(context: Context) -> list[tuple[str, str]]:
     return [
         (name, choice.because if name == first else f"{ADAPTATIONS[name].because}; {choice.because}")
         for name in allowed
+        if context.only in ("", name)
     ]
