@@ -22,16 +22,20 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
 
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
+_FIRST = False, 0  # the standing of what can be built and trains what the rules put first
 _TWICE = 2  # one batch after the first: with two sequences for each GPU it may pay where one does not
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
     idle or wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
-    small for all GPUs."""
+    small for all GPUs; also before another training than the rules put first."""
     usual = found = choose(context, loaded)
     if not _can_be_built(found):
         found = _for_all_gpus(context, found, loaded)
+    elif found.chosen and idles(found.chosen, context) and _standing(context, found.chosen) > _FIRST:
+        wider = _for_all_gpus(context, found, loaded)
+        found = wider if wider.chosen and _standing(context, wider.chosen) == _FIRST else found
     if found.chosen is None:
         return found
     short = IDLE if idles(found.chosen, context) else WAITS  # what is wrong with the batch that the rule decides
