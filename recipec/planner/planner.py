@@ -51,6 +51,7 @@ from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
+from recipec.planner.search.measures import beside_shared
 from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
@@ -159,7 +160,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     if (refused_batch := too_small(context, loaded)) is not None:
         report.add(refused_batch)
         context = _without(context, BATCHES)
-    found = fit(context, loaded)
+    found = beside_shared(context, fit(context, loaded), loaded)
     if found.chosen is None or found.ledger is None:
         _report_misfit(context, others, loaded, found, report)
         return None

@@ -16,7 +16,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, WAITS
-from recipec.planner.search.measures import Fit, acceptable_adaptations, beside_shared, choose, idles
+from recipec.planner.search.measures import Fit, Known, acceptable_adaptations, choose, idles
 from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
@@ -26,15 +26,16 @@ _FIRST = False, 0  # the standing of what can be built and trains what the rules
 _TWICE = 2  # one batch after the first: with two sequences for each GPU it may pay where one does not
 
 
-def fit(context: Context, loaded: LoadedRecipe) -> Fit:
+def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
     idle or wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
     small for all GPUs; also before another training than the rules put first."""
-    usual = found = choose(context, loaded)
+    known = {} if known is None else known
+    usual = found = choose(context, loaded, known)
     if not _can_be_built(found):
-        found = _for_all_gpus(context, found, loaded)
+        found = _for_all_gpus(context, found, loaded, known)
     elif found.chosen and idles(found.chosen, context) and _standing(context, found.chosen) > _FIRST:
-        wider = _for_all_gpus(context, found, loaded)
+        wider = _for_all_gpus(context, found, loaded, known)
         found = wider if wider.chosen and _standing(context, wider.chosen) == _FIRST else found
     if found.chosen is None:
         return found
@@ -42,20 +43,19 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     short = short if found is usual else NOTHING_FITS
     fits, planned = [found], 0
     while (batch := _next_batch(context, fits)) > planned:
-        fits.append(choose(replace(context, least_batch=batch, batch_short=short), loaded))
+        fits.append(choose(replace(context, least_batch=batch, batch_short=short), loaded, known))
         planned = batch
-    found = _with_own_batch(context, _smallest_batch(context, fits), loaded)
-    return beside_shared(context, found, loaded)
+    return _with_own_batch(context, _smallest_batch(context, fits), loaded, known)
 
 
-def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
+def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe, known: Known) -> Fit:
     """What took the place of another training, with the global batch that it has where the recipe asks for it."""
     if found.gave_way is None or found.chosen is None or context.only:
         return found
     taken, gave_way = found.chosen.layout.adaptation, found.gave_way[0].layout.adaptation
     if taken == gave_way:
         return found
-    own = fit(replace(context, only=taken), loaded)
+    own = fit(replace(context, only=taken), loaded, known)
     if own.chosen is None:
         return found
     others = [each for each in found.tried if each.layout.adaptation != taken]
@@ -77,7 +77,7 @@ def _standing(context: Context, chosen: Candidate) -> tuple[bool, int]:
     return not layout.can_be_built, names.index(layout.adaptation)
 
 
-def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
+def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe, known: Known) -> Fit:
     """With enough examples in a global batch for every GPU, where fewer leave no layout that fits."""
     names = acceptable_adaptations(context)
     if not names:
@@ -88,7 +88,7 @@ def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     raised, decided = (settle(each, *names[0]).decisions["global_batch_size"].value for each in (larger, context))
     if raised == decided:
         return found
-    wider = choose(larger, loaded)
+    wider = choose(larger, loaded, known)
     return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found
 
 

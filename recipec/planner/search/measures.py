@@ -63,11 +63,17 @@ class Tried(Struct):
         return self.layouts[0].layout.adaptation
 
 
+# Layouts by what they depend on of a settled stage, so that none is estimated twice for one recipe.
+Known = dict[tuple[object, ...], tuple[Sequence[Candidate], Sequence[Refusal]]]
+_DEPENDS_ON = "adaptation", "optimizer", "lora_dropout"  # beside the global batch: the recipe settles the rest
+
+
 class Search(Struct):
     """A stage, and what was tried for it."""
 
     context: Context
     loaded: LoadedRecipe
+    known: Known = {}
     tried: list[Tried] = []
     small: Tried | None = None  # all weights with optimizer states in 8 bits, where they were looked at
 
@@ -79,13 +85,24 @@ class Search(Struct):
 
     def candidates(self, ledger: Ledger, on_host: bool = False, shared: bool = False) -> Tried:
         """The layouts of an adaptation, without those that are known to fail."""
+        value, batch = ledger.decisions, ledger.decisions["global_batch_size"]
+        settled = tuple(value[id].value for id in _DEPENDS_ON if id in value)
+        key = (*settled, batch.value, batch.origin, batch.accepts, on_host, shared)
+        if key not in self.known:
+            self.known[key] = self._estimated(ledger, on_host, shared)
+        found, refused = self.known[key]
+        return Tried(ledger, [*found], refused)
+
+    def _estimated(
+        self, ledger: Ledger, on_host: bool, shared: bool
+    ) -> tuple[Sequence[Candidate], Sequence[Refusal]]:
         facts, shape = self.context.facts, self.context.facts.model.architecture
         work = work_of(ledger, facts)
         found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape, work))
         allowed = [layout for layout, refusal in found if refusal is None]
         refused = [refusal for _, refusal in found if refusal is not None]
         bounds = bounds_of(self.context, ledger, self.loaded)
-        return Tried(ledger, candidates(allowed, shape, work, facts.gpu, bounds), refused)
+        return candidates(allowed, shape, work, facts.gpu, bounds), refused
 
     def again(self, like: Tried, **changed: str) -> Ledger:
         """The decisions of an adaptation in another context."""
@@ -107,9 +124,9 @@ class Search(Struct):
         return Fit(chosen, ledger, tried, self.tried[0].refused if self.tried else [])
 
 
-def choose(context: Context, loaded: LoadedRecipe) -> Fit:
-    """The choice with the global batch of this context."""
-    search = Search(context, loaded)
+def choose(context: Context, loaded: LoadedRecipe, known: Known) -> Fit:
+    """The choice with the global batch of this context; `known` are the layouts of other batches of its recipe."""
+    search = Search(context, loaded, known)
     search.tried = [search.candidates(settle(context, *each)) for each in acceptable_adaptations(context)]
     found = (step(search) for step in _STEPS)
     return next(filter(None, found), None) or search.chosen(None, None, search.small.layouts if search.small else ())
