@@ -104,8 +104,9 @@ def _recomputing(
 
 
 def _short_of_memory(plain: Layout, value: Mapping[str, Any]) -> bool:
-    """Whether only a lack of memory makes a layout worth a look, so that a large model would not keep activations."""
-    measures = plain.offloads or plain.mesh.ranks_per_layer > 1
+    """Whether only a lack of memory makes a layout worth a look, so that a large model would not keep activations;
+    experts that ranks share may leave room for them."""
+    measures = plain.offloads or plain.mesh.tensor * plain.mesh.context > 1
     return bool(value["checkpointing_default"]) and measures
 
 
