@@ -36,6 +36,7 @@ RECIPES = {
     "adapters have the batch of their own": of("Llama-3.1-70B", 4, 8, 25),
     "ranks make nearly the batch": of("Llama-3.1-8B", 6, 8, 400),
     "more ranks before another training": of("Llama-3.1-8B", 3, 5, 100),
+    "a batch that ranks can make": of("Llama-3.1-70B", 24, 6, 100, hardware__gpu="h200", train__adaptation="full"),
     "as large a batch as is accepted": of("Llama-3.1-8B", 9, 7, 200, train__adaptation="full"),
 }
 
