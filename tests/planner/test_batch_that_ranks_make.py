@@ -61,8 +61,7 @@ def test_a_batch_above_the_decided_one_is_taken_where_ranks_would_make_clearly_f
     recipe["train"] = {"adaptation": "full"}
     batches = None, 48
     plans = [
-        compiled(tmp_path, with_key(recipe, "train.global_batch_size", batch), only_plan=True).plan
-        for batch in batches
+        compiled(tmp_path, with_key(recipe, "train.global_batch_size", batch), only_plan=True).plan for batch in batches
     ]
     found, fewer = (plan.stages[0] for plan in plans if plan)
     assert found.layout.global_batch == 96 and fewer.seconds > 1.25 * found.seconds

@@ -93,9 +93,7 @@ class Search(Struct):
         found, refused = self.known[key]
         return Tried(ledger, [*found], refused)
 
-    def _estimated(
-        self, ledger: Ledger, on_host: bool, shared: bool
-    ) -> tuple[Sequence[Candidate], Sequence[Refusal]]:
+    def _estimated(self, ledger: Ledger, on_host: bool, shared: bool) -> tuple[Sequence[Candidate], Sequence[Refusal]]:
         facts, shape = self.context.facts, self.context.facts.model.architecture
         work = work_of(ledger, facts)
         found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape, work))
