@@ -52,6 +52,7 @@ from recipec.planner.search.context import Context, settle, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
+from recipec.planner.search.measures import beside_shared
 from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
@@ -163,7 +164,7 @@ def _plan_stage(
     if (refused_batch := too_small(context, loaded)) is not None:
         report.add(refused_batch)
         context = _without(context, BATCHES)
-    found = fit(context, loaded)
+    found = beside_shared(context, fit(context, loaded), loaded)
     if found.chosen is None or found.ledger is None:
         _report_misfit(context, others, loaded, found, report)
         return None

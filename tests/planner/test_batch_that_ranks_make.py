@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from compiling import BASES, compiled
+from compiling import BASES, compiled, with_key
 from msgspec.structs import replace
 
 from recipec.layout import Layout
@@ -49,3 +51,19 @@ def test_a_batch_is_called_nearest_only_where_no_other_is_nearer(
 
 def test_a_batch_that_ranks_make_is_said_as_it_was_decided(layout: Layout) -> None:
     assert told(layout, 64, 8, 4, 2).because == "usual"
+
+
+def test_a_batch_above_the_decided_one_is_taken_where_ranks_would_make_clearly_fewer(tmp_path: Path) -> None:
+    """48 GPUs make 48 of 64 rows, in which all of them wait for the network longer than with 96."""
+    recipe = with_key(BASES["lora-single"], "model.name", "meta-llama/Llama-3.1-70B")
+    recipe["data"] |= {"examples": 8_000, "tokens_per_example": 500, "max_length": 2_048}
+    recipe |= {"hardware": {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 6, "network_gbps": 3_200}}
+    recipe["train"] = {"adaptation": "full"}
+    batches = None, 48
+    plans = [
+        compiled(tmp_path, with_key(recipe, "train.global_batch_size", batch), only_plan=True).plan for batch in batches
+    ]
+    found, fewer = (plan.stages[0] for plan in plans if plan)
+    assert found.layout.global_batch == 96 and fewer.seconds > 1.25 * found.seconds
+    because = found.decisions["global_batch_size"].because
+    assert because.startswith("raised from 64, with which GPUs could only share clearly fewer; ")

@@ -53,6 +53,7 @@ class Candidate(Struct, frozen=True):
     nodes: int = 1  # that it runs on
     tie: float = TIE  # of its time and another one
     by_memory: bool = False  # whether the recipe puts memory first
+    other_batch: bool = False  # whether it makes another global batch than the recipe states
 
     @property
     def tie_told(self) -> str:
@@ -116,7 +117,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
     found = Candidate(work.objective, layout, memory, None, over, needed, *beside, bounds.by_memory)
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
-    return replace(found, memory=on_device(found.memory, found.layout.mesh.world_size, overhead_of(gpu)))
+    other = bounds.stated and found.layout.global_batch != bounds.global_batch
+    memory = on_device(found.memory, found.layout.mesh.world_size, overhead_of(gpu))
+    return replace(found, memory=memory, other_batch=other)
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
@@ -338,10 +341,11 @@ def rank_of(candidate: Candidate) -> int:
 
 def _complexity(candidate: Candidate) -> tuple[bool | int | float, ...]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still,
-    and weights beside them. Of layouts that are alike in all that the fastest, with layers recomputed where that pays.
+    and weights beside them. Of layouts that are alike in all that those with the global batch that the recipe states,
+    and of these the fastest, with layers recomputed where that pays.
     """
     layout = candidate.layout
-    kinds = layout.mesh.ranks_per_layer, rank_of(candidate)
+    kinds = layout.mesh.ranks_per_layer, rank_of(candidate), candidate.other_batch
     return (*_measures(layout), *kinds, seconds_per_sequence(candidate) * (1 + AS_FAST * layout.checkpointing))
 
 

@@ -68,6 +68,7 @@ class Context(Struct, frozen=True):
     small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
     batch_short: str = IDLE  # what is wrong with fewer
+    only: str = ""  # the one adaptation to look at; "" for all that are acceptable
 
     @property
     def acts(self) -> bool:

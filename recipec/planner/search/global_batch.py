@@ -9,13 +9,15 @@ from msgspec.structs import replace
 from recipec.rules.core import Ledger
 
 NOTHING_FITS, IDLE, WAITS = "no layout fits", "GPUs would be idle", "GPUs would wait for each other"
+SMALLER = "GPUs could only share clearly fewer"
 
 
 def raise_batch(ledger: Ledger, least: int, short: str) -> None:
-    """A larger global batch of those that the rule accepts, for what is wrong with the one that it decided; where
-    nothing fits with that one, a smaller one is not accepted."""
+    """A larger global batch, or the largest that the rule accepts, for what is wrong with the one that it decided;
+    where nothing fits with that one, a smaller one is not accepted."""
     batch = ledger.decisions["global_batch_size"]
-    if batch.origin == "recipe" or batch.accepts is None or not batch.value < least <= batch.accepts[1]:
+    least = min(least, int(batch.accepts[1])) if batch.accepts else 0
+    if batch.origin == "recipe" or batch.accepts is None or batch.value >= least:
         return
     why = f"raised from {batch.value}, with which {short}; {batch.because}"
     accepts = (least, batch.accepts[1]) if short == NOTHING_FITS else batch.accepts

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from recipec.axes import STRATEGIES, Method, Strategy
 from recipec.axes.strategies import ON_DEVICE
 from recipec.layout import Layout, Machines, Mesh
+from recipec.planner.search.bounds import NEAR
 from recipec.planner.search.sequences import settled_method
 from recipec.rules.core import Ledger
 from recipec.rules.preference import precomputed_reference
@@ -29,11 +30,12 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
     method = settled_method(ledger.decisions)
     sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", method.least_micro_batch)
+    most = _most_ranks(ledger, sequences)
     served_by = value.get("server_gpus", 0)
     machines = Machines(value["nodes"], value["gpus_per_node"] - served_by)
-    found = dict.fromkeys(meshes(machines, sequences, wishes, even=not served_by))
+    found = dict.fromkeys(meshes(machines, sequences, wishes, even=not served_by, most=most))
     if shared:
-        spread = meshes(machines, sequences, wishes, shared, dispatches="capacity_factor" in value)
+        spread = meshes(machines, sequences, wishes, shared, dispatches="capacity_factor" in value, most=most)
         found = dict.fromkeys(place for place in spread if place not in found)
     for (strategy, mesh), offload in product(found, _offloads(wishes)):
         if offload not in (ON_DEVICE, *strategy.offloads):
@@ -54,6 +56,15 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
             precomputes=_precomputes(strategy, mesh, method, value, wishes),
         )
         yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
+
+
+def _most_ranks(ledger: Ledger, sequences: int) -> int:
+    """How many ranks may share the global batch: with a micro batch that the recipe sets, they may make nearly as many
+    sequences, unless it sets the global batch too."""
+    batch, micro = ledger.decisions["global_batch_size"], ledger.wishes.get("train.micro_batch_size")
+    if micro is None or batch.origin == "recipe" or settled_method(ledger.decisions).generates:
+        return sequences
+    return int((1 + NEAR) * batch.value) // micro.value
 
 
 def _precomputes(
@@ -93,8 +104,9 @@ def _recomputing(
 
 
 def _short_of_memory(plain: Layout, value: Mapping[str, Any]) -> bool:
-    """Whether only a lack of memory makes a layout worth a look, so that a large model would not keep activations."""
-    measures = plain.offloads or plain.mesh.ranks_per_layer > 1
+    """Whether only a lack of memory makes a layout worth a look, so that a large model would not keep activations;
+    experts that ranks share may leave room for them."""
+    measures = plain.offloads or plain.mesh.tensor * plain.mesh.context > 1
     return bool(value["checkpointing_default"]) and measures
 
 
@@ -115,8 +127,10 @@ def meshes(
     shared: bool = False,
     dispatches: bool = False,
     even: bool = True,
+    most: int = 0,
 ) -> Iterator[tuple[Strategy, Mesh]]:
-    """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy.
+    """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy; `most`
+    copies where that is not their number.
 
     With `shared`, ranks may also share layers on several nodes, and the experts of layers that dispatch tokens to
     them; otherwise only as the recipe says. Without `even`, any number of the GPUs may train.
@@ -128,7 +142,7 @@ def meshes(
             if fits and (asked == strategy.name or (asked is None and machines.nodes >= strategy.searched_from_nodes)):
                 search = shared and machines.nodes > 1 and strategy.shares_layers
                 found = _of_strategy(strategy, world_size, machines, wishes, search, shared and dispatches)
-                yield from ((strategy, mesh) for mesh in found if mesh.data_parallel <= max(sequences, 1))
+                yield from ((strategy, mesh) for mesh in found if mesh.data_parallel <= max(most, sequences, 1))
 
 
 def _sizes(machines: Machines, sequences: int) -> list[int]:

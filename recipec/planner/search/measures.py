@@ -63,11 +63,17 @@ class Tried(Struct):
         return self.layouts[0].layout.adaptation
 
 
+# Layouts by what they depend on of a settled stage, so that none is estimated twice for one recipe.
+Known = dict[tuple[object, ...], tuple[Sequence[Candidate], Sequence[Refusal]]]
+_DEPENDS_ON = "adaptation", "optimizer", "lora_dropout"  # beside the global batch: the recipe settles the rest
+
+
 class Search(Struct):
     """A stage, and what was tried for it."""
 
     context: Context
     loaded: LoadedRecipe
+    known: Known = {}
     tried: list[Tried] = []
     small: Tried | None = None  # all weights with optimizer states in 8 bits, where they were looked at
 
@@ -79,17 +85,36 @@ class Search(Struct):
 
     def candidates(self, ledger: Ledger, on_host: bool = False, shared: bool = False) -> Tried:
         """The layouts of an adaptation, without those that are known to fail."""
+        value, batch = ledger.decisions, ledger.decisions["global_batch_size"]
+        settled = tuple(value[id].value for id in _DEPENDS_ON if id in value)
+        key = (*settled, batch.value, batch.origin, batch.accepts, on_host, shared)
+        if key not in self.known:
+            self.known[key] = self._estimated(ledger, on_host, shared)
+        found, refused = self.known[key]
+        return Tried(ledger, [*found], refused)
+
+    def _estimated(self, ledger: Ledger, on_host: bool, shared: bool) -> tuple[Sequence[Candidate], Sequence[Refusal]]:
         facts, shape = self.context.facts, self.context.facts.model.architecture
         work = work_of(ledger, facts)
         found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape, work))
         allowed = [layout for layout, refusal in found if refusal is None]
         refused = [refusal for _, refusal in found if refusal is not None]
         bounds = bounds_of(self.context, ledger, self.loaded)
-        return Tried(ledger, candidates(allowed, shape, work, facts.gpu, bounds), refused)
+        return candidates(allowed, shape, work, facts.gpu, bounds), refused
 
     def again(self, like: Tried, **changed: str) -> Ledger:
         """The decisions of an adaptation in another context."""
         return settle(replace(self.context, **changed), like.name, like.ledger.decisions["adaptation"].because)
+
+    def with_own_batch(self, each: Tried) -> Tried:
+        """The same where the recipe sets a larger global batch than the rule of this adaptation accepts: with the
+        largest that it accepts, which is what the adaptation is compared with where no recipe sets any."""
+        batch = each.ledger.decisions["global_batch_size"]
+        if batch.origin != "recipe" or batch.accepts is None or batch.value <= batch.accepts[1] or not each.layouts:
+            return each
+        free = {key: wish for key, wish in self.context.wishes.items() if key != batch.key}
+        context = replace(self.context, wishes=free, least_batch=batch.value)
+        return self.candidates(settle(context, each.name, each.ledger.decisions["adaptation"].because))
 
     def chosen(self, chosen: Candidate | None, ledger: Ledger | None, *beside: Iterable[Candidate]) -> Fit:
         """The result, with all that was tried."""
@@ -97,9 +122,9 @@ class Search(Struct):
         return Fit(chosen, ledger, tried, self.tried[0].refused if self.tried else [])
 
 
-def choose(context: Context, loaded: LoadedRecipe) -> Fit:
-    """The choice with the global batch of this context."""
-    search = Search(context, loaded)
+def choose(context: Context, loaded: LoadedRecipe, known: Known) -> Fit:
+    """The choice with the global batch of this context; `known` are the layouts of other batches of its recipe."""
+    search = Search(context, loaded, known)
     search.tried = [search.candidates(settle(context, *each)) for each in acceptable_adaptations(context)]
     found = (step(search) for step in _STEPS)
     return next(filter(None, found), None) or search.chosen(None, None, search.small.layouts if search.small else ())
@@ -228,9 +253,11 @@ def _first(search: Search, effort: int) -> tuple[int, Candidate | None]:
 
 def _beside_others(search: Search, place: int, chosen: Candidate) -> Fit:
     """What was found first, or one of the adaptations before or after it that takes its place."""
-    ledger, before = search.tried[place].ledger, search.tried[:place]
+    ledger, before, after = search.tried[place].ledger, search.tried[:place], search.tried[place + 1 :]
     preferred = _faster(before, chosen)
-    quicker = None if preferred else _far_slower(search.tried[place + 1 :], chosen)
+    quicker = None if preferred else _far_slower(after, chosen)
+    if quicker and not _far_slower([search.with_own_batch(each) for each in after], chosen):
+        quicker = None
     found = search.chosen(*(preferred or quicker or (chosen, ledger)))
     none_left = [each.refused[0] for each in before if each.refused and not each.layouts]
     return replace(found, ruled_out=none_left, gave_way=(chosen, ledger) if quicker else None)
@@ -359,4 +386,5 @@ def acceptable_adaptations(context: Context) -> list[tuple[str, str]]:
     return [
         (name, choice.because if name == first else f"{ADAPTATIONS[name].because}; {choice.because}")
         for name in allowed
+        if context.only in ("", name)
     ]

@@ -1,0 +1,39 @@
+"""What a search does once, however many global batches it looks at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.planner import planner
+from recipec.planner.search import candidates
+from recipec.planner.search.fit import Fit, fit
+
+
+def test_no_layout_is_estimated_twice_for_the_batches_of_a_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adapters, which may have 128 rows in a step, are compared with full fine-tuning in 144, 288 and 512 of them."""
+    recipe = with_key(BASES["lora-single"], "model.name", "meta-llama/Llama-3.2-3B-Instruct")
+    recipe["data"] |= {"examples": 2_000_000, "tokens_per_example": 500, "max_length": 2_048}
+    recipe |= {"hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 18, "network_gbps": 400}, "train": {}}
+    seen: list[tuple[Any, ...]] = []
+    estimate = candidates._candidate
+
+    def noted(*given: Any) -> candidates.Candidate:
+        layout, _, work, _, bounds = given
+        seen.append((layout, work, bounds.global_batch, bounds.most_in_batch))
+        return estimate(*given)
+
+    def watched(*given: Any) -> Fit:
+        with monkeypatch.context() as during:
+            during.setattr(candidates, "_candidate", noted)
+            return fit(*given)
+
+    monkeypatch.setattr(planner, "fit", watched)
+    assert compiled(tmp_path, recipe, only_plan=True).plan
+    assert len({batch for *_, batch, _ in seen}) >= 4
+    assert len(seen) == len(set(seen))

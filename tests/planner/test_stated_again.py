@@ -1,0 +1,54 @@
+"""A recipe that states what its plan chose by itself is planned as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import Tables, compiled, with_key
+
+from recipec.layout import Layout
+
+
+def of(model: str, nodes: int, gpus: int, network_gbps: int, **keys: Any) -> Tables:
+    """Supervised fine-tuning on H100s, of many rows."""
+    recipe: Tables = {
+        "recipe": {"name": "again"},
+        "goal": {"task": "instruct"},
+        "model": {"name": f"meta-llama/{model}"},
+        "data": {"train": "chat.jsonl", "examples": 300_000, "tokens_per_example": 500, "max_length": 2_048},
+        "hardware": {"gpu": "h100", "gpus_per_node": gpus, "nodes": nodes, "network_gbps": network_gbps},
+    }
+    for key, value in keys.items():
+        recipe = with_key(recipe, key.replace("__", "."), value)
+    return recipe
+
+
+def planned(folder: Path, recipe: Tables) -> Layout:
+    plan = compiled(folder, recipe, only_plan=True).plan
+    assert plan is not None
+    return plan.stages[0].layout
+
+
+RECIPES = {
+    "adapters are compared with the batch that they may have": of("Llama-3.1-70B", 6, 8, 170),
+    "adapters have the batch of their own": of("Llama-3.1-70B", 4, 8, 25),
+    "ranks make nearly the batch": of("Llama-3.1-8B", 6, 8, 400),
+    "more ranks before another training": of("Llama-3.1-8B", 3, 5, 100),
+    "a batch that ranks can make": of("Llama-3.1-70B", 24, 6, 100, hardware__gpu="h200", train__adaptation="full"),
+    "as large a batch as is accepted": of("Llama-3.1-8B", 9, 7, 200, train__adaptation="full"),
+}
+
+
+@pytest.mark.parametrize("key", ["global_batch_size", "micro_batch_size", "strategy", "adaptation"])
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_what_the_plan_chose_can_be_stated(tmp_path: Path, recipe: Tables, key: str) -> None:
+    found = planned(tmp_path, recipe)
+    assert planned(tmp_path, with_key(recipe, f"train.{key}", getattr(found, key.removesuffix("_size")))) == found
+
+
+def test_full_fine_tuning_is_compared_with_adapters_in_the_batch_that_these_may_have(tmp_path: Path) -> None:
+    """With 32 rows in a step they would wait for the network as it does, and with 128 they take a fifth of the time."""
+    found = planned(tmp_path, of("Llama-3.1-70B", 6, 8, 100))
+    assert found.adapts.name == "lora" and 64 < found.global_batch <= 128
