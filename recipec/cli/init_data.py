@@ -14,6 +14,8 @@ from msgspec import Struct
 from recipec.dataset.sample import Sample
 
 _MOST_LISTED = 5  # things that rows lack
+# Words in names of columns with which a reward compares an answer, rather than answers somebody gave.
+_RIGHT = ("solution", "target", "correct", "right", "gold", "truth", "reference", "expected", "final")
 
 
 class SeenRows(Struct, frozen=True):
@@ -26,6 +28,7 @@ class SeenRows(Struct, frozen=True):
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class, or what stands beside a text, is the answer
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
+    answered: tuple[str, ...] = ()  # the lines that read answers beside prompts in columns of other names
 
 
 def look(pattern: str, named: Mapping[str, str] = MappingProxyType({})) -> SeenRows:
@@ -128,7 +131,20 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     rated = next(chain(labels, learning_from(shape, ratings(sample.rows, sorted(beside)))), "")
     refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
     labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
-    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated)
+    answered = () if named else _answered(format, sample)
+    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated, answered)
+
+
+def _answered(format: str, sample: Sample) -> tuple[str, ...]:
+    """The lines that read more of rows with prompts than the prompts: answers, whose columns have other names."""
+    from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, UNPAIRED_PREFERENCE
+    from recipec.dataset import suggested_columns
+    from recipec.dataset.column_names import speaks
+
+    if format != PROMPTS.name:
+        return ()
+    given = [{name: value for name, value in row.items() if not speaks(name, _RIGHT)} for row in sample.rows]
+    return tuple(suggested_columns(given, (UNPAIRED_PREFERENCE, PROMPT_COMPLETION), {}, unread=False))
 
 
 def _told(lacks: Sequence[str]) -> str:
