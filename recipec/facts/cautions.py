@@ -79,7 +79,8 @@ def _unnamed_tools(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
             "write the tools of each row, as a list of JSON schemas, into a column `tools`",
             'if the model is to call tools that it is not shown, write allow = ["W0557"] under [recipe]',
         )
-        yield Diagnostic("W0557", title, (Label(loaded.place("data", section), seen),), help)
+        note = "prepare_data.py counts those of all rows"
+        yield Diagnostic("W0557", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
 def _unnamed(made: Converted) -> Iterator[str]:
