@@ -57,7 +57,7 @@ SPEAK_FOR = {
     "output": ("output", "answer", "response", "target"),
     "chosen": ("chosen", "preferred", "accepted", "better", "winner", "good"),
     "rejected": ("rejected", "dispreferred", "worse", "loser", "bad"),
-    "label": ("label", "good", "desirable", "accepted", *RATING_WORDS),
+    "label": ("label", "good", "helpful", "desirable", "accepted", *RATING_WORDS),
     "messages": TALK,
     "text": ("text", "content", "body", "document", "article", "passage"),
 }

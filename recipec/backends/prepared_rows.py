@@ -23,7 +23,7 @@ def marks_of(stages: list[StageJob]) -> dict[str, Any]:
     begins, together = answers_begin(stages), keeps_together(stages[0].job)
     known = {"answered": conversations, "beginnings": begins, "openings": together, "behind": begins}
     known |= {"equal": compares, "sides": compares, "exchange": counts_branches(stages[0].job)}
-    known |= {"weight": weighs(stages[0].job)}
+    known |= {"weight": weighs(stages[0].job), "unnamed": any(stage.carries_tools for stage in stages)}
     marks = ["teaches", "itself", "question", *(name for name, has in known.items() if has), *beside]
     return {
         "beside": tuple(beside),

@@ -16,17 +16,17 @@ _PLAIN = re.compile(r"[^\s,={}\"`]+")
 
 
 def readings(data: str) -> list[Columns]:
-    """The columns with which rows of no known format would have one, as the advice about them says."""
+    """The columns with which rows of no known format would have one, or prompts their answers, as the advice says."""
     from recipec.dataset import UnknownFormat, Unreadable
 
     try:
-        look(data)
+        lines = look(data).answered
     except UnknownFormat as error:
-        advised = [columns for columns in _advised(error.help) if reads_all(data, columns)]
-        return [columns for place, columns in enumerate(advised) if columns not in advised[:place]]
+        lines = error.help
     except (Unreadable, OSError, ValueError):
         return []
-    return []
+    advised = [columns for columns in _advised(lines) if reads_all(data, columns)]
+    return [columns for place, columns in enumerate(advised) if columns not in advised[:place]]
 
 
 def _advised(help: Sequence[str]) -> Iterator[Columns]:

@@ -14,6 +14,8 @@ from msgspec import Struct
 from recipec.dataset.sample import Sample
 
 _MOST_LISTED = 5  # things that rows lack
+# Words in names of columns with which a reward compares an answer, rather than answers somebody gave.
+_RIGHT = ("solution", "target", "correct", "right", "gold", "truth", "reference", "expected", "final")
 
 
 class SeenRows(Struct, frozen=True):
@@ -26,6 +28,7 @@ class SeenRows(Struct, frozen=True):
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class, or what stands beside a text, is the answer
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
+    answered: tuple[str, ...] = ()  # the lines that read answers beside prompts in columns of other names
 
 
 def look(pattern: str, named: Mapping[str, str] = MappingProxyType({})) -> SeenRows:
@@ -102,7 +105,7 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.dataset import BadRows, UnknownFormat, from_published, misnamed, recognise
     from recipec.dataset.classes import answer_columns, columns_for, text_and_answer, text_and_class
     from recipec.dataset.contents import lacking
-    from recipec.dataset.labeled import labeled_answers
+    from recipec.dataset.labeled import as_learned, labeled_answers
     from recipec.dataset.ratings import learning_from, learning_from_labels, ratings
     from recipec.dataset.refusals import refusals_learned
 
@@ -114,7 +117,7 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     except BadRows as error:
         shape = error.shape
     except UnknownFormat as error:
-        raise UnknownFormat(str(error), lines or error.help) from error
+        raise UnknownFormat(str(error), lines or error.help or _rewritten(sample)) from error
     if lines and ROW_FORMATS[shape.format] == PROMPTS:
         raise UnknownFormat(f"{sample.places[0]} has answers to its prompt, which no format reads", lines)
     format, evidence, columns, read = shape.format, shape.evidence, "", shape.columns
@@ -125,10 +128,42 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     lacks = [lacking(row, ROW_FORMATS[format], read) for row in sample.rows]
     beside = {name for row in sample.rows for name in row} - {*shape.columns.values()}
     labels = learning_from_labels(shape, sample.rows, sample.places[0], sorted(beside))
-    rated = next(chain(labels, learning_from(shape, ratings(sample.rows, sorted(beside)))), "")
+    rating = ratings(sample.rows, sorted(beside))
+    rewritten = map(as_learned, labeled_answers(sample.rows, sample.places[0], rating))
+    rated = next(chain(labels, learning_from(shape, rating), rewritten), "")
     refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
     labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
-    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated)
+    answered = () if named else _answered(format, sample)
+    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated, answered)
+
+
+def _rewritten(sample: Sample) -> tuple[str, ...]:
+    """What makes rows with a format of those whose columns say nothing: the first way that there is."""
+    from recipec.axes import ROW_FORMATS
+    from recipec.dataset import in_one_object, last_answer_apart
+    from recipec.dataset.rewriting import conversations
+    from recipec.dataset.side_by_side import texts_within
+
+    rows, places, formats = sample.rows, sample.places, [*ROW_FORMATS.values()]
+    ways = (
+        in_one_object(rows, places),
+        conversations(rows, places, [*rows[0]]),
+        texts_within(rows, places, formats),
+        last_answer_apart(rows, places, formats),
+    )
+    return next((found for way in ways if (found := tuple(way))), ())
+
+
+def _answered(format: str, sample: Sample) -> tuple[str, ...]:
+    """The lines that read more of rows with prompts than the prompts: answers, whose columns have other names."""
+    from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, UNPAIRED_PREFERENCE
+    from recipec.dataset import suggested_columns
+    from recipec.dataset.column_names import speaks
+
+    if format != PROMPTS.name:
+        return ()
+    given = [{name: value for name, value in row.items() if not speaks(name, _RIGHT)} for row in sample.rows]
+    return tuple(suggested_columns(given, (UNPAIRED_PREFERENCE, PROMPT_COMPLETION), {}, unread=False))
 
 
 def _told(lacks: Sequence[str]) -> str:

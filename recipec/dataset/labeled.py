@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from recipec.axes import METHODS
 from recipec.axes.row_formats import FLAG_NAMES, UNPAIRED_PREFERENCE
@@ -15,9 +15,12 @@ _ALPACA = {"prompt": _JOINED, "completion": 'row["output"]'}
 METHOD = METHODS[UNPAIRED_PREFERENCE.usual]
 
 
-def labeled_answers(rows: Sequence[Row], place: str) -> Iterator[str]:
-    """Yield the command that makes of conversations and instructions with a label the rows that KTO learns from."""
-    for name in FLAG_NAMES:
+def labeled_answers(rows: Sequence[Row], place: str, names: Iterable[str] = FLAG_NAMES) -> Iterator[str]:
+    """Yield the command that makes of conversations and instructions with a label the rows that KTO learns from.
+
+    The label is in the first of the columns that is one.
+    """
+    for name in names:
         parts = _parts(rows[0]) if all(flag_of(row.get(name)) is not None for row in rows) else {}
         if parts and (command := _command(parts, name, place)):
             yield f"to learn which answers are good, by `{name}`, rewrite the rows: {command}"

@@ -4,8 +4,8 @@ UltraFeedback and Nectar rate a list of answers, Chatbot Arena names the winner 
 several rows, and LLaMA-Factory used to write both answers of a pair in a list. Which answer is better is read from
 the rows alone, and rows in which none is are left out. SQuAD asks about passages, and has one right answer or several.
 Logs of the API of OpenAI hold each answer within a response, and the output of its batches names the request by its
-`custom_id` alone. The commands are for Python, which is there where recipec
-is.
+`custom_id` alone. Runs of LangSmith and Langfuse hold what is asked and the answer in an object each. The commands are
+for Python, which is there where recipec is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
-from recipec.axes.row_formats import PREFERENCE, PROMPTS
+from recipec.axes.row_formats import PREFERENCE, PROMPTS, RATING_WORDS
+from recipec.dataset.column_names import speaks
 from recipec.dataset.commands import python_command
 from recipec.dataset.contents import Row, turns_of
 
@@ -34,6 +35,9 @@ _WON = {
     "{}": "won",
 }
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
+_RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
+_TURNS_WITHIN = '["messages"]'
+_MESSAGE = '[{{"role": "{speaker}", "content": {said}}}]'
 _REQUESTS = "requests.jsonl"
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
@@ -68,7 +72,9 @@ def from_published(
         _of_batches,
         _of_passages,
         _of_articles,
+        _of_runs,
         _of_rated_lists,
+        _of_lists_with_ratings,
         _of_duels,
         _of_lists_of_two,
         _of_rated_rows,
@@ -151,6 +157,36 @@ def _of_batches(rows: Sequence[Row]) -> Iterator[_Found]:
         )
 
 
+def _of_runs(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Traced runs: what is asked in an object, as a text or as messages, and the answer in another one or a text."""
+    runs = [names for names in _RUNS if all(isinstance(row.get(names[0]), dict) for row in rows)]
+    for asks, answers in runs:
+        asked, answered = (_told_in(rows, name) for name in (asks, answers))
+        if asked and answered and not answered.endswith(_TURNS_WITHIN):
+            yield _Found(
+                pairs="",
+                best=f"answer what `{asks}` asks with what `{answers}` says",
+                each=f"for row in rows if row[{json.dumps(answers)}]",
+                prompt=asked if asked.endswith(_TURNS_WITHIN) else _MESSAGE.format(speaker="user", said=asked),
+                better=_MESSAGE.format(speaker="assistant", said=answered),
+                worse="",
+            )
+
+
+def _told_in(rows: Sequence[Row], column: str) -> str:
+    """How Python calls the messages, or the only text, of a column; "" where some rows hold neither, or more."""
+    objects, called = [row[column] for row in rows if row.get(column)], f"row[{json.dumps(column)}]"
+    if objects and all(isinstance(value, str) for value in objects):
+        return called
+    if not objects or not all(isinstance(value, dict) for value in objects):
+        return ""
+    if all(turns_of(value.get("messages")) for value in objects):
+        return called + _TURNS_WITHIN
+    texts = {tuple(name for name in value if isinstance(value[name], str) and name != "role") for value in objects}
+    name, *others = texts.pop() or ("",)
+    return "" if texts or others or not name else f"{called}[{json.dumps(name)}]"
+
+
 def _within_bodies(rows: Sequence[Row]) -> list[Any]:
     """The `choices` of the bodies of responses; None where there are none."""
     responses = [{"body": body} for body in _held(rows, "response", "body")]
@@ -223,6 +259,33 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:
             prompt=prompt,
             **_ends(said, score),
         )
+
+
+def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[_Found]:
+    """Rows with a list of answers, and their ratings in a list beside it, as Argilla has them."""
+    said = next((name for name in rows[0] if _are_lists_of(rows, name, str)), "")
+    rated = next((name for name in rows[0] if speaks(name, RATING_WORDS) and _are_lists_of(rows, name, int, float)), "")
+    if not (said and rated and (prompt := _prompt(rows))):
+        return
+    both = f"zip(row[{json.dumps(rated)}], row[{json.dumps(said)}])"
+    the = f"the answer of `{said}` that `{rated}` puts highest"
+    yield _Found(
+        pairs=f"make a pair of each row, {the} and one that it puts lowest, without ties",
+        best=f"train on {the} of each row",
+        each=f"for row in rows for answers in [sorted(one for one in {both} if one[0] is not None)] if answers",
+        prompt=prompt,
+        better="answers[-1][1]",
+        worse="answers[0][1]",
+        alike=" if answers[0][0] != answers[-1][0]",
+    )
+
+
+def _are_lists_of(rows: Sequence[Row], name: str, *kinds: type) -> bool:
+    """Whether a column holds lists of these alone, of two or more in some rows."""
+    lists = [row.get(name) for row in rows]
+    if not all(isinstance(held, list) for held in lists) or all(len(held) < 2 for held in lists):
+        return False
+    return all(type(one) in (*kinds, type(None)) for held in lists for one in held)
 
 
 def _ends(said: str, rating: str) -> dict[str, str]:

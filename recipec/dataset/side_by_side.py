@@ -41,13 +41,18 @@ def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> 
     names = [name for name in names if name.strip()]
     if any(written_out(str(rows[0][name])) for name in names):
         return
-    texts = [name for name in names if not lists_within(rows[0][name])]
+    texts = [name for name in names if not lists_within(rows[0][name]) and not _is_parted_rating(rows, name)]
     for asked, answer in _pairs(texts, [name for name in texts if asks(rows, name)]):
         prompt, completion = (json.dumps(name, ensure_ascii=False) for name in (asked, answer))
         columns = f"columns = {{ prompt = {prompt}, completion = {completion} }}"
         others = ", ".join(f"`{name}`" for name in names if name not in (asked, answer))
         without = f" ({others} {'are' if ', ' in others else 'is'} left out)" * bool(others)
         yield f"to train a model that answers `{asked}` with `{answer}`: `{columns}` under [data]{without}"
+
+
+def _is_parted_rating(rows: Sequence[Row], name: str) -> bool:
+    """Whether a column that rates, by its name, holds lists or objects: several ratings are no answer."""
+    return speaks(name, RATING_WORDS) and any(isinstance(row.get(name), list | dict) for row in rows)
 
 
 def _pairs(names: Sequence[str], asking: Sequence[str]) -> list[tuple[str, str]]:

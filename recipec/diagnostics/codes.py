@@ -102,6 +102,7 @@ CODES: dict[str, str] = {
     "W0558": "reward that takes an answer for a text",
     "W0559": "marks of a chat template in a message",
     "W0560": "pairs rated the other way round",
+    "W0561": "system prompts that the recipe ignores",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

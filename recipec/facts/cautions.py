@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from recipec.axes import KINDS, METHODS, ROW_FORMATS
+from recipec.axes import CARRIED, KINDS, METHODS, ROW_FORMATS
 from recipec.catalog.local import special_tokens_of
 from recipec.catalog.templates import Template
 from recipec.dataset import ASSISTANT, Converted, DataShape, Message, thoughts
@@ -30,7 +30,7 @@ def cautions(
     """Yield what is said of sampled rows that can be used, but not as a user may mean it.
 
     Messages behind answers (W0532), thoughts in prompts (W0533), texts that end a turn (W0534), answers that repeat
-    their prompt (W0537) and tools that rows call and do not name (W0557).
+    their prompt (W0537), tools that rows call and do not name (W0557) and ignored system prompts (W0561).
 
     `template` is what is known of the chat template of the training.
     """
@@ -40,6 +40,26 @@ def cautions(
         yield from _thoughts_in_prompts(loaded, section, sources)
     yield from _repeated_prompts(loaded, section, sources)
     yield from _unnamed_tools(loaded, section, sources)
+    yield from _ignored_prompts(loaded, section, sources)
+
+
+def _ignored_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """System prompts in columns that the recipe ignores, where it states no system prompt of its own."""
+    ignored = loaded.recipe.data.ignore or [] if loaded.recipe.data.system is None else []
+    told = [source for source in sources if "system" in ROW_FORMATS[source.shape.format].carries]
+    for name in (name for name in CARRIED["system"].columns if name in ignored):
+        held = [
+            place for source in told for place, row in zip(source.places, source.rows, strict=True) if row.get(name)
+        ]
+        if held:
+            title = f"rows of data.{section} lose their system prompt"
+            seen = f"{_rows(held, sources)} have text in `{name}`, the first {held[0]}"
+            left = [other for other in ignored if other != name]
+            help = (
+                f"set `ignore = {json.dumps(left, ensure_ascii=False)}` under [data] to learn each row with its prompt",
+                'if the model is used without it, write allow = ["W0561"] under [recipe]',
+            )
+            yield Diagnostic("W0561", title, (Label(loaded.place("data", "ignore"), seen),), help)
 
 
 def _unnamed_tools(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
@@ -59,7 +79,8 @@ def _unnamed_tools(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
             "write the tools of each row, as a list of JSON schemas, into a column `tools`",
             'if the model is to call tools that it is not shown, write allow = ["W0557"] under [recipe]',
         )
-        yield Diagnostic("W0557", title, (Label(loaded.place("data", section), seen),), help)
+        note = "prepare_data.py counts those of all rows"
+        yield Diagnostic("W0557", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
 def _unnamed(made: Converted) -> Iterator[str]:

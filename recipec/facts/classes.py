@@ -11,7 +11,7 @@ from recipec.dataset.classes import answered_with, answers_beside, class_columns
 from recipec.dataset.contents import NOTHING, names_in
 from recipec.dataset.labeled import as_learned, labeled_answers
 from recipec.dataset.questions import PASSAGE, with_passage
-from recipec.dataset.ratings import learning_from_labels
+from recipec.dataset.ratings import learning_from_labels, ratings
 from recipec.dataset.refusals import REFUSAL, refusals_learned
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
@@ -41,6 +41,9 @@ def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
             found[REFUSAL] = line
         for line in labeled_answers(source.rows, source.places[0]):
             found |= dict.fromkeys(FLAG_NAMES, as_learned(line))
+        for name in ratings(source.rows, names_in(source.rows)):
+            for line in labeled_answers(source.rows, source.places[0], [name]):
+                found[name] = as_learned(line)
         for name in names_in(source.rows):
             for line in learning_from_labels(source.shape, source.rows, source.places[0], [name]):
                 found[name] = line

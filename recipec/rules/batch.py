@@ -6,6 +6,7 @@ from math import ceil, log2
 
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
+from recipec.rules.evaluation import own_rows
 from recipec.rules.pretraining import batch_for, power_of_two
 from recipec.units import counted
 
@@ -30,6 +31,9 @@ def global_batch_size(
     tokens_per_example: int,
     packing: bool = False,
     gpus: int = 1,
+    source_rows: int = 0,
+    eval_fraction: float = 0.0,
+    test_fraction: float = 0.0,
 ) -> Choice:
     """Global batch size: sequences per optimizer step, over all GPUs and gradient accumulation steps.
 
@@ -44,8 +48,9 @@ def global_batch_size(
 
     Continued pretraining packs documents into full blocks and takes 128 blocks. Above 100,000 blocks it takes 512, the
     low end of rule book 001 for pretraining, because a smaller corpus would give too few steps. Blocks count, not
-    documents, which may be of any length. The two values are recipec's choice. Where so few blocks are there that 128
-    would leave fewer than 20 steps of a pass, it takes as many as leave 20, but 8 or more while two steps remain.
+    documents, which may be of any length, and only those of training rows. The two values are recipec's choice. Where
+    so few blocks are there that 128 would leave fewer than 20 steps of a pass, it takes as many as leave 20, but 8 or
+    more while two steps remain.
 
     Published pretraining runs count the batch in tokens, so recipec decides tokens and divides them by the length: 0.5M
     under 1B parameters and 1M under 5B (GPT-3), 4M under 100B (LLaMA), 16M above (Llama 3 405B). It takes less where
@@ -59,10 +64,12 @@ def global_batch_size(
     method = method_of(stage)
     if method.random_weights:
         return batch_for(params, max_length, examples * tokens_per_example)
-    seen = ceil(examples * tokens_per_example / max_length) if method.packs == "blocks" else examples
-    rows = choose(method.global_batch, adaptation, seen, params)
     if method.packs == "blocks":
-        return _of_blocks(rows, seen)
+        held = {"test_fraction": test_fraction, "eval_fraction": eval_fraction}
+        trained = own_rows({"examples": examples, "source_rows": source_rows or examples} | held)
+        blocks = ceil(trained * tokens_per_example / max_length)
+        return _of_blocks(choose(method.global_batch, adaptation, blocks, params), blocks)
+    rows = choose(method.global_batch, adaptation, examples, params)
     shared = packing and method.packs == "examples" and tokens_per_example < max_length
     return _packed(rows, max_length / tokens_per_example, gpus) if shared else rows
 
@@ -77,7 +84,7 @@ def _of_blocks(rows: Choice, blocks: int) -> Choice:
     if size >= rows.value or rows.accepts is None:
         return rows
     steps = counted(ceil(blocks / rows.value), "step")
-    because = f"the text has {counted(blocks, 'block')}, which {rows.value} in a step would use up in {steps}"
+    because = f"the training rows fill {counted(blocks, 'block')}, which {rows.value} in a step would use up in {steps}"
     return Choice(size, because, accepts=(min(rows.accepts[0], size), rows.accepts[1]), source=rows.source)
 
 

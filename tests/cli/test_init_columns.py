@@ -152,3 +152,30 @@ def test_the_line_for_excel_is_to_be_deleted(init_with, first):
 def test_a_column_without_a_name_is_no_reading(init_with):
     told = init_with(OWN.replace("antwort", "", 1), *FLAGS).stderr
     assert "missing --columns" not in told and "columns =" not in told
+
+
+def logged(names: str, rate) -> str:
+    return f"{names}\n" + "".join(f"What is {n}?,It is {n},{rate(n)}\n" for n in range(60))
+
+
+@pytest.mark.parametrize("pair", [("thumbs_up", "thumbs_down"), ("up", "down"), (1, 0), ("👍", "👎")])
+def test_answers_beside_prompts_are_no_mere_prompts(init_with, pair):
+    """A column `question` alone would make prompts of rows whose answers have a name of the user's own."""
+    result = init_with(logged("question,bot_answer,rating", lambda n: pair[n % 3 == 0]), *FLAGS)
+    assert result.exit_code == 0
+    with open("new/recipe.toml", "rb") as file:
+        recipe = tomllib.load(file)
+    assert recipe["goal"]["task"] == "align" and "preferences" in recipe["data"]
+    assert written() == {"completion": "bot_answer", "label": "rating"}
+
+
+def test_answers_rated_on_a_scale_are_learned(init_with):
+    assert init_with(logged("question,bot_answer,rating", lambda n: n % 5 + 1), *FLAGS).exit_code == 0
+    assert written() == {"completion": "bot_answer"}
+
+
+@pytest.mark.parametrize("name", ["solution", "correct_answer", "final_answer", "ground_truth", "tests"])
+def test_what_a_reward_compares_with_is_no_answer_of_the_log(init_with, name):
+    init_with(f"prompt,{name}\n" + "".join(f"What is {n}?,{n}\n" for n in range(60)), *FLAGS)
+    with open("new/recipe.toml", "rb") as file:
+        assert "prompts" in tomllib.load(file)["data"]

@@ -102,3 +102,58 @@ def test_a_reward_model_is_whole_where_the_trainer_shards_what_is_loaded(
     assert is_deepspeed_zero3_enabled()
     assert all(weight.numel() for weight in judge.model.parameters())
     assert is_deepspeed_zero3_enabled() and configured.is_zero3(), "of the model that learns"
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        ("return [1.0 for _ in completions]", "1.0"),
+        ("return [0.0 for _ in completions]", "0.0"),
+        ("return [None for _ in completions]", "None"),
+        ("return [float(one) for one in sum]", "1.0"),  # which differs between prompts alone
+    ],
+)
+def test_a_function_that_gives_all_answers_one_value_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], body: str, value: str
+) -> None:
+    checked(emitted(tmp_path, monkeypatch, body))
+    # three answers, and what the row holds, written in three ways
+    said = f"Warning: The reward is_right gave all 6 answers to the first prompt {value}, and"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("said", ["str(right)", 'f"<answer>{right}</answer>"', r'rf"\boxed{{{right}}}"'])
+def test_a_function_that_pays_the_right_answer_alone_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    body = f'return [float(one[-1]["content"] == {said}) for one, right in zip(completions, sum)]'
+    checked(emitted(tmp_path, monkeypatch, body))
+    assert "Warning" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_model_that_gives_all_answers_one_score_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], beside: bool
+) -> None:
+    """A trained head never does; a function beside it may be right about none of the answers that are tried."""
+    model = {"model": "Skywork/Skywork-Reward", "like": "Qwen/Qwen3-0.6B"}
+    reward = ["judge.py:is_right", model] if beside else model
+    files = texts(good(tmp_path, with_key(BASES["grpo"], "alignment.reward", reward)))
+    bundle = tmp_path / "bundle"
+    (bundle / "functions").mkdir(parents=True)
+    (bundle / "judge.py").write_text(
+        "class Judge:\n"
+        "    def __init__(self, *source):\n        pass\n\n"
+        "    def scores(self, prompts, completions):\n        return [0.5 for _ in completions]\n"
+    )
+    (bundle / "rewards.py").write_text(files["rewards.py"])
+    judging = "def is_right(completions, **given):\n    return [0.0 for _ in completions]\n"
+    (bundle / "functions" / "judge.py").write_text(judging)
+    monkeypatch.syspath_prepend(str(bundle))
+    for name in ("rewards", "judge", "functions", "functions.judge"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import rewards
+
+    with pytest.raises(SystemExit, match=r"gave all [36] .* 0.5, .* Name a reward model whose score head is trained"):
+        checked(rewards)
+    assert ("Warning: The reward is_right gave all" in capsys.readouterr().out) is beside

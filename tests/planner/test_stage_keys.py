@@ -27,7 +27,15 @@ def test_few_steps_name_the_keys_of_their_stage(tmp_path: Path, stage: str, name
 
 def test_a_batch_that_is_not_met_names_the_key_of_its_stage(tmp_path: Path) -> None:
     found = hints(tmp_path, with_key(TWO, "train.dpo.global_batch_size", 33))
-    assert found["W0510"][-1].startswith("set `train.dpo.global_batch_size` to a multiple of ")
+    assert found["W0510"][-1].startswith("set `train.dpo.global_batch_size = 32`, or another multiple of ")
+
+
+@pytest.mark.parametrize(("wish", "named"), [(35, 36), (45, 48), (93, 96), (130, 128), (150, 144)])
+def test_the_batch_that_is_named_has_many_divisors(tmp_path: Path, wish: int, named: int) -> None:
+    """Not 44, 92, 132 or 148, which are nearer: a rank's share of 11, 23, 33 or 37 leaves few micro batches."""
+    recipe = with_key(with_key(TWO, "hardware.gpus_per_node", 4), "train.dpo.global_batch_size", wish)
+    assert f"`train.dpo.global_batch_size = {named}`" in hints(tmp_path, recipe)["W0510"][-1]
+    assert "W0510" not in hints(tmp_path, with_key(recipe, "train.dpo.global_batch_size", named))
 
 
 def test_what_is_known_to_fail_names_the_key_of_its_stage(tmp_path: Path) -> None:

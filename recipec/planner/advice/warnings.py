@@ -204,8 +204,15 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     examples = counted(rows, method.example)
     title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * rows
-    help = (for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
+    near = _round_multiple(multiple, wish.value)
+    help = (for_stage(f"set `train.global_batch_size = {near}`, or another multiple of {multiple}", stage),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
+
+
+def _round_multiple(of: int, near: int) -> int:
+    """The multiple that is nearest, of those with many divisors beside: micro batches are chosen among these."""
+    factors = {2**twos * 3**threes for twos in range(near.bit_length() + 1) for threes in range(3)}
+    return of * min(factors, key=lambda factor: (abs(factor * of - near), -factor))
 
 
 def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
