@@ -88,6 +88,22 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
     assert not [line for line in options(tmp_path, with_key(SHORT, key, value)) if "torch_varlen" in line]
 
 
+@pytest.mark.parametrize(("rows", "pays"), [(300, False), (5_000, True)])
+def test_packing_is_not_named_where_the_last_step_makes_a_run_longer(tmp_path: Path, rows: int, pays: bool) -> None:
+    """Of few rows the last step of a pass is a large part, whichever way they are laid out."""
+    recipe = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-14B")
+    recipe = with_key(with_key(recipe, "data.examples", rows), "hardware", {"gpu": "l40s", "gpus_per_node": 3})
+    few = [with_key(recipe, "data.tokens_per_example", tokens) for tokens in range(50, 600, 100)]
+    named = [(each, line) for each in few for line in options(tmp_path, each) if "packed rows" in line]
+    assert bool(named) is pays
+    for before, line in named:
+        after = before
+        for key, value in re.findall(r"`([\w.]+) = (\S+)`", line):
+            after = with_key(after, key, json.loads(value))
+        seconds, packed = (good(tmp_path, each).plan.stages[0].run_seconds for each in (before, after))
+        assert packed < seconds
+
+
 @pytest.mark.parametrize(("model", "count"), [("meta-llama/Llama-3.1-8B", 8)])
 def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model: str, count: int) -> None:
     slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 800)

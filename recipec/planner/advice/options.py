@@ -64,7 +64,7 @@ def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         *([more] if more else []),
         *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
-        *_packed(context, found, loaded),
+        *_packed(context, found, loaded, runs),
         *with_host_memory(context, found, loaded, runs),
         *faster_layout(context, found, loaded, runs),
         *other_engine(context, found, loaded, runs),
@@ -83,7 +83,7 @@ def _beside(each: Proposal, context: Context, others: Sequence[Context], loaded:
     return replace(each, change=replace(each.change, sets=own))
 
 
-def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[Proposal]:
+def _packed(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """Rows without padding: with a kernel that is told where they begin, or else with a mask."""
     assert found.ledger is not None
     given, wishes = found.ledger.decisions, context.wishes
@@ -91,27 +91,29 @@ def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[Prop
         return
     kernel = next((row.name for row in ATTENTIONS.values() if row.apart == BOUNDARIES and row.brought), "")
     if kernel and given["gpu_varlen"].value and "train.attention" not in wishes:
-        yield from _timed(context, found, loaded, ("train.attention", kernel), _UNPROVEN)
+        yield from _timed(context, found, loaded, runs, ("train.attention", kernel), _UNPROVEN)
     elif not given["gpu_is_cpu"].value:
-        yield from _timed(context, found, loaded, ("train.packing", True), _WITH_MASK)
+        yield from _timed(context, found, loaded, runs, ("train.packing", True), _WITH_MASK)
 
 
 def _timed(
-    context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object], but: str
+    context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, change: tuple[str, object], but: str
 ) -> Iterator[Proposal]:
-    """A change of one key that packs, where it is planned to be faster with about as many examples in a step."""
+    """A change of one key that packs, where it is planned to be faster with about as many examples in a step: of few
+    rows the last step may be the larger part, so the whole run counts as well."""
     assert found.chosen is not None
     key, value = change
     free = {key: wish for key, wish in context.wishes.items() if key not in _OF_ROWS}
-    then = fit(replace(context, wishes={**free, key: Wish(value, "an option")}), loaded)
+    packed = replace(context, wishes={**free, key: Wish(value, "an option")})
+    then = fit(packed, loaded)
     if then.chosen is None or not then.chosen.layout.can_be_built or not _same(then.chosen, found.chosen):
         return
-    ratio = pass_seconds(then) / pass_seconds(found)
-    if ratio <= WORTH_NAMING:
+    ratio, run = pass_seconds(then) / pass_seconds(found), runs.of(packed, then)
+    if ratio <= WORTH_NAMING and run.seconds < runs.now.seconds:
         stated = tuple(_of_sequences(context, then.chosen.layout))
         alike = ", with about as many examples in a step" * bool(stated)
         why = " and ".join(_gains(context, found, then, loaded))
-        effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}"
+        effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}; {runs.beside(run)}"
         yield planned(Change((change, *stated)), effect, found.chosen, then.chosen, but=(but,))
 
 

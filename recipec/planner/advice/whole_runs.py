@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 from msgspec import Struct
 
@@ -43,17 +44,19 @@ def run_told(context: Context) -> str:
 
 def instead(run: Cost, now: Cost, told: str = "the whole run") -> str:
     """Time and money of a whole run beside those of the plan: idle GPUs are paid for, too."""
-    money = f" and {usd(run.usd)} instead of {usd(now.usd)}" if run.usd is not None else ""
-    then, before = duration(run.seconds), duration(now.seconds)
-    beside = "as before" if then == before else f"instead of {before}"
-    return f"{told} takes {then} {beside}{money}"
+    money = f" and {_beside(usd(run.usd), usd(now.usd))}" if run.usd is not None else ""
+    return f"{told} takes {_beside(duration(run.seconds), duration(now.seconds))}{money}"
+
+
+def _beside(then: str, before: str) -> str:
+    return f"{then} as before" if then == before else f"{then} instead of {before}"
 
 
 def pass_seconds(found: Fit) -> float:
-    """Training seconds of one pass over the rows; packed ones are fewer sequences."""
+    """Training seconds of one pass over the rows, the last step included; packed rows are fewer sequences."""
     assert found.chosen is not None and found.ledger is not None
-    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
-    return training_sequences(value) * seconds_per_sequence(found.chosen)
+    value, batch = {id: each.value for id, each in found.ledger.decisions.items()}, found.chosen.layout.global_batch
+    return ceil(training_sequences(value) / batch) * batch * seconds_per_sequence(found.chosen)
 
 
 def trains_alike(other: Candidate, chosen: Candidate) -> bool:
