@@ -41,6 +41,7 @@ BASE = "Qwen/Qwen3-14B"
 TRAINED = BUNDLE / "outputs" / "sft"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
 MERGED = TRAINED / "merged"
+MERGED_INTO = "the base dequantized from 4 bits, in bfloat16"  # a merge into other weights is made anew
 WHENS = ("before", "after", "merged")
 ROWS = BUNDLE / "data" / "sft" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "sft"
@@ -96,8 +97,9 @@ def marker(when: str) -> list[Path]:
         raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     if when == "after":
         return [FINISHED]
-    merged = MERGED / "finished.json"
-    if not merged.is_file() or merged.read_text(encoding="utf-8") != FINISHED.read_text(encoding="utf-8"):
+    merged, result = MERGED / "finished.json", json.loads(FINISHED.read_text(encoding="utf-8"))
+    merge = json.dumps(result | {"merged_into": MERGED_INTO}, indent=2) + "\n"
+    if not merged.is_file() or merged.read_text(encoding="utf-8") != merge:
         raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 

@@ -118,7 +118,7 @@ def test_a_function_that_gives_all_answers_one_value_is_told(
 ) -> None:
     checked(emitted(tmp_path, monkeypatch, body))
     # three answers, and what the row holds, written in three ways
-    said = f"Warning: The reward is_right gave all 6 answers to the first prompt {value}, and"
+    said = f"Warning: is_right gives one value to all 6 answers that were tried for a prompt ({value} for the first"
     assert said in capsys.readouterr().out
 
 
@@ -154,6 +154,6 @@ def test_a_model_that_gives_all_answers_one_score_stops_the_run(
         monkeypatch.delitem(sys.modules, name, raising=False)
     import rewards
 
-    with pytest.raises(SystemExit, match=r"gave all [36] .* 0.5, .* Name a reward model whose score head is trained"):
+    with pytest.raises(SystemExit, match=r"one value to all [36] .*0.5 .* Name a reward model whose score head is trained"):
         checked(rewards)
-    assert ("Warning: The reward is_right gave all" in capsys.readouterr().out) is beside
+    assert ("Warning: is_right gives one value to all" in capsys.readouterr().out) is beside

@@ -44,6 +44,7 @@ BASE = "Qwen/Qwen3-8B"
 TRAINED = BUNDLE / "outputs" / "reward"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
 MERGED = TRAINED / "merged"
+MERGED_INTO = "the base, in bfloat16"  # a merge into other weights is made anew
 WHENS = ("before", "after", "merged")
 ROWS = BUNDLE / "data" / "reward" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "reward"
@@ -95,8 +96,9 @@ def marker(when: str) -> list[Path]:
         raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     if when == "after":
         return [FINISHED]
-    merged = MERGED / "finished.json"
-    if not merged.is_file() or merged.read_text(encoding="utf-8") != FINISHED.read_text(encoding="utf-8"):
+    merged, result = MERGED / "finished.json", json.loads(FINISHED.read_text(encoding="utf-8"))
+    merge = json.dumps(result | {"merged_into": MERGED_INTO}, indent=2) + "\n"
+    if not merged.is_file() or merged.read_text(encoding="utf-8") != merge:
         raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 

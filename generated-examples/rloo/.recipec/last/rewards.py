@@ -77,24 +77,44 @@ WEIGHTS = [1.0, 0.1]
 
 
 def check_rewards(rows: Dataset, prompts: int, file: Path) -> None:
-    """Stop before a model is loaded: too few prompts for a generation, or one that cannot judge the first."""
+    """Stop before a model is loaded where prompts are too few, or a reward cannot judge the first of them."""
     if len(rows) < prompts:
         raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}. Lower the global batch.")
     first = rows.select(range(min(TRIED, len(rows))))
     for reward in REWARDS:
+        tried = []
+        for place, row in enumerate(first):
+            one, where = first.select([place]), f"row {place + 1} of {file}"
+            tried.append([judged(reward, one, answer, where)[0] for answer in (*ANSWERS, *right_answers(row))])
         for answer in ANSWERS:
-            for place in range(len(first)):
-                judged(reward, first.select([place]), answer, f"row {place + 1} of {file}")
             judged(reward, first, answer, f"the first {len(first)} rows of {file} together")
+        check_differs(reward, tried)
 
 
-def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
-    """Stop with the rows where a function raises, hangs, or gives no numbers, before a model is loaded."""
+def check_differs(reward: Reward, tried: list[list[float | None]]) -> None:
+    """Nothing is learned where all answers to a prompt have one value: warn if a function gives it."""
+    if any(len(set(values)) > 1 for values in tried):
+        return
+    said = (
+        f"{reward.__name__} gives one value to all {len(tried[0])} answers that were tried for a prompt "
+        f"({tried[0][0]} for the first prompt), and nothing is learned from that."
+    )
+    print(f"Warning: {said} Correct the function, or watch reward_std.", flush=True)
+
+
+def right_answers(row: dict) -> list[str]:
+    """What a row holds for the functions, as a model would answer it: one of these may be right."""
+    held = [str(value) for value in json.loads(row["judged_by"]).values() if isinstance(value, str | int | float)]
+    return [said for value in held for said in (value, r"\boxed{" + value + "}", f"<answer>{value}</answer>")]
+
+
+def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> list[float | None]:
+    """The rewards of an answer to each row; stops where a function raises, hangs, or gives no numbers."""
     given = {name: rows[name][:] for name in rows.column_names} | {"prompts": rows["prompt"][:]}
     given |= {"completion_ids": [[0] for _ in rows], "trainer_state": TrainerState()}
     given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
     try:
-        reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
+        return reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         said = f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}"

@@ -50,7 +50,8 @@ def this_run(plan: str, max_steps: int, data: Path, model: Path) -> dict:
     """What makes two runs the same: plan, length, rows, number of processes, and the result that it starts from."""
     rows = digest_of_rows(data)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": ranks, "start": result_in(model)}
+    start = result_in(model)
+    return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": ranks, "start": start}
 
 
 def result_in(folder: Path) -> str:

@@ -49,16 +49,20 @@ def this_run(plan: str, max_steps: int, data: Path, model: Path, judge: Path) ->
     """What makes two runs the same: plan, length, rows, number of processes, its start, and what judges its answers."""
     rows = digest_of_rows(data)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    results = {"start": result_in(model), "judge": result_in(judge)}
-    return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": ranks} | results
+    start = merged_in(model, "the base, in bfloat16")
+    judged_by = merged_in(judge, "the base, in bfloat16")
+    return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": ranks, "start": start, "judge": judged_by}
 
 
-def result_in(folder: Path) -> str:
-    """Which result of the stage before it is: the stage may have been trained more than once."""
-    finished = told_by(folder / "finished.json")
-    if finished is None:
-        raise SystemExit(f"{folder} is not finished: run the scripts of stages sft and reward.")
-    return finished["result"]
+def merged_in(folder: Path, into: str) -> str:
+    """Which result of the stage before is merged, and into which weights: both may have changed since."""
+    trained, merged = (told_by(each / "finished.json") for each in (folder.parent, folder))
+    if trained is None or merged != trained | {"merged_into": into}:
+        raise SystemExit(
+            f"{folder} does not hold the result beside it, merged into {into}. "
+            "Run the scripts of stages sft and reward."
+        )
+    return f"{trained['result']}, merged into {into}"
 
 
 def digest_of_rows(data: Path) -> str:
