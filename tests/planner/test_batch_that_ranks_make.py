@@ -66,4 +66,4 @@ def test_a_batch_above_the_decided_one_is_taken_where_ranks_would_make_clearly_f
     found, fewer = (plan.stages[0] for plan in plans if plan)
     assert found.layout.global_batch == 96 and fewer.seconds > 1.25 * found.seconds
     because = found.decisions["global_batch_size"].because
-    assert because.startswith("raised from 64, with which GPUs could only share clearly fewer; ")
+    assert because.startswith("raised from 64, with which an example takes clearly longer; ")

@@ -32,7 +32,7 @@ def stage(folder: Path, base: str, **keys: object) -> StagePlan:
         ("lora-ddp", "strategy", "single takes 2.0x the time"),
         ("qlora", "micro_batch_size", "; 16 needs "),
         ("qlora", "checkpointing", "no layout fits without it: single with a micro batch of 1 needs "),
-        ("zero3-offload", "checkpointing", "the best layout without it, zero3 with a micro batch of 2, takes 3."),
+        ("zero3-offload", "checkpointing", "the best layout without it, zero3 with a micro batch of 2, takes 4."),
         ("pretrain", "checkpointing", "with it a step takes 1.3x the time"),
     ],
 )

@@ -43,7 +43,7 @@ def planned(folder: Path, tables: Tables) -> StagePlan:
 def test_the_batch_is_raised_before_nodes_are_idle(tmp_path: Path) -> None:
     stage = planned(tmp_path, LORA)
     batch = stage.decisions["global_batch_size"]
-    assert batch.value == 64 and "raised from 32" in batch.because
+    assert batch.value == 128 and "raised from 32, with which GPUs would be idle" in batch.because
     assert batch.accepts and batch.value <= batch.accepts[1]
     stated = planned(tmp_path, with_key(LORA, "train.global_batch_size", 32))
     assert stated.layout.mesh.world_size < stage.layout.mesh.world_size
@@ -261,12 +261,12 @@ def test_larger_batches_are_tried_where_one_sequence_for_each_gpu_does_not_pay(t
 
 
 def test_a_batch_that_ranks_cannot_share_is_computed_in_as_few_micro_steps_as_fit(tmp_path: Path) -> None:
-    """64 sequences on 40 ranks become 80, two for each: at once, and not one after the other."""
+    """64 sequences on 40 ranks become 160, four for each: at once, and not one after the other."""
     tables = with_key(with_key(LORA, "hardware.nodes", 5), "model.name", "Qwen/Qwen3-32B")
     tables = with_key(tables, "hardware.network_gbps", 3200)
     stage = planned(tmp_path, with_key(tables, "goal.priority", "quality"))
-    assert stage.layout.mesh.world_size == 40 and stage.layout.global_batch == 80
-    assert (stage.layout.micro_batch, stage.layout.accumulation) == (2, 1)
+    assert stage.layout.mesh.world_size == 40 and stage.layout.global_batch == 160
+    assert (stage.layout.micro_batch, stage.layout.accumulation) == (4, 1)
 
 
 IN_FULL: Tables = with_key(BASES["grpo"], "train", {"adaptation": "full"})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import Tables, compiled, with_key
+from compiling import BASES, Tables, compiled, with_key
 
 from recipec.layout import Layout
 
@@ -52,3 +52,22 @@ def test_full_fine_tuning_is_compared_with_adapters_in_the_batch_that_these_may_
     """With 32 rows in a step they would wait for the network as it does, and with 128 they take a fifth of the time."""
     found = planned(tmp_path, of("Llama-3.1-70B", 6, 8, 100))
     assert found.adapts.name == "lora" and 64 < found.global_batch <= 128
+
+
+def answers(gpus: int, nodes: int = 1) -> Tables:
+    recipe = with_key(
+        with_key(BASES["rloo"], "hardware", {"gpu": "h200", "gpus_per_node": gpus}), "data.examples", 40_000
+    )
+    fast = {"nodes": nodes, "network_gbps": 1_600} if nodes > 1 else {}
+    return with_key(recipe, "hardware", {**recipe["hardware"], **fast})
+
+
+@pytest.mark.parametrize(("gpus", "nodes", "batch"), [(4, 1, 128), (6, 1, 144), (8, 1, 128), (8, 4, 512)])
+def test_every_gpu_writes_as_many_answers_whatever_is_stated(tmp_path: Path, gpus: int, nodes: int, batch: int) -> None:
+    """A plan on which GPUs are idle, and one whose strategy is stated, have the same batch."""
+    recipe = answers(gpus, nodes)
+    found = planned(tmp_path, recipe)
+    assert found.gpus == gpus * nodes and abs(found.global_batch - batch) <= 0.1 * batch
+    for key in ("strategy", "micro_batch_size"):
+        stated = planned(tmp_path, with_key(recipe, f"train.{key}", getattr(found, key.removesuffix("_size"))))
+        assert stated == found

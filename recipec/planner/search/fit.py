@@ -1,89 +1,167 @@
-"""Fit a stage on the hardware, with the global batch of its rule or a larger one, where GPUs need it."""
+"""Fit a stage on the hardware, with the global batch of its rule or a larger one, where that is clearly better."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import chain, count, takewhile
+from math import ceil
 
 from msgspec.structs import replace
 
-from recipec.planner.search.all_gpus import next_batch, sequences_for_all, uneven_answers
-from recipec.planner.search.bounds import NEAR, TIE
+from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
+from recipec.planner.search.bounds import TIE, bounds_of
 from recipec.planner.search.candidates import (
+    IDLE_TIE,
     PARTLY,
     Candidate,
+    fastest_of,
+    retimed,
     seconds_per_sequence,
     waiting_share,
+    with_batch,
 )
 from recipec.planner.search.context import Context, settle
-from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SMALLER, WAITS
+from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SLOWER, WAITS
 from recipec.planner.search.measures import Fit, Known, acceptable_adaptations, choose, idles
-from recipec.planner.search.sequences import training_sequences
+from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
 
+ANSWERS = 16  # in a batch for each GPU: the usual 128 on a node of 8; fewer take hardly less time; our decision
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
-_FIRST = False, 0  # the standing of what can be built and trains what the rules put first
-_TWICE = 2  # one batch after the first: with two sequences for each GPU it may pay where one does not
 
 
 def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> Fit:
-    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before GPUs that are
-    idle or wait, and before a stage that does not fit, or that no bundle can train, because its batch is too
-    small for all GPUs; also before another training than the rules put first."""
+    """Estimate every candidate of every acceptable adaptation, and choose.
+
+    Where a larger global batch than the rule's may be clearly better, the largest is planned that the rule accepts, and
+    of those up to it the smallest is taken that is not clearly slower.
+    """
     known = {} if known is None else known
-    usual = found = choose(context, loaded, known)
-    if not _can_be_built(found):
-        found = _for_all_gpus(context, found, loaded, known)
-    elif found.chosen and idles(found.chosen, context) and _standing(context, found.chosen) > _FIRST:
-        wider = _for_all_gpus(context, found, loaded, known)
-        found = wider if wider.chosen and _standing(context, wider.chosen) == _FIRST else found
-    if found.chosen is None:
-        return found
-    short = _short(context, found.chosen, _made_larger(found)) if found is usual else NOTHING_FITS
-    fits, planned = [found], 0
-    while (batch := _next_batch(context, fits)) > planned:
-        fits.append(choose(replace(context, least_batch=batch, batch_short=short), loaded, known))
-        planned = batch
-    return _with_own_batch(context, _smallest_batch(context, fits), loaded, known)
+    usual = choose(context, loaded, known)
+
+    def planned(batch: int) -> Fit:
+        return choose(replace(context, least_batch=batch, batch_short=_short(context, usual)), loaded, known)
+
+    fits = [usual, *map(planned, _for_all_gpus(context, usual))]
+    larger = _larger_batches(context, fits[-1]) if _gains(context, fits[-1], loaded) else []
+    most = [*map(planned, larger[-1:])]
+    best = min((*fits, *most), key=lambda each: _merit(context, each))
+    upwards = chain(fits, map(planned, larger[:-1]), most)
+    return _with_own_batch(context, next(each for each in upwards if _as_good(context, each, best)), loaded, known)
 
 
-def _short(context: Context, chosen: Candidate, made_larger: int) -> str:
-    """What is wrong with the batch that the rule decides, where a larger one is taken."""
+def _for_all_gpus(context: Context, found: Fit) -> list[int]:
+    """Larger batches that give every GPU work, where some have none, or where fewer examples leave no layout that fits
+    or that a bundle can train, with however few steps; of answers also as many for each GPU as is usual."""
+    names, trains = acceptable_adaptations(context), _can_be_built(found)
+    ledger = settle(context, *names[0]) if names else None
+    if ledger is None or ledger.decisions["global_batch_size"].origin == "recipe":
+        return []
+    batch, unit, most = _batch(ledger), _unit(context, ledger), largest_batch(ledger)
+    generates = settled_method(ledger.decisions).generates
+    least = [ceil(batch / unit) * unit if trains or generates else sequences_for_all(context)]
+    least = least if not trains or (found.chosen and idles(found.chosen, context)) else []
+    usual = [ceil(ANSWERS * context.facts.machines.gpus / unit) * unit] if generates else []
+    return [size for size in dict.fromkeys((*least, *usual)) if size > batch and (size <= most or not trains)]
+
+
+def _short(context: Context, usual: Fit) -> str:
+    """What is wrong with the global batch that the rule decides, where a larger one is taken."""
+    chosen, _ = _preferred(usual)
+    if chosen is None or not chosen.layout.can_be_built:
+        return NOTHING_FITS
     if idles(chosen, context):
         return IDLE
-    return SMALLER if made_larger and waiting_share(chosen) <= PARTLY else WAITS
+    return WAITS if waiting_share(chosen) > PARTLY else SLOWER
 
 
-def _made_larger(found: Fit) -> int:
-    """The next batch that its ranks can make, where they make clearly less than what was decided; otherwise 0."""
-    if found.chosen is None or found.ledger is None:
-        return 0
-    layout, decided = found.chosen.layout, found.ledger.decisions["global_batch_size"].value
-    less = layout.global_batch < (1 - NEAR) * decided
-    return layout.global_batch + layout.micro_batch * layout.mesh.data_parallel if less else 0
+def _can_be_built(found: Fit) -> bool:
+    return found.chosen is not None and found.chosen.layout.can_be_built
 
 
-def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe, known: Known) -> Fit:
-    """What took the place of another training, with the global batch that it has where the recipe asks for it."""
-    if found.gave_way is None or found.chosen is None or context.only:
-        return found
-    taken, gave_way = found.chosen.layout.adaptation, found.gave_way[0].layout.adaptation
-    if taken == gave_way:
-        return found
-    own = fit(replace(context, only=taken), loaded, known)
-    if own.chosen is None:
-        return found
-    others = [each for each in found.tried if each.layout.adaptation != taken]
-    return replace(found, chosen=own.chosen, ledger=own.ledger, tried=[*others, *own.tried])
+def _batch(ledger: Ledger) -> int:
+    return int(ledger.decisions["global_batch_size"].value)
 
 
-def _smallest_batch(context: Context, fits: Sequence[Fit]) -> Fit:
-    """The first that is not clearly slower than the fastest, of those that train what the rules would rather have."""
-    standing = [(_standing(context, found.chosen), found) for found in fits if found.chosen is not None]
-    first = min(rank for rank, _ in standing)
-    alike = [(seconds_per_sequence(found.chosen), found) for rank, found in standing if rank == first and found.chosen]
-    limit = (1 + TIE) * min(seconds for seconds, _ in alike)
-    return next(found for seconds, found in alike if seconds <= limit)
+def _preferred(found: Fit) -> tuple[Candidate | None, Ledger | None]:
+    """What the rules would rather have: the choice, or what gave way to it."""
+    return found.gave_way or (found.chosen, found.ledger)
+
+
+def _gains(context: Context, found: Fit, loaded: LoadedRecipe) -> bool:
+    """Whether GPUs are idle, or the choice, or the fastest that trains the same, would be clearly faster with the
+    largest batch, were there memory for all of a rank's share at once.
+
+    More answers together are written in little more time: a plan proposes them, since fewer updates learn otherwise.
+    """
+    chosen, ledger = _preferred(found)
+    if chosen is None or ledger is None:
+        return False
+    if idles(chosen, context):
+        return True
+    if settled_method(ledger.decisions).generates and waiting_share(chosen) <= PARTLY:
+        return False
+    most, fastest = int(largest_batch(ledger)), _fastest(context, found)
+    layouts = [each.layout for each in (chosen, fastest) if most > each.layout.global_batch]
+    grown = [
+        replace(chosen, layout=with_batch(layout, size, most))
+        for layout in layouts
+        for size in {layout.micro_batch, max(layout.micro_batch, most // layout.mesh.data_parallel)}
+    ]
+    timed = retimed(grown, context.facts, bounds_of(context, ledger, loaded))
+    return any(seconds_per_sequence(each) * (1 + TIE) < seconds_per_sequence(fastest) for each in timed)
+
+
+def _fastest(context: Context, found: Fit) -> Candidate:
+    """What tells how fast a batch is: not the choice, which may be simpler and slower within what counts as equal,
+    unless it leaves GPUs idle."""
+    chosen, _ = _preferred(found)
+    assert chosen is not None
+    alike = [each for each in found.tried if each.layout.adaptation == chosen.layout.adaptation]
+    return chosen if idles(chosen, context) else fastest_of(alike) or chosen
+
+
+def _larger_batches(context: Context, found: Fit) -> list[int]:
+    """The global batches up to the largest that all GPUs can share, each twice the one before."""
+    chosen, ledger = _preferred(found)
+    if chosen is None or ledger is None or ledger.decisions["global_batch_size"].origin == "recipe":
+        return []
+    if idles(chosen, context):  # with more examples it may train what the rules put first
+        ledger = settle(context, *acceptable_adaptations(context)[0])
+    batch, most, unit = _batch(ledger), int(largest_batch(ledger)), _unit(context, ledger)
+    first, last = batch + -batch % unit, most - most % unit if settled_method(ledger.decisions).generates else most
+    doubled = takewhile(lambda size: size < last, (first << doublings for doublings in count()))
+    return sorted(size for size in {*doubled, last} if batch < size <= most)
+
+
+def _unit(context: Context, ledger: Ledger) -> int:
+    """What a batch is a multiple of that all GPUs can share. Examples that no micro batch divides are nearly as many;
+    answers are written in whole ones."""
+    if not settled_method(ledger.decisions).generates:
+        free = {key: wish for key, wish in context.wishes.items() if key != "train.micro_batch_size"}
+        context = replace(context, wishes=free)
+    return shared_by_all(context, ledger)
+
+
+def _seconds(context: Context, found: Fit) -> float:
+    return seconds_per_sequence(_fastest(context, found))
+
+
+def _merit(context: Context, found: Fit) -> tuple[bool | int | float, ...]:
+    """What makes a plan better than one with another batch, the smaller the better."""
+    chosen, _ = _preferred(found)
+    return (True,) if chosen is None else (False, *_standing(context, chosen), _seconds(context, found))
+
+
+def _as_good(context: Context, found: Fit, best: Fit) -> bool:
+    """Whether it trains what the best does and is not clearly slower; with idle GPUs, which that gives work, not slower
+    than work for them is worth."""
+    (own, _), (other, _) = _preferred(found), _preferred(best)
+    if own is None or other is None:
+        return other is None
+    tie = IDLE_TIE if own.layout.gpus < other.layout.gpus else TIE
+    slower = _seconds(context, found) > (1 + tie) * _seconds(context, best)
+    return _standing(context, own) <= _standing(context, other) and not slower
 
 
 def _standing(context: Context, chosen: Candidate) -> tuple[bool, int]:
@@ -92,44 +170,19 @@ def _standing(context: Context, chosen: Candidate) -> tuple[bool, int]:
     return not layout.can_be_built, names.index(layout.adaptation)
 
 
-def _for_all_gpus(context: Context, found: Fit, loaded: LoadedRecipe, known: Known) -> Fit:
-    """With enough examples in a global batch for every GPU, where fewer leave no layout that fits."""
-    names = acceptable_adaptations(context)
-    if not names:
+def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe, known: Known) -> Fit:
+    """What took the place of the adaptation that the rules put first, with the global batch that it has where the
+    recipe asks for it."""
+    names = [name for name, _ in acceptable_adaptations(context)]
+    if found.chosen is None or found.chosen.layout.adaptation == names[0]:
         return found
-    usual = settle(context, *names[0])
-    least = next_batch(context, usual) if uneven_answers(context, usual) else sequences_for_all(context)
-    larger = replace(context, least_batch=least, batch_short=NOTHING_FITS)
-    raised, decided = (settle(each, *names[0]).decisions["global_batch_size"].value for each in (larger, context))
-    if raised == decided:
+    taken = found.chosen.layout.adaptation
+    own = fit(replace(context, only=taken), loaded, known)
+    if own.chosen is None:
         return found
-    wider = choose(larger, loaded, known)
-    return wider if _can_be_built(wider) or (wider.tried and found.chosen is None) else found
-
-
-def _can_be_built(found: Fit) -> bool:
-    return found.chosen is not None and found.chosen.layout.can_be_built
-
-
-def _next_batch(context: Context, fits: Sequence[Fit]) -> int:
-    """A larger global batch to plan, of those that are accepted; 0 where none is worth a look.
-
-    It is the next for all GPUs where some are idle, and twice as much where they wait, which they do once in a step,
-    or where a batch that keeps them busy is hardly faster, and the next that they can make where they make clearly
-    fewer than its rule decides. What gave way counts where a preferred training did.
-    """
-    preferred, ledger = fits[-1].gave_way or (fits[-1].chosen, fits[-1].ledger)
-    if preferred is None or ledger is None or ledger.decisions["global_batch_size"].origin == "recipe":
-        return 0
-    batch, most = ledger.decisions["global_batch_size"].value, largest_batch(ledger)
-    if idles(preferred, context):
-        larger = next_batch(context, ledger)
-        larger = larger if uneven_answers(context, ledger) and larger > most else min(larger, most)
-        return int(larger) if batch < larger <= most else 0
-    gains_little = len(fits) == _TWICE and _smallest_batch(context, fits) is not fits[-1]
-    larger = int(min(2 * batch, most)) if waiting_share(preferred) > PARTLY or gains_little else 0
-    larger = larger or min(_made_larger(fits[-1]), int(most))
-    return larger if larger >= (1 + TIE) * batch else 0
+    tried = [*(each for each in found.tried if each.layout.adaptation != taken), *own.tried]
+    tried.sort(key=lambda each: names.index(each.layout.adaptation))
+    return replace(found, chosen=own.chosen, ledger=own.ledger, tried=tried)
 
 
 def largest_batch(ledger: Ledger) -> float:

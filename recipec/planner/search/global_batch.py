@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from recipec.rules.core import Ledger
 
 NOTHING_FITS, IDLE, WAITS = "no layout fits", "GPUs would be idle", "GPUs would wait for each other"
-SMALLER = "GPUs could only share clearly fewer"
+SLOWER = "an example takes clearly longer"
 
 
 def raise_batch(ledger: Ledger, least: int, short: str) -> None:
