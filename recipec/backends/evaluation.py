@@ -25,7 +25,6 @@ from recipec.backends.models import (
     folder_checks,
     from_hub,
     has_template_file,
-    head_options,
     in_bundle,
     model_expression,
     other_models,
@@ -37,6 +36,7 @@ from recipec.backends.models import (
 )
 from recipec.backends.parts import Import, import_blocks, import_lines
 from recipec.backends.rows import PREPARED
+from recipec.backends.score_head import head_in_fp32, head_options
 from recipec.backends.wrapped import FUNCTIONS, JUDGE, REWARDS
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
@@ -107,6 +107,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "random_weights": stage.because(stage.method.random_weights, "stage"),
         "new_head": stage.because(bool(stage.method.new_head), "stage"),
         "writes": stage.because(stage.method.writes, "stage"),
+        "fp32_head": () if stage.method.writes else head_in_fp32(stage),
         **how,
         "merges": stage.because(stage.adapts.merges, "adaptation"),
         "merged_into": merged_into(stage) if stage.adapts.merges else "",

@@ -14,7 +14,6 @@ from recipec.backends.models import (
     code,
     dequantized,
     from_hub,
-    head_options,
     model_expression,
     own_names,
     start_checks,
@@ -22,6 +21,7 @@ from recipec.backends.models import (
     weights_dtype,
 )
 from recipec.backends.parts import Import, import_blocks
+from recipec.backends.score_head import head_options
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw, Traced

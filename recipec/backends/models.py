@@ -203,11 +203,6 @@ def ending(call: Call, stage: StageJob) -> Call:
     return Call(code(stage, call.target, "eos_token"), args)
 
 
-def head_options(stage: StageJob) -> list[Arg]:
-    """What a model is loaded with so that it gives one score; nothing for one that writes."""
-    return [] if stage.method.writes else [Arg("num_labels", 1, stage.ids("stage"), "one score")]
-
-
 def has_template_file(stage: StageJob) -> bool:
     """Whether the bundle brings its own chat template for this stage."""
     return stage.value("template") not in ("model", "none")

@@ -33,8 +33,8 @@ from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
 from recipec.backends.training import check_rows_of, deciding_rows, devices_import, plan_names, summary
 from recipec.render.artifact import Artifact
-from recipec.render.call import Arg, Call, render_call
-from recipec.render.traced import Raw, fragment
+from recipec.render.call import WIDTH, Arg, Call, render_call
+from recipec.render.traced import Raw, columns, fragment
 
 _PREFLIGHT = (
     *("check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume", "compare_with_plan", "forget_result"),
@@ -204,7 +204,7 @@ def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[s
     parts += ("end", "sum_ranks")
     return {name: lines(ids, *getattr(code, name)(stage)) for name in parts} | {
         "own_scaler": stage.because(scales and code.own_scaler, "precision"),
-        "checkpoint_of": fragment(f"Path(checkpoint), {saved}", ids),
+        "load_states": fragment(_load_states(f"Path(checkpoint), {saved}"), ids),
         "saved_of": fragment(f"{saved}, progress", ids),
         "distributed": fragment(code.distributed(stage), ids),
         "best_of": fragment(best, ids),
@@ -217,6 +217,12 @@ def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[s
         "autocasts": stage.because(code.autocasts and stage.value("precision") != "fp32", "precision"),
         "compute_dtype": fragment(f"torch.{_compute_dtype(stage)}", ids),
     }
+
+
+def _load_states(given: str) -> str:
+    """The call that goes back to a checkpoint, 12 columns in; where that is long, what it is given has its own line."""
+    call = f"self.progress = load_checkpoint({given})"
+    return call if 12 + columns(call) <= WIDTH else call.replace(given, f"\n{' ' * 16}{given}\n{' ' * 12}")
 
 
 def _compute_dtype(stage: StageJob) -> str:

@@ -185,6 +185,34 @@ def test_a_loop_on_deepspeed_is_clean_code(tmp_path: Path, strategy: str) -> Non
     _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
 
 
+@pytest.mark.parametrize("adaptation", ["lora", "full"])
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+@pytest.mark.parametrize("loop", ["trainer", "torch", "accelerate", "deepspeed"])
+def test_every_loop_is_clean_code_in_other_precisions(
+    tmp_path: Path, loop: str, precision: str, adaptation: str
+) -> None:
+    gpus = {
+        "gpu": "v100-32gb" if precision == "fp16" else "h100",
+        "gpus_per_node": 1 + (loop in ("accelerate", "deepspeed")),
+    }
+    recipe = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-0.6B")
+    train = {"loop": loop, "adaptation": adaptation, "precision": precision}
+    bundle = texts(good(tmp_path / "recipe", recipe | {"hardware": gpus, "train": train}))
+    _assert_clean(_written(tmp_path / "out", bundle))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "fp32"])
+def test_a_reward_model_in_any_precision_is_clean_code(tmp_path: Path, precision: str) -> None:
+    judge = {"model": "acme/judge", "like": "Qwen/Qwen3-0.6B"}
+    for name, reward in ("grpo", judge), ("rloo", [judge, "judge.py:is_right"]), ("reward", None):
+        recipe = with_key(BASES[name], "train.precision", precision)
+        recipe = with_key(recipe, "alignment.reward", reward) if reward else recipe
+        bundle = texts(good(tmp_path / name / "recipe", recipe))
+        head = [path for path in ("judge.py", "evaluate.py") if "score.float()" in bundle.get(path, "")]
+        assert head == ["judge.py" if reward else "evaluate.py"] * (precision != "fp32")
+        _assert_clean(_written(tmp_path / name / "out", bundle))
+
+
 def _assert_clean(folder: Path) -> None:
     _run("ruff", "check", "--no-cache", "--config", "ruff.toml", "--select", RULES, "--ignore", "E402", ".", cwd=folder)
     _run("ruff", "format", "--no-cache", "--config", "ruff.toml", "--check", ".", cwd=folder)

@@ -11,9 +11,9 @@ import pytest
 import torch
 from compiling import BASES, good, texts, with_key
 from emitted_modules import load
-from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
+from peft import LoraConfig, PrefixTuningConfig, PromptTuningConfig, get_peft_model
 from test_packed_attention import CAPPED, HYBRIDS, model
-from tiny_models import SIZES, WORDS
+from tiny_models import SIZES, WORDS, tokenizer
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from recipec.catalog.model_types import MODEL_TYPES
@@ -92,3 +92,25 @@ def test_scores_in_a_batch_are_those_of_each_answer_alone(tmp_path: Path, monkey
         expected = [judge(input_ids=torch.tensor([tokens])).logits.item() for tokens, _ in rows()]
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
     assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_scores_of_a_model_in_16_bits_are_not_rounded_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Near answers would tie, and a tie counts as a wrong choice."""
+    module = evaluation(tmp_path, "reward", monkeypatch, precision="bf16")
+    (tmp_path / "chat_template.jinja").touch()
+    shape = AutoConfig.for_model("llama", **SIZES, hidden_size=32, vocab_size=WORDS, num_labels=1, pad_token_id=0)
+    base = AutoModelForSequenceClassification.from_config(shape, dtype=torch.float32)
+    base.save_pretrained(tmp_path / "base")
+    adapter = LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj"], modules_to_save=["score"])
+    get_peft_model(base, adapter).save_pretrained(tmp_path / "trained")
+    for name in ("base", "trained"):
+        tokenizer().save_pretrained(tmp_path / name)
+    monkeypatch.setattr(module, "BASE", str(tmp_path / "base"))
+    monkeypatch.setattr(module, "TRAINED", tmp_path / "trained")
+    scored, _ = module.load(when)
+    with torch.no_grad():
+        found = {scored(input_ids=torch.tensor([tokens])).logits.item() for tokens, _ in rows()}
+    assert not found & {*torch.tensor([*found]).bfloat16().tolist()}

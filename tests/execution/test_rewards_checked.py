@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -131,31 +132,55 @@ def test_a_function_that_pays_the_right_answer_alone_is_not_told(
     assert "Warning" not in capsys.readouterr().out
 
 
+def judged_by_model(
+    folder: Path,
+    patched: pytest.MonkeyPatch,
+    scores: str,
+    beside: bool,
+    body: str = "return [0.0 for _ in completions]",
+) -> ModuleType:
+    """rewards.py whose reward model does what `scores` says; `beside`: a function with this body judges too."""
+    model = {"model": "Skywork/Skywork-Reward", "like": "Qwen/Qwen3-0.6B"}
+    reward = ["judge.py:is_right", model] if beside else model
+    files = texts(good(folder, with_key(BASES["grpo"], "alignment.reward", reward)))
+    bundle = folder / "bundle"
+    (bundle / "functions").mkdir(parents=True)
+    judge = (
+        f"def __init__(self, *source):\n        pass\n\n    def scores(self, prompts, completions):\n        {scores}\n"
+    )
+    (bundle / "judge.py").write_text(f"class Judge:\n    {judge}")
+    (bundle / "rewards.py").write_text(files["rewards.py"])
+    (bundle / "functions" / "judge.py").write_text(f"def is_right(completions, **given):\n    {body}\n")
+    patched.syspath_prepend(str(bundle))
+    for name in ("rewards", "judge", "functions", "functions.judge"):
+        patched.delitem(sys.modules, name, raising=False)
+    return importlib.import_module("rewards")
+
+
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_model_that_gives_all_answers_one_score_stops_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], beside: bool
 ) -> None:
     """A trained head never does; a function beside it may be right about none of the answers that are tried."""
-    model = {"model": "Skywork/Skywork-Reward", "like": "Qwen/Qwen3-0.6B"}
-    reward = ["judge.py:is_right", model] if beside else model
-    files = texts(good(tmp_path, with_key(BASES["grpo"], "alignment.reward", reward)))
-    bundle = tmp_path / "bundle"
-    (bundle / "functions").mkdir(parents=True)
-    (bundle / "judge.py").write_text(
-        "class Judge:\n"
-        "    def __init__(self, *source):\n        pass\n\n"
-        "    def scores(self, prompts, completions):\n        return [0.5 for _ in completions]\n"
-    )
-    (bundle / "rewards.py").write_text(files["rewards.py"])
-    judging = "def is_right(completions, **given):\n    return [0.0 for _ in completions]\n"
-    (bundle / "functions" / "judge.py").write_text(judging)
-    monkeypatch.syspath_prepend(str(bundle))
-    for name in ("rewards", "judge", "functions", "functions.judge"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    import rewards
-
-    with pytest.raises(
-        SystemExit, match=r"one value to all [36] .*0.5 .* Name a reward model whose score head is trained"
-    ):
+    rewards = judged_by_model(tmp_path, monkeypatch, "return [0.5 for _ in completions]", beside)
+    with pytest.raises(SystemExit, match=r"one value to all [36] .*0.5 .* whose score head is trained"):
         checked(rewards)
     assert ("Warning: is_right gives one value to all" in capsys.readouterr().out) is beside
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_model_that_cannot_judge_is_not_laid_to_the_form_of_completions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
+) -> None:
+    rewards = judged_by_model(tmp_path, monkeypatch, 'raise SystemExit("acme/judge has no head.")', beside)
+    with pytest.raises(SystemExit) as stopped:
+        checked(rewards)
+    assert str(stopped.value).endswith("SystemExit: acme/judge has no head.")
+
+
+def test_a_function_beside_a_model_is_told_the_form_of_completions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewards = judged_by_model(tmp_path, monkeypatch, "return [0.5]", True, body="return len(completions[0]) / 0")
+    with pytest.raises(SystemExit, match=r"ZeroDivisionError: division by zero\. A completion is a list of messages"):
+        checked(rewards)

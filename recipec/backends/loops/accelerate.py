@@ -79,7 +79,7 @@ def _backward(stage: StageJob) -> tuple[str, ...]:
 def _update(stage: StageJob) -> tuple[str, ...]:
     schedule = "self.schedule.step()"
     if stage.value("precision") == "fp16":
-        schedule = "if not self.accelerator.optimizer_step_was_skipped:\n            self.schedule.step()"
+        schedule = "if not self.accelerator.optimizer_step_was_skipped:\n    self.schedule.step()"
     return (
         "self.grad_norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.max_grad_norm)",
         "self.learning_rate = self.schedule.get_last_lr()[0]",

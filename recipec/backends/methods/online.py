@@ -13,6 +13,7 @@ from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Gain, Measure
 from recipec.backends.models import below_root, bundle_root, code, in_bundle, is_below_root
 from recipec.backends.parts import Import, Part, joined, lines
+from recipec.backends.score_head import head_in_fp32
 from recipec.backends.wrapped import CLAMP, JUDGE, REWARDS, SECONDS, copy_artifact
 from recipec.facts.rewards import JUDGE as NAME
 from recipec.render.artifact import Artifact
@@ -87,6 +88,7 @@ def _names_of_judge(stage: StageJob) -> dict[str, Any]:
     return {
         "stage": stage.named,
         "dtype": code(stage, torch_dtype(stage.value("precision")), "precision"),
+        "fp32_head": head_in_fp32(stage),
         "at_once": stage.traced("micro_batch_size"),
         "shards_loaded": stage.because(
             stage.strategy.engine == DEEPSPEED and stage.strategy.shards_weights, "strategy", "offload"
