@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from recipec.estimate.cost import Cost
 from recipec.facts import Facts
-from recipec.planner.advice.budget import share_left, within_budget
+from recipec.planner.advice.budget import share_left
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.changes import Changes, halved_models, smaller_model, within
 from recipec.planner.advice.limits import learns_nothing
 from recipec.planner.advice.ways_out import Pairs, same
+from recipec.planner.in_budget import in_budget
 from recipec.planner.plan import Plan
-from recipec.planner.planner import contexts, fitted, whole_runs
+from recipec.planner.planner import contexts
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
 from recipec.recipe import LoadedRecipe
@@ -89,12 +90,3 @@ def _up_to(kind: Callable[[Context], Changes], context: Context, params: float, 
 
 def _asking(context: Context, key: str, value: object) -> Context:
     return replace(context, wishes={**context.wishes, key: Wish(value, "within the budget")})
-
-
-def in_budget(loaded: LoadedRecipe, given: Sequence[Context], gpus: int) -> tuple[Pairs, Cost] | None:
-    """Changed stages with their whole run, where all of them fit and it keeps to the budget."""
-    pairs = fitted(given, loaded)
-    run = whole_runs(pairs, loaded) if pairs else None
-    if run is None or not within_budget(loaded, run, run.seconds / 3600 * gpus):
-        return None
-    return pairs, run
