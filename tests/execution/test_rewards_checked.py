@@ -154,8 +154,6 @@ def test_a_model_that_gives_all_answers_one_score_stops_the_run(
         monkeypatch.delitem(sys.modules, name, raising=False)
     import rewards
 
-    with pytest.raises(
-        SystemExit, match=r"one value to all [36] .*0.5 .* Name a reward model whose score head is trained"
-    ):
+    with pytest.raises(SystemExit, match=r"one value to all [36] .*0.5 .* Name a reward model whose score head is trained"):
         checked(rewards)
     assert ("Warning: is_right gives one value to all" in capsys.readouterr().out) is beside
