@@ -57,11 +57,9 @@ def _of_runs(rows: Sequence[Row]) -> Iterator[Found]:
     for asks, answers in runs:
         turns, asked, said = _holds_turns(rows, asks), _texts_in(rows, asks), _texts_in(rows, answers)
         if (turns or asked) and said and not _holds_turns(rows, answers):
-            (name, answer), *others = said.items()
-            doubt = (
-                f"if `{name}` of `{answers}` is the answer, and not {_listed(dict(others), 'or')}, " if others else ""
-            )
-            doubt = f"if `{name}` of `{answers}` is the answer{but}, " * bool(but)
+            (name, answer), *_ = said.items()
+            others = [each for each in said if each != name]
+            doubt = f"if `{name}` of `{answers}` is the answer, not {_listed(others, 'or')}, " if others else ""
             joined = f", {_listed(asked, 'and')} together," if len(asked) > 1 and not turns else ""
             whole = [f"row[{json.dumps(column)}]" for column in (asks, answers)]
             needed = dict.fromkeys([*whole[all(row[asks] for row in rows) :], answer])

@@ -59,7 +59,7 @@ def test_the_texts_of_inputs_are_asked_together(
 def test_which_of_several_outputs_is_the_answer_is_for_the_user_to_say(tmp_path: Path) -> None:
     outputs = [_answered(n, source="a book") if n != 3 else {"answer": None, "source": "a book"} for n in range(40)]
     lines = advised(tmp_path, SFT, [{"inputs": _asked(n), "outputs": outputs[n]} for n in range(40)])
-    assert lines[0].startswith("if `answer` of `outputs` is the answer, and not `source`, answer what `inputs` asks")
+    assert lines[0].startswith("if `answer` of `outputs` is the answer, not `source`, answer what `inputs` asks")
     ran(tmp_path, lines[0])
     assert len(passes(tmp_path, SFT)) == 39
 
