@@ -205,15 +205,20 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     examples = counted(rows, method.example)
     title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * rows
-    near = _round_multiple(multiple, wish.value)
+    accepts = stage.decisions["global_batch_size"].accepts
+    near = _round_multiple(multiple, wish.value, layout.global_batch, accepts)
     help = (for_stage(f"set `train.global_batch_size = {near}`, or another multiple of {multiple}", stage, loaded),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
 
-def _round_multiple(of: int, near: int) -> int:
-    """The multiple that is nearest, of those with many divisors beside: micro batches are chosen among these."""
-    factors = {2**twos * 3**threes for twos in range(near.bit_length() + 1) for threes in range(3)}
-    return of * min(factors, key=lambda factor: (abs(factor * of - near), -factor))
+def _round_multiple(of: int, near: int, planned: int, accepts: tuple[float, float] | None) -> int:
+    """The nearest of the multiples by a product of twos and threes, as micro batches are chosen among the divisors;
+    where that leaves the usual range, and what is wished for does not, the batch that is planned, or the nearest in it.
+    """
+    factors = (2**twos * 3**threes for twos in range(near.bit_length() + 1) for threes in range(3))
+    nearest = sorted({of * factor for factor in factors}, key=lambda size: (abs(size - near), -size))
+    least, most = accepts if accepts and accepts[0] <= near <= accepts[1] else (1, inf)
+    return next((size for size in (nearest[0], planned, *nearest) if least <= size <= most), nearest[0])
 
 
 def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
