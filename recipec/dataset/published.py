@@ -3,25 +3,23 @@
 UltraFeedback and Nectar rate a list of answers, Chatbot Arena names the winner of two, HelpSteer2 rates the answers of
 several rows, and LLaMA-Factory used to write both answers of a pair in a list. Which answer is better is read from
 the rows alone, and rows in which none is are left out. SQuAD asks about passages, and has one right answer or several.
-Logs of the API of OpenAI hold each answer within a response, and the output of its batches names the request by its
-`custom_id` alone. Runs of LangSmith and Langfuse hold what is asked and the answer in an object each. The commands are
-for Python, which is there where recipec is.
+What APIs and tracers log is in `logged.py`. The commands are for Python, which is there where recipec is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
-
-from msgspec import Struct
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import PREFERENCE, PROMPTS, RATING_WORDS
 from recipec.dataset.column_names import speaks
 from recipec.dataset.commands import python_command
 from recipec.dataset.contents import Row, turns_of
+from recipec.dataset.logged import LOGGED
+from recipec.dataset.published_rows import Found, without
 
 _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", "rank": "lowest"}  # fields of answers
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
@@ -35,10 +33,6 @@ _WON = {
     "{}": "won",
 }
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
-_RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
-_TURNS_WITHIN = '["messages"]'
-_MESSAGE = '[{{"role": "{speaker}", "content": {said}}}]'
-_REQUESTS = "requests.jsonl"
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
 _TURNS = (
@@ -47,32 +41,15 @@ _TURNS = (
 )
 
 
-class _Found(Struct, frozen=True):
-    """What published rows hold, and how Python calls the parts; `rows` are all of them."""
-
-    pairs: str  # what the command that makes pairs does; "" of rows with one answer
-    each: str  # the clauses that go over the pairs
-    better: str
-    worse: str
-    best: str = ""  # what the command does that keeps the better answer alone; "" where it is known only beside another
-    prompt: str = ""  # "" where the answers are whole conversations
-    alike: str = ""  # one more clause, for pairs
-    row: str = "row"  # the row that other columns are taken from
-    before: str = ""  # a statement before all
-    right: str = ""  # the right answers, which a reward may read
-
-
 def from_published(
     rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], kept: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield the commands that make rows of these formats; the columns that are `kept` are in them, too."""
     ways = (
         _of_openai,
-        _of_logs,
-        _of_batches,
+        *LOGGED,
         _of_passages,
         _of_articles,
-        _of_runs,
         _of_rated_lists,
         _of_lists_with_ratings,
         _of_duels,
@@ -101,20 +78,20 @@ def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> d
     return {name: f"{called}[{json.dumps(name)}]" for name in stay} | made
 
 
-def _command(found: _Found, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
+def _command(found: Found, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
     fields = ", ".join(f"{json.dumps(name)}: {value}" for name, value in made.items())
     if command := python_command(f"{{{fields}}}", found.each + more, place, found.before):
         yield f"{does}: {command}"
 
 
-def _of_openai(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_openai(rows: Sequence[Row]) -> Iterator[Found]:
     """Pairs as OpenAI has them: the conversation in an object, and the answers as lists of messages."""
     asked = [row.get("input") for row in rows]
     if all(isinstance(input, dict) and turns_of(input.get("messages")) for input in asked):
         better, worse = (f"{kind}_output" for kind in ("preferred", "non_preferred"))
         if all(turns_of(row.get(better)) and turns_of(row.get(worse)) for row in rows):
             tools = ', "tools": row["input"].get("tools")' * any(input.get("tools") for input in asked)
-            yield _Found(
+            yield Found(
                 pairs="rewrite the pairs of OpenAI",
                 best=f"train on the `{better}` of each row",
                 each="for row in rows",
@@ -124,90 +101,15 @@ def _of_openai(rows: Sequence[Row]) -> Iterator[_Found]:
             )
 
 
-def _of_logs(rows: Sequence[Row]) -> Iterator[_Found]:
-    """Requests to the API of OpenAI with its responses, as they were logged: the answer is the first of the choices."""
-    asks = next((name for name in rows[0] if all(map(turns_of, _held(rows, name, "messages")))), "")
-    answers = {name: [*map(bool, map(turns_of, _held(rows, name, "choices")))] for name in rows[0]}
-    for name in (name for name, answered in answers.items() if asks and any(answered)):
-        asked, answer = (f"row[{json.dumps(column)}]" for column in (asks, name))
-        tools = f', "tools": {asked}.get("tools")' * any(_held(rows, asks, "tools"))
-        yield _Found(
-            pairs="",
-            best=f"train on the first of the `choices` of each `{name}`{_without(answers[name])}",
-            each=f'for row in rows if ({answer} or {{}}).get("choices")',
-            better=f'{asked}["messages"] + [{answer}["choices"][0]["message"]]{tools}',
-            worse="",
-        )
-
-
-def _of_batches(rows: Sequence[Row]) -> Iterator[_Found]:
-    """The output of batches of OpenAI: the file of the requests has what was asked, under the same `custom_id`."""
-    answered = [bool(turns_of(body)) for body in _within_bodies(rows)]
-    if any(answered) and all(isinstance(row.get("custom_id"), str) for row in rows):
-        asked = 'asked[row["custom_id"]]'
-        yield _Found(
-            pairs="",
-            best=f"write the name of the file with the requests of the batch instead of {_REQUESTS}, and train on the "
-            f"first of the `choices` of each response{_without(answered)}",
-            each='for row in rows if ((row["response"] or {}).get("body") or {}).get("choices")',
-            better=f'{asked}["messages"] + [row["response"]["body"]["choices"][0]["message"]], '
-            f'"tools": {asked}.get("tools")',
-            worse="",
-            before=f'asked = {{one["custom_id"]: one["body"] for one in map(json.loads, open("{_REQUESTS}", "rb"))}}; ',
-        )
-
-
-def _of_runs(rows: Sequence[Row]) -> Iterator[_Found]:
-    """Traced runs: what is asked in an object, as a text or as messages, and the answer in another one or a text."""
-    runs = [names for names in _RUNS if all(isinstance(row.get(names[0]), dict) for row in rows)]
-    for asks, answers in runs:
-        asked, answered = (_told_in(rows, name) for name in (asks, answers))
-        if asked and answered and not answered.endswith(_TURNS_WITHIN):
-            yield _Found(
-                pairs="",
-                best=f"answer what `{asks}` asks with what `{answers}` says",
-                each=f"for row in rows if row[{json.dumps(answers)}]",
-                prompt=asked if asked.endswith(_TURNS_WITHIN) else _MESSAGE.format(speaker="user", said=asked),
-                better=_MESSAGE.format(speaker="assistant", said=answered),
-                worse="",
-            )
-
-
-def _told_in(rows: Sequence[Row], column: str) -> str:
-    """How Python calls the messages, or the only text, of a column; "" where some rows hold neither, or more."""
-    objects, called = [row[column] for row in rows if row.get(column)], f"row[{json.dumps(column)}]"
-    if objects and all(isinstance(value, str) for value in objects):
-        return called
-    if not objects or not all(isinstance(value, dict) for value in objects):
-        return ""
-    if all(turns_of(value.get("messages")) for value in objects):
-        return called + _TURNS_WITHIN
-    texts = {tuple(name for name in value if isinstance(value[name], str) and name != "role") for value in objects}
-    name, *others = texts.pop() or ("",)
-    return "" if texts or others or not name else f"{called}[{json.dumps(name)}]"
-
-
-def _within_bodies(rows: Sequence[Row]) -> list[Any]:
-    """The `choices` of the bodies of responses; None where there are none."""
-    responses = [{"body": body} for body in _held(rows, "response", "body")]
-    return _held(responses, "body", "choices")
-
-
-def _held(rows: Sequence[Row], name: str, field: str) -> list[Any]:
-    """What the objects of a column hold in a field; None where there is no object."""
-    held = [row.get(name) for row in rows]
-    return [value.get(field) if isinstance(value, dict) else None for value in held]
-
-
-def _of_passages(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_passages(rows: Sequence[Row]) -> Iterator[Found]:
     """Questions about a passage as SQuAD has them: the texts of their answers in a list, of some questions none."""
     answers = [row.get("answers") for row in rows]
     texts = [held.get("text") for held in answers if isinstance(held, dict)]
     asks = all(isinstance(row.get(name), str) for row in rows for name in ("context", "question"))
     if asks and len(texts) == len(rows) and all(isinstance(text, list) for text in texts) and any(texts):
-        yield _Found(
+        yield Found(
             pairs="",
-            best=f"answer each question about its passage with the first of its `answers`{_without(map(bool, texts))}",
+            best=f"answer each question about its passage with the first of its `answers`{without(map(bool, texts))}",
             each='for row in rows if row["answers"]["text"]',
             prompt='row["context"] + "\\n\\n" + row["question"]',
             better='row["answers"]["text"][0]',
@@ -216,16 +118,16 @@ def _of_passages(rows: Sequence[Row]) -> Iterator[_Found]:
         )
 
 
-def _of_articles(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_articles(rows: Sequence[Row]) -> Iterator[Found]:
     """The file in which SQuAD is published: one object with articles, of which each has paragraphs with questions."""
     articles = turns_of(rows[0].get("data")) if len(rows) == 1 else []
     parts = [part for article in articles for part in turns_of(article.get("paragraphs"))]
     questions = [question for part in parts for question in turns_of(part.get("qas"))]
     answered = [bool(turns_of(question.get("answers"))) for question in questions]
     if any(answered):
-        yield _Found(
+        yield Found(
             pairs="",
-            best=f"answer each question about its passage with the first of its `answers`{_without(answered)}",
+            best=f"answer each question about its passage with the first of its `answers`{without(answered)}",
             each='for row in rows for article in row["data"] for part in article["paragraphs"] '
             'for question in part["qas"] if question["answers"]',
             prompt='part["context"] + "\\n\\n" + question["question"]',
@@ -235,13 +137,7 @@ def _of_articles(rows: Sequence[Row]) -> Iterator[_Found]:
         )
 
 
-def _without(answered: Iterable[bool]) -> str:
-    """What is left out where some questions have no answer."""
-    all_of = [*answered]
-    return f", without those that have none ({all_of.count(False)} of {len(all_of)} sampled)" * (False in all_of)
-
-
-def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_rated_lists(rows: Sequence[Row]) -> Iterator[Found]:
     """Rows with a list of answers, each with a score or a rank."""
     for name in rows[0]:
         answers = [turn for row in rows for turn in turns_of(row.get(name))]
@@ -249,10 +145,11 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:
         if not (said and score and (prompt := _prompt(rows))):
             continue
         sign, worst = ("", "lowest") if _BETTER[score] == "highest" else ("-", "highest")
-        rated = f"[answer for answer in row[{json.dumps(name)}] if answer[{json.dumps(score)}] is not None]"
+        held = f"(answer[{json.dumps(score)}], answer[{json.dumps(said)}])"
+        rated = f"[answer for answer in row[{json.dumps(name)}] if None not in {held}]"
         by = f"key=lambda answer: {sign}answer[{json.dumps(score)}]"
         the = f"the answer with the {_BETTER[score]} `{score}`"
-        yield _Found(
+        yield Found(
             pairs=f"make a pair of each row, {the} and one with the {worst}, without ties",
             best=f"train on {the} of each row",
             each=f"for row in rows for answers in [sorted({rated}, {by})] if answers",
@@ -261,18 +158,19 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[_Found]:
         )
 
 
-def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[Found]:
     """Rows with a list of answers, and their ratings in a list beside it, as Argilla has them."""
     said = next((name for name in rows[0] if _are_lists_of(rows, name, str)), "")
     rated = next((name for name in rows[0] if speaks(name, RATING_WORDS) and _are_lists_of(rows, name, int, float)), "")
     if not (said and rated and (prompt := _prompt(rows))):
         return
     both = f"zip(row[{json.dumps(rated)}], row[{json.dumps(said)}])"
+    by = "key=lambda one: one[0]"
     the = f"the answer of `{said}` that `{rated}` puts highest"
-    yield _Found(
+    yield Found(
         pairs=f"make a pair of each row, {the} and one that it puts lowest, without ties",
         best=f"train on {the} of each row",
-        each=f"for row in rows for answers in [sorted(one for one in {both} if one[0] is not None)] if answers",
+        each=f"for row in rows for answers in [sorted([one for one in {both} if None not in one], {by})] if answers",
         prompt=prompt,
         better="answers[-1][1]",
         worse="answers[0][1]",
@@ -312,7 +210,7 @@ def _prompt(rows: Sequence[Row], row: str = "row") -> str:
     return _TURNS.format(prompt=prompt) if all(str(text).startswith(_TRANSCRIPT) for text in texts) else prompt
 
 
-def _of_duels(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_duels(rows: Sequence[Row]) -> Iterator[Found]:
     """Rows with two answers of models, and the winner; what is neither model's victory is counted."""
     side = next((side for side in _SIDES if {f"{side}_a", f"{side}_b"} <= rows[0].keys()), "")
     named, ties = _winners([row.get("winner") for row in rows])
@@ -323,7 +221,7 @@ def _of_duels(rows: Sequence[Row]) -> Iterator[_Found]:
     without = f"without rows of which `winner` names neither side ({ties} of {len(rows)} sampled)"
     differ = " and those whose conversations differ before the last message" * talks
     first, second = (f'row["{side}_{end}"][:-1]' for end in "ab")
-    yield _Found(
+    yield Found(
         pairs=f"make a pair of each row by its `winner`, {without}{differ}",
         best=f"train on the `{side}` of the winner, {without}",
         each=f'for row in rows for won, lost in ("ab", "ba") if row["winner"] == {named}',
@@ -341,7 +239,7 @@ def _winners(values: Sequence[Any]) -> tuple[str, int]:
     return python, len(values) - count
 
 
-def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[Found]:
     """Pairs in a list, which stands where an answer would; earlier turns beside them would be lost."""
     if any(row.get("history") for row in rows) or "instruction" not in rows[0]:
         return
@@ -349,7 +247,7 @@ def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[_Found]:
         if all(isinstance(row.get(name), list) and [*map(type, row[name])] == [str, str] for row in rows):
             input = any(row.get("input") for row in rows)
             both = '"\\n\\n".join(filter(None, [row["instruction"], row["input"]]))'
-            yield _Found(
+            yield Found(
                 pairs=f"if the first text of `{name}` is the preferred answer, as in LLaMA-Factory, rewrite the rows",
                 each="for row in rows",
                 prompt=both if input else 'row["instruction"]',
@@ -358,7 +256,7 @@ def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[_Found]:
             )
 
 
-def _of_rated_rows(rows: Sequence[Row]) -> Iterator[_Found]:
+def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Found]:
     """Rows with one answer and ratings of it, where some have the same prompt."""
     said = next((name for name in _SAID if all(isinstance(row.get(name), str) for row in rows)), "")
     prompt = _prompt(rows, "answers[-1]")
@@ -368,7 +266,7 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[_Found]:
     for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
         if all(type(row.get(name)) in (int, float) for row in rows) and _compared(rows, asked, name):
             key, by = json.dumps(asked), json.dumps(name)
-            yield _Found(
+            yield Found(
                 pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`, without ties",
                 before=f"groups = {{}}; [groups.setdefault(row[{key}], []).append(row) for row in rows]; ",
                 each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: row[{by}])]",

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable
+from itertools import chain, islice
 from math import floor
 
 from msgspec.structs import replace
 
 from recipec.estimate.cost import Cost
 from recipec.facts import Facts
-from recipec.planner.advice.budget import share_left, within_budget
+from recipec.planner.advice.budget import share_left
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.changes import Changes, halved_models, smaller_model, within
+from recipec.planner.advice.keys import as_written
 from recipec.planner.advice.limits import learns_nothing
 from recipec.planner.advice.ways_out import Pairs, same
+from recipec.planner.in_budget import in_budget
 from recipec.planner.plan import Plan
-from recipec.planner.planner import contexts, fitted, whole_runs
+from recipec.planner.planner import contexts
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 
 LEAST_PASSES = 0.1  # of those that are planned: a smaller model learns more in the time of fewer; our decision
@@ -42,14 +43,9 @@ def fewer_passes(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Planned | No
         sets = [_shortened(context, plan, part) for context in given]
         changed = [_asking(context, *pair) for context, pair in zip(given, sets, strict=True)]
         if (found := in_budget(loaded, changed, facts.machines.gpus)) and not any(map(_learns_nothing, found[0])):
-            return Change(tuple(_written(given, sets))), *found
+            own = [as_written(Change((pair,)), context).sets for context, pair in zip(given, sets, strict=True)]
+            return Change(tuple(chain(*own))), *found
     return None
-
-
-def _written(given: Sequence[Context], sets: Sequence[Sets]) -> Iterator[Sets]:
-    """The keys as a recipe writes them: of several stages each has its own."""
-    for context, (key, value) in zip(given, sets, strict=True):
-        yield of_stage(key, context.stage.name) if len(given) > 1 else key, value
 
 
 def _shortened(context: Context, plan: Plan, part: float) -> Sets:
@@ -89,12 +85,3 @@ def _up_to(kind: Callable[[Context], Changes], context: Context, params: float, 
 
 def _asking(context: Context, key: str, value: object) -> Context:
     return replace(context, wishes={**context.wishes, key: Wish(value, "within the budget")})
-
-
-def in_budget(loaded: LoadedRecipe, given: Sequence[Context], gpus: int) -> tuple[Pairs, Cost] | None:
-    """Changed stages with their whole run, where all of them fit and it keeps to the budget."""
-    pairs = fitted(given, loaded)
-    run = whole_runs(pairs, loaded) if pairs else None
-    if run is None or not within_budget(loaded, run, run.seconds / 3600 * gpus):
-        return None
-    return pairs, run

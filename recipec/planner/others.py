@@ -17,7 +17,8 @@ from recipec.planner.advice.budget import Others, share_left, within_budget
 from recipec.planner.advice.change import Change, Proposal, pins, setting
 from recipec.planner.advice.less_waiting import ADAPTER
 from recipec.planner.advice.whole_runs import measures, smaller
-from recipec.planner.less_training import a_smaller_model, fewer_passes, in_budget
+from recipec.planner.in_budget import in_budget
+from recipec.planner.less_training import a_smaller_model, fewer_passes
 from recipec.planner.plan import Plan
 from recipec.planner.planner import contexts, fitted, plan_recipe, whole_runs
 from recipec.planner.search.context import Context
@@ -83,12 +84,6 @@ def _halves(facts: Facts) -> list[Machines]:
     nodes = [each for each in fewer if each.gpus_per_node == now.gpus_per_node and each.nodes in counts]
     parts = [each for each in fewer if each.gpus_per_node in counts and each.gpus_per_node < now.gpus_per_node]
     return [*reversed(nodes if now.nodes > 1 else parts)]
-
-
-def _with_trainers(fewer: Sequence[Machines], plan: Plan) -> list[Machines]:
-    """Those with a GPU that trains beside the ones of a node that only write answers."""
-    serve = max(stage.layout.served_by for stage in plan.stages)
-    return [each for each in fewer if each.gpus_per_node > serve]
 
 
 def _on_adapters(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:

@@ -23,6 +23,7 @@ from recipec.planner.advice.comparison import Compared, compared
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.evaluations import in_training
 from recipec.planner.advice.idle import idle_gpus, roomier
+from recipec.planner.advice.keys import named_for
 from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.limits import check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
@@ -58,7 +59,6 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_data import DATA_SOURCES
-from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.evaluation import looked_at
@@ -351,15 +351,13 @@ def _not_taken(context: Context, found: Fit, bounds: Bounds, seconds: float) -> 
 
 
 def _named_for_stage(ledger: Ledger, stage: str, loaded: LoadedRecipe) -> dict[str, Decision]:
-    """The decisions; where several stages run, with the keys that hold for this one alone."""
-    *earlier, last = ledger.decisions["stages"].value
-    if not earlier:
-        return dict(ledger.decisions)
-    named = ("key", "because", "watch", "dissent")
+    """The decisions with the keys of the recipe."""
+    stages, named = ledger.decisions["stages"].value, ("key", "because", "watch", "dissent")
     found = {
-        id: replace(decision, **{name: of_stage(getattr(decision, name), stage) for name in named})
+        id: replace(decision, **{name: named_for(getattr(decision, name), stage, stages, loaded) for name in named})
         for id, decision in ledger.decisions.items()
     }
+    last = stages[-1]
     return found if stage == last else {id: _beside_last(each, loaded, last) for id, each in found.items()}
 
 

@@ -6,6 +6,7 @@ Adaptations, strategies and stages are taken from the rows of recipec/axes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model
@@ -292,12 +293,12 @@ def _stage_table(row: Method) -> tuple[Any, Any]:
     )
 
 
-_OF_STAGES = re.compile(rf"\btrain\.(?=({'|'.join(AdaptedLearning.model_fields)})\b)")
+_OF_STAGES = re.compile(rf"\btrain\.((?:{'|'.join(AdaptedLearning.model_fields)})\b(?:\.\w+)*)")
 
 
-def of_stage(text: str, stage: str) -> str:
-    """A text whose keys of [train] that a stage can have for itself are those of [train.STAGE]."""
-    return _OF_STAGES.sub(f"train.{stage}.", text)
+def of_stage(text: str, stage: str, own: Callable[[str], bool]) -> str:
+    """A text whose keys of [train] that a stage has for its `own` are those of [train.STAGE]."""
+    return _OF_STAGES.sub(lambda key: f"train.{stage}.{key[1]}" if own(key[1]) else key[0], text)
 
 
 def attribute(stage: str) -> str:

@@ -38,6 +38,19 @@ def test_the_batch_that_is_named_has_many_divisors(tmp_path: Path, wish: int, na
     assert "W0510" not in hints(tmp_path, with_key(recipe, "train.dpo.global_batch_size", named))
 
 
+@pytest.mark.parametrize(("gpus", "nodes", "wish", "named"), [(6, 2, 128, 120), (6, 2, 16, 24), (6, 1, 17, 18)])
+def test_the_batch_that_is_named_is_in_the_usual_range(
+    tmp_path: Path, gpus: int, nodes: int, wish: int, named: int
+) -> None:
+    """Not 144, which has more divisors than the 120 that are planned, nor 12, which are planned for 16."""
+    hardware = {"gpu": "a100-80gb", "gpus_per_node": gpus, "nodes": nodes} | (
+        {"network_gbps": 400} if nodes > 1 else {}
+    )
+    recipe = with_key(with_key(BASES["lora-single"], "hardware", hardware), "train.global_batch_size", wish)
+    assert f"`train.global_batch_size = {named}`" in hints(tmp_path, recipe)["W0510"][-1]
+    assert not {"W0501", "W0510"} & {*hints(tmp_path, with_key(recipe, "train.global_batch_size", named))}
+
+
 def test_what_is_known_to_fail_names_the_key_of_its_stage(tmp_path: Path) -> None:
     recipe = with_key(with_key(TWO, "train.dpo.eval_every", 0.2), "train.dpo.save_every", 0.5)
     found = " ".join(hints(tmp_path, recipe)["E0405"])

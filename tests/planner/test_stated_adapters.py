@@ -10,7 +10,7 @@ from compiling import BASES, codes, compiled, good, with_key
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
 from recipec.planner.advice.changes import unpinned
-from recipec.planner.advice.ways_out import as_written
+from recipec.planner.advice.keys import as_written
 from recipec.planner.planner import contexts
 
 Keys = dict[str, Any]
@@ -122,7 +122,7 @@ def test_a_way_out_removes_all_that_asks_for_it(tmp_path: Path, train: Keys, rem
     [context] = contexts(compilation.recipe, compilation.facts)
     [(change, freed)] = unpinned(context)
     assert not any(key.startswith(("train.lora", "train.adaptation")) for key in freed.wishes)
-    assert as_written(change, "sft", compilation.recipe).told == f"remove {removed}"
+    assert as_written(change, context).told == f"remove {removed}"
 
 
 def test_every_table_of_an_adapter_with_or_without_a_key_belongs_to_one_family() -> None:

@@ -120,3 +120,21 @@ def test_fewer_passes_are_named_by_the_keys_of_the_recipe(tmp_path: Path, recipe
     assert now is not None
     found = helps(tmp_path, with_key(recipe, "budget", {"max_hours": 0.7 * now.seconds / 3600}))["E0403"]
     assert [line for line in found if all(f"`{key} = " in line for key in keys)]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "train", "told"),
+    [
+        (BASES["lora-single"], {}, "lower `train.epochs`, use fewer rows or take a smaller model"),
+        (BASES["lora-single"], {"sft": {"epochs": 2}}, "lower `train.sft.epochs`, use fewer rows or "),
+        (BASES["lora-single"], {"max_steps": 900}, "lower `train.max_steps` or take a smaller model"),
+        (TWO_STAGES, {"sft": {"max_steps": 900}}, "lower `train.sft.max_steps` or `train.dpo.epochs`, use fewer rows "),
+        (BASES["adapters"], {}, "lower `train.epochs`, use fewer rows or take a smaller model"),
+    ],
+)
+def test_what_is_said_in_general_names_how_long_stages_train(
+    tmp_path: Path, recipe: Tables, train: Tables, told: str
+) -> None:
+    """`train.epochs` beside `train.max_steps` would be refused."""
+    over = with_key(with_key(recipe, "train", train), "budget", {"max_hours": 0.01})
+    assert helps(tmp_path, over)["E0403"][-1].startswith(told)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, Method, sections_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost
+from recipec.planner.advice.keys import for_stage
 from recipec.planner.plan import Plan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, either, own_keys
@@ -62,15 +63,20 @@ def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
 
 def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, others: Others, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    names = dict.fromkeys(stage.stage.name for stage in plan.stages)
-    several = [f".{name}" for name in names] if len(names) > 1 else [""]
-    epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
-    smaller = f"lower {epochs}, use fewer rows or take a smaller model"
     fewer = "" if key == "max_hours" else others.on_fewer()
     within = others.on_other_layouts() or others.on_adapters()
-    own = (within, fewer, others.shorter(), others.smaller(), smaller)
+    own = (within, fewer, others.shorter(), others.smaller(), _less(loaded, plan))
     ways = (*_in_fewer_stages(loaded, others.without_judge()), *own)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), tuple(filter(None, ways))))
+
+
+def _less(loaded: LoadedRecipe, plan: Plan) -> str:
+    """What takes less in general; as many steps as the recipe says are taken of fewer rows, too."""
+    steps = [stage.decisions["max_steps"].origin == "recipe" for stage in plan.stages]
+    keys = (f"train.{'max_steps' if fixed else 'epochs'}" for fixed in steps)
+    named = dict.fromkeys(for_stage(key, stage, loaded) for key, stage in zip(keys, plan.stages, strict=True))
+    ways = [f"lower {either(named, '`')}", *["use fewer rows"] * (not all(steps)), "take a smaller model"]
+    return either(ways, "")
 
 
 def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...]:

@@ -73,13 +73,6 @@ def planned(
     return Proposal(change, effect, found.layout, then.layout, only, but)
 
 
-def told(
-    change: Change, effect: str, found: Candidate | None, then: Candidate | None, only: str = "", but: Lines = ()
-) -> str:
-    """The line that a user reads of it."""
-    return planned(change, effect, found, then, only, but).told
-
-
 def other_batch(now: Layout | GlobalBatch, then: Layout | GlobalBatch) -> str:
     """Another global batch: "with a global batch of 32 instead of 48"; "" where it is the same."""
     alike = now.packing == then.packing

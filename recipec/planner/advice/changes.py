@@ -28,7 +28,6 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.recipe.schema_data import GENERAL
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
@@ -214,12 +213,9 @@ def smaller_batch(context: Context) -> Changes:
     method = METHODS[context.stage.name]
     decided = settle(context, method.adaptations[0], "").decisions["global_batch_size"]
     size, least = decided.value // 2, decided.accepts[0] if decided.accepts else decided.value
-    written = ".".join(context.facts.loaded.written_for(method.name, _BATCH))
-    alone = len(context.ledger().decisions["stages"].value) == 1
-    key = written if alone else of_stage(_BATCH, method.name)
     while method.generates and size >= least:
         smaller = {**context.wishes, _BATCH: Wish(size, "fewer answers at once")}
-        yield Change(((key, size),)), replace(context, wishes=smaller)
+        yield Change(((_BATCH, size),)), replace(context, wishes=smaller)
         size //= 2
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.planner.advice.change import asking_for
+from recipec.planner.advice.change import asking_for, quoted
 from recipec.planner.advice.changes import unpinned
-from recipec.planner.advice.ways_out import as_written, fits_in
+from recipec.planner.advice.keys import as_written
+from recipec.planner.advice.ways_out import fits_in
 from recipec.planner.search.candidates import Candidate, by_preference, nearest_of, usable_bytes
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -29,7 +30,7 @@ def deciding_key(context: Context, found: Fit, loaded: LoadedRecipe) -> Diagnost
         then = fit(changed, loaded).chosen
         if then is not None and then.adaptation in before and then.layout.can_be_built:
             keys = [key for key in OF_MEMORY if key in context.wishes and key not in changed.wishes]
-            help = f"{as_written(change, context.stage.name, loaded).told}: {fits_in(then)}"
+            help = f"{as_written(change, context).told}: {fits_in(then)}"
             return _finding(context, found, loaded, keys, then, help)
     return None
 
@@ -39,7 +40,8 @@ def _finding(
 ) -> Diagnostic:
     assert found.chosen is not None
     stage, chosen = context.stage.name, found.chosen
-    places = [loaded.place(*loaded.written_for(stage, key)) for key in keys]
+    paths = [loaded.written_for(stage, key) for key in keys]
+    places = [loaded.place(*path) for path in paths]
     alike = [other for other in found.tried if other.adaptation == then.adaptation]
     nearest = nearest_of([other for other in alike if not other.fits and other.layout.on_device] or alike)
     peak, room = nearest.memory.peak_allocated_bytes, usable_bytes(context.facts.gpu, nearest.layout.mesh.world_size)
@@ -47,7 +49,7 @@ def _finding(
     keeps = asking_for(chosen.layout.adapts, then.layout.adapts).lines
     return Diagnostic(
         "W0545",
-        f"stage {stage} trains {chosen.adaptation} because of {' and '.join(f'`{key}`' for key in keys)}",
+        f"stage {stage} trains {chosen.adaptation} because of {quoted(['.'.join(path) for path in paths])}",
         (Label(places[0], needs), *(Label(place, "beside it") for place in places[1:])),
         (help, f"to train {chosen.adaptation}, set {keeps}"),
     )

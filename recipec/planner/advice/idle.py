@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes.answering import SERVER_GPUS
-from recipec.planner.advice.change import Change, setting, told
+from recipec.planner.advice.change import Change, setting
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.host_memory import waits_for_host, wanted_host_gib, with_room
 from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on_more
-from recipec.planner.advice.ways_out import as_written
+from recipec.planner.advice.keys import told
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
 from recipec.planner.search.candidates import (
@@ -50,7 +50,7 @@ def idle_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRun
     if found.chosen is None or found.chosen.layout.gpus == context.facts.machines.gpus:
         return Idle()
     freed = freed_on_more(context, found, loaded)
-    removal = _removal(freed, found.chosen, runs) if freed is not None else ""
+    removal = _removal(context, freed, found.chosen, runs) if freed is not None else ""
     because = _because(context, found, freed.row if freed is not None and removal else None)
     return Idle(because, (*[removal] * bool(removal), *_ways(context, found, loaded, runs)))
 
@@ -58,7 +58,7 @@ def idle_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRun
 def _ways(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
     assert found.chosen is not None
     return (
-        *_more_host_memory(found.chosen, found),
+        *_more_host_memory(context, found.chosen, found),
         *_more_writers(context, found, loaded, runs),
         *_larger_batch(context, found, loaded, runs),
         *_another_strategy(context, found, loaded, runs),
@@ -88,7 +88,7 @@ def _refused(found: Fit, chosen: Candidate) -> str:
     return f", and these are not supported: {refused}" if refused else ""
 
 
-def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
+def _removal(context: Context, freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
     """Without the keys for which a row refuses more GPUs; "" where the whole run is not shorter."""
     then = freed.then.chosen
     if then is None or not _uses_more(then, chosen):
@@ -96,10 +96,10 @@ def _removal(freed: Freed, chosen: Candidate, runs: WholeRuns) -> str:
     run = runs.of(freed.context, freed.then)
     shorter = run.seconds < runs.now.seconds
     outcome = _outcome(then, chosen)
-    return told(freed.change, outcome, chosen, then, but=(runs.beside(run),)) if shorter else ""
+    return told(context, freed.change, outcome, chosen, then, but=(runs.beside(run),)) if shorter else ""
 
 
-def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
+def _more_host_memory(context: Context, chosen: Candidate, found: Fit) -> Iterator[str]:
     """Host memory of a node with which a layout on more GPUs would be chosen, where what it has is assumed."""
     fitting = [other for other in found.tried if other.fits]
     wider = best([other for other in fitting if waits_for_host(other) and _uses_more(other, chosen)])
@@ -109,7 +109,7 @@ def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
     then = best(with_room([other for other in alike if other.host_bytes <= wider.host_bytes]))
     if then is not None and _uses_more(then, chosen):
         change = setting(hardware__host_memory_gib=wanted_host_gib(then))
-        yield told(change, _outcome(then, chosen), chosen, then, " if a node has it")
+        yield told(context, change, _outcome(then, chosen), chosen, then, " if a node has it")
 
 
 def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         if (run := runs.of(changed, then)).seconds < runs.now.seconds:
             effect = f"{counted(gpus - more, 'GPU')} then learn from what {more} write"
             change, but = Change(((_SERVER_GPUS, more),)), (runs.beside(run),)
-            yield told(change, effect, found.chosen, then.chosen, but=but)
+            yield told(context, change, effect, found.chosen, then.chosen, but=but)
             return
 
 
@@ -148,7 +148,7 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
             change, but = setting(train__global_batch_size=size), (runs.instead(changed, then),)
-            yield told(change, effect, found.chosen, then.chosen, but=but)
+            yield told(context, change, effect, found.chosen, then.chosen, but=but)
             return
 
 
@@ -168,7 +168,7 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: 
                 near = ", which counts as equal" * (_ratio(then.chosen, found.chosen) * (1 + found.chosen.tie) > 1)
                 effect = f"{_outcome(then.chosen, found.chosen)}{near}"
                 change, but = setting(train__strategy=name), (runs.beside(run),)
-                yield told(change, effect, found.chosen, then.chosen, but=but)
+                yield told(context, change, effect, found.chosen, then.chosen, but=but)
             return
 
 
@@ -184,7 +184,7 @@ def _states_on_host(context: Context, found: Fit, loaded: LoadedRecipe, runs: Wh
     then = fit(changed, loaded)
     if then.chosen is not None and _wider(then.chosen, found.chosen):
         but = runs.instead(changed, then), MEASURED_ON_HOST
-        yield told(change, _outcome(then.chosen, found.chosen), found.chosen, then.chosen, but=but)
+        yield told(context, change, _outcome(then.chosen, found.chosen), found.chosen, then.chosen, but=but)
 
 
 MEASURED_ON_HOST = (
@@ -233,5 +233,5 @@ def roomier(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ..
         if then is not None and not then.crowds_host and then.layout.can_be_built:
             longer = times(pass_seconds(tried) / pass_seconds(found))
             effect = f"{_on_gpus(then)} then takes {longer} to train, and its host memory is enough"
-            return (told(as_written(change, context.stage.name, loaded), effect, found.chosen, then),)
+            return (told(context, change, effect, found.chosen, then),)
     return ()

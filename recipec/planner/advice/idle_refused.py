@@ -9,7 +9,6 @@ from msgspec import Struct
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.mending import culprit_keys, stated
-from recipec.planner.advice.ways_out import as_written
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal
@@ -37,7 +36,7 @@ def freed_on_more(context: Context, found: Fit, loaded: LoadedRecipe) -> Freed |
             freed = _without(context, found, loaded, [key])
             if freed is not None:
                 change, changed, then = freed
-                return Freed(refusal.row, as_written(change, stage, loaded), changed, then)
+                return Freed(refusal.row, change, changed, then)
     return None
 
 

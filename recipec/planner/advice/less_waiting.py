@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.axes.adaptations import MATRICES
-from recipec.planner.advice.change import Change, told
+from recipec.planner.advice.change import Change
+from recipec.planner.advice.keys import told
 from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.ways_out import fits_in, fitting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
@@ -54,4 +55,4 @@ def _planned(context: Context, found: Fit, change: Change, loaded: LoadedRecipe,
     changed = replace(context, wishes=wishes)
     then = fitting(changed, loaded)
     if then is not None and then.chosen is not None and pass_seconds(then) <= WORTH_NAMING * pass_seconds(found):
-        yield told(change, fits_in(then.chosen), found.chosen, then.chosen, but=(runs.instead(changed, then),))
+        yield told(context, change, fits_in(then.chosen), found.chosen, then.chosen, but=(runs.instead(changed, then),))

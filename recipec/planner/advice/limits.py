@@ -14,10 +14,10 @@ from recipec.facts.model import has_template
 from recipec.planner.advice.budget import NO_OTHERS, Others, check_budget, no_price
 from recipec.planner.advice.change import Proposal, pins, quoted
 from recipec.planner.advice.held_out import nothing_left
+from recipec.planner.advice.keys import named_for
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.fields import OWN_TEMPLATES
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
 from recipec.rules.intervals import generated
@@ -197,11 +197,6 @@ def _broken(loaded: LoadedRecipe, place: Place, found: str, limit: str, report: 
     report.add(Diagnostic("E0404", f"the plan breaks `policy.{limit}`: {found}", labels, help))
 
 
-def for_stage(text: str, stage: StagePlan) -> str:
-    """A hint whose keys hold for this stage alone, where there are several."""
-    return of_stage(text, stage.stage.name) if len(stage.decisions["stages"].value) > 1 else text
-
-
 def section_of(loaded: LoadedRecipe, stage: StagePlan) -> str:
     """The section of [data] that holds the rows of a stage."""
     return _section(loaded, stage.stage.name)
@@ -235,8 +230,7 @@ def _one_step(loaded: LoadedRecipe, name: str, decisions: Decisions, report: Rep
     written = loaded.written_for(name, "train.max_steps") if limited else ("data", _section(loaded, name))
     place = loaded.place(*written)
     label = Label(place, f"stage {name} takes one step, and its learning rate is 0")
-    without = "or set `train.warmup = 0`"
-    without = of_stage(without, name) if len(decisions["stages"].value) > 1 else without
+    without = named_for("or set `train.warmup = 0`", name, decisions["stages"].value, loaded)
     help = ("take more steps: more rows or epochs, or a smaller batch", without)
     note = "the warmup begins at 0 and takes at least one step; the trained weights would be those of the start"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
@@ -249,7 +243,7 @@ def _answers(loaded: LoadedRecipe, stage: str, decisions: Decisions, report: Rep
     prompts, needed = training_rows(value), generated(value) // each
     label = Label(loaded.place("data", _section(loaded, stage)), f"{prompts:,} prompts are left to train on")
     most = prompts * each // updates
-    lower = of_stage("`train.global_batch_size`", stage) if len(value["stages"]) > 1 else "`train.global_batch_size`"
+    lower = named_for("`train.global_batch_size`", stage, value["stages"], loaded)
     help = (f"lower {lower} to {most:,} or less, or give more prompts" if most else "give more prompts",)
     note = f"one generation answers {needed:,} prompts, {counted(each, 'time')} each"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))

@@ -13,7 +13,8 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
-from recipec.planner.advice.ways_out import as_written, batch_before, buildable, fits_in, fitting, holds_for, same
+from recipec.planner.advice.keys import as_written, named_for, stages_of
+from recipec.planner.advice.ways_out import batch_before, buildable, fits_in, fitting, holds_for, same
 from recipec.planner.search.all_gpus import sequences_for_all
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
@@ -21,7 +22,6 @@ from recipec.planner.search.known_bad import Refusal, advised_against, refusals_
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 from recipec.units import counted, value_text
 
@@ -91,9 +91,9 @@ def known_to_fail(
     rows = [refusal.row for refusal in each.values()]
     keys = culprit_keys(loaded, context.stage.name, refusals)
     labels = tuple(Label(place, "part of the combination") for place in _places(loaded, context.stage.name, keys))
-    several = context.ledger().decisions["stages"].value[1:]
     instead = {id: refusal.instead for id, refusal in each.items()}
-    fixed = tuple(f"{of_stage(text, context.stage.name) if several else text} ({id})" for id, text in instead.items())
+    named = (named_for(text, context.stage.name, stages_of(context), loaded) for text in instead.values())
+    fixed = tuple(f"{text} ({id})" for id, text in zip(instead, named, strict=True))
     help = tuple(_mending(context, others, keys, loaded, refusals))
     help = help or tuple(_told_of_precision(context, others, loaded, refusals)) or fixed
     notes = (*_intervals(refusals), *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
@@ -123,8 +123,7 @@ def _told_of_precision(
     for change, changed in _in_fp32(context, refusals):
         then = fitting(changed, loaded)
         if then is not None and holds_for(change, others, loaded):
-            written = ".".join(loaded.written_for(context.stage.name, _PRECISION))
-            yield _told(Change(((written, "fp32"),)), context, loaded, then)
+            yield _told(change, context, then)
 
 
 def stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
@@ -168,15 +167,15 @@ def _intervals(refusals: Sequence[Refusal]) -> Iterator[str]:
         return
 
 
-def _finer(context: Context, loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> Changes:
+def _finer(context: Context, refusals: Sequence[Refusal]) -> Changes:
     """Evaluate so often that a checkpoint can be written when the recipe asks for one."""
-    key = ".".join(loaded.written_for(context.stage.name, _EVALUATIONS))
-    for each in (refusal.combination for refusal in refusals if refusal.mended_by(*DECIDES[_SAVES])):
+    asking = refusals if _SAVES in context.wishes else ()
+    for each in (refusal.combination for refusal in asking if refusal.mended_by(*DECIDES[_SAVES])):
         least = ceil(each.save_every / each.eval_every)
         shares = [each.save_every / times for times in range(least, least + 10)]
         often = next((share for share in shares if abs(round(share, 4) - share) < 1e-9), shares[0])
         wishes = {**context.wishes, _EVALUATIONS: Wish(often, "a divisor of save_every")}
-        yield Change(((key, often),)), replace(context, wishes=wishes)
+        yield Change(((_EVALUATIONS, often),)), replace(context, wishes=wishes)
         return
 
 
@@ -193,27 +192,30 @@ def _mending(
     found = 0
     saves = refusals if _SAVES in keys else ()
     for kind in (
-        lambda each: chain(_finer(each, loaded, saves), single_changes(each, keys)),
+        lambda each: chain(_finer(each, saves), single_changes(each, keys)),
         lambda each: unpinned(each, keys),
     ):
         for change, changed in kind(context):
             wider = found and len(change.removes) > 1  # with a key that is enough by itself
             then = fitting(changed, loaded) if found < SHOWN and not wider else None
-            if then is not None and all(buildable(same(kind, change, other), loaded) for other in others):
+            moved = [same(kind, change, other) for other in others if then is not None]
+            if then is not None and all(buildable(each, loaded) for each in moved):
                 found += 1
-                yield _told(change, context, loaded, then)
+                also = [before for before, after in zip(others, moved, strict=True) if after is not before]
+                yield _told(change, context, then, also=also)
         if found:
             return
 
 
-def _told(change: Change, context: Context, loaded: LoadedRecipe, then: Fit, now: Layout | None = None) -> str:
-    """A change and what it gives; of a key that is removed, what recipec decides in its place."""
+def _told(change: Change, context: Context, then: Fit, now: Layout | None = None, also: Sequence[Context] = ()) -> str:
+    """A change, which is `also` that of other stages, and what it gives; of a key that is removed, what recipec decides
+    in its place."""
     assert then.chosen is not None and then.ledger is not None
     decided = then.ledger.decisions.values()
     taken = [value_text(other.value) for other in decided if (other.key,) == change.removes]
     only = f", which is then {taken[0]}" if taken else ""
     batches = now or batch_before(context, then.chosen), then.chosen.layout
-    return Proposal(as_written(change, context.stage.name, loaded), fits_in(then.chosen), *batches, only).told
+    return Proposal(as_written(change, context, *also), fits_in(then.chosen), *batches, only).told
 
 
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
@@ -237,7 +239,7 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
         changes = single_changes(context, keys) if keys else _of_another_strategy(context, advised)
         planned = [(change, changed, fit(changed, loaded)) for change, changed in changes]
         lines = [
-            _told(change, context, loaded, other, found.chosen.layout)
+            _told(change, context, other, found.chosen.layout)
             for change, *then, other in planned
             if _avoids(*then, other, advised)
         ]
@@ -297,7 +299,7 @@ def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Conte
     paths = [loaded.written_for(context.stage.name, key) for key in keys]
     labels = tuple(Label(loaded.place(*path), "set in the recipe") for path in paths) or (label,)
     cause = _too_few_examples(context) if short else _sizes(context, keys)
-    fixed = f"remove {' or '.join(f'`{key}`' for key in keys or ['train.strategy'])}"
+    fixed = f"remove {either(['.'.join(path) for path in paths] or ['train.strategy'], '`')}"
     larger = _with_batch_for_all(context, others, loaded)
     help = (*larger, *_mending(context, others, keys, loaded)) or (fixed,)
     return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help, (cause,))
@@ -306,9 +308,10 @@ def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Conte
 def _with_batch_for_all(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> Iterator[str]:
     """The larger global batch, where a batch with fewer examples than all GPUs need is what leaves no layout."""
     for change, changed in batch_for_all(context):
-        then = fitting(changed, loaded)
-        if then is not None and all(buildable(same(batch_for_all, change, other), loaded) for other in others):
-            yield _told(change, context, loaded, then)
+        then, moved = fitting(changed, loaded), [same(batch_for_all, change, other) for other in others]
+        if then is not None and all(buildable(each, loaded) for each in moved):
+            also = [before for before, after in zip(others, moved, strict=True) if after is not before]
+            yield _told(change, context, then, also=also)
 
 
 def _too_few_examples(context: Context) -> str:

@@ -14,6 +14,7 @@ from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.host_memory import with_host_memory
+from recipec.planner.advice.keys import as_written
 from recipec.planner.advice.next_better import next_better, on_present_gpus
 from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
@@ -27,7 +28,6 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 
 WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
@@ -76,11 +76,11 @@ def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
 
 def _beside(each: Proposal, context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> Proposal | None:
     """A proposal with the keys of its stage, beside others; None where keys of all stages leave one of them none."""
-    name, several = context.stage.name, len({other.stage.name for other in others} | {context.stage.name}) > 1
-    own = tuple((of_stage(key, name), value) for key, value in each.change.sets) if several else each.change.sets
-    if any(key == before for (key, _), (before, _) in zip(own, each.change.sets, strict=True)):
-        return each if holds_for(each.change, others, loaded) else None
-    return replace(each, change=replace(each.change, sets=own))
+    change = as_written(each.change, context)
+    shared = Change(tuple(pair for pair in each.change.sets if pair in change.sets))
+    asked = [(each.change if other.stage.name == context.stage.name else shared, other) for other in others]
+    holds = all(holds_for(keys, [other], loaded) for keys, other in asked if keys.sets)
+    return replace(each, change=change) if holds else None
 
 
 def _packed(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:

@@ -10,7 +10,6 @@ from recipec.estimate.cost import Cost
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.budget import over_budget
 from recipec.planner.advice.change import toml
-from recipec.planner.advice.limits import for_stage
 from recipec.planner.advice.whole_runs import instead
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.candidates import MOSTLY
@@ -44,7 +43,7 @@ def slow_network(loaded: LoadedRecipe, plan: Plan) -> Iterator[Diagnostic]:
 def _ways(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
     yield from one_node_instead(plan, partial(over_budget, loaded, plan.stages[0].decisions["gpu_price"].value))
     for stage in plan.stages:
-        yield from (for_stage(way, stage) for way in stage.less_waiting)
+        yield from stage.less_waiting
     yield "connect the nodes with a faster network"
 
 
@@ -56,8 +55,7 @@ def one_node_instead(plan: Plan, over: Callable[[Cost, Cost], str] = lambda run,
     cheaper = usd is not None and plan.cost_usd is not None and usd < plan.cost_usd
     if None in runs or not (seconds < plan.seconds or cheaper):
         return
-    pins = [(key, value, stage) for stage in plan.stages for key, value in stage.on_one_node.pins]
-    lines = dict.fromkeys(for_stage(f"`{key} = {toml(value)}`", stage) for key, value, stage in pins)
+    lines = dict.fromkeys(f"`{key} = {toml(value)}`" for stage in plan.stages for key, value in stage.on_one_node.pins)
     figures = Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, "")
     then = f"{instead(*figures)}{over(*figures)}"
     takes = dict.fromkeys(stage.on_one_node.takes for stage in plan.stages if stage.on_one_node.takes)

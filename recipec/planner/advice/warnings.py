@@ -14,7 +14,8 @@ from recipec.planner.advice.change import toml
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.held_out import nothing_left
-from recipec.planner.advice.limits import for_stage, learns_nothing, section_of
+from recipec.planner.advice.keys import for_stage
+from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.slow_network import slow_network
@@ -72,7 +73,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     found = f"{_trained(stage)} and a global batch of {batch}{of} give {counted(stage.steps, 'step')}"
     label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.label}")
     more = "text" if METHODS[stage.stage.name].of_text else "rows"
-    help = (for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
+    help = (for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage, loaded),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
 
@@ -204,15 +205,20 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     examples = counted(rows, method.example)
     title = f"stage {stage.stage.label} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * rows
-    near = _round_multiple(multiple, wish.value)
-    help = (for_stage(f"set `train.global_batch_size = {near}`, or another multiple of {multiple}", stage),)
+    accepts = stage.decisions["global_batch_size"].accepts
+    near = _round_multiple(multiple, wish.value, layout.global_batch, accepts)
+    help = (for_stage(f"set `train.global_batch_size = {near}`, or another multiple of {multiple}", stage, loaded),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
 
-def _round_multiple(of: int, near: int) -> int:
-    """The multiple that is nearest, of those with many divisors beside: micro batches are chosen among these."""
-    factors = {2**twos * 3**threes for twos in range(near.bit_length() + 1) for threes in range(3)}
-    return of * min(factors, key=lambda factor: (abs(factor * of - near), -factor))
+def _round_multiple(of: int, near: int, planned: int, accepts: tuple[float, float] | None) -> int:
+    """The nearest of the multiples by a product of twos and threes, as micro batches are chosen among the divisors;
+    where that leaves the usual range, and what is wished for does not, the batch that is planned, or the nearest in it.
+    """
+    factors = (2**twos * 3**threes for twos in range(near.bit_length() + 1) for threes in range(3))
+    nearest = sorted({of * factor for factor in factors}, key=lambda size: (abs(size - near), -size))
+    least, most = accepts if accepts and accepts[0] <= near <= accepts[1] else (1, inf)
+    return next((size for size in (nearest[0], planned, *nearest) if least <= size <= most), nearest[0])
 
 
 def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
@@ -229,8 +235,8 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
     refused = "the error names what would fit" if then is None else then.effect
     title = f"stage {stage.stage.label} trains a {ADAPTATIONS[wish.value].title} adapter on a quantized base"
     help = (
-        for_stage(f'if that is what you want, write `train.adaptation = "{chosen.name}"`', stage),
-        for_stage(f'to refuse it, write `train.quantization = "none"`: {refused}', stage),
+        f'if that is what you want, write `train.adaptation = "{chosen.name}"`',
+        f'to refuse it, write `train.quantization = "none"`: {refused}',
     )
     report.add(Diagnostic("W0536", title, (label,), help))
 
@@ -255,8 +261,8 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         elif not starved:
             fewer = f"{fewer}: as the recipe is, {stage.idle_because}"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
-        ways = (*stage.work_for_idle, fewer)
-        report.add(Diagnostic("W0503", title, (label,), tuple(for_stage(way, stage) for way in ways)))
+        ways = (*stage.work_for_idle, for_stage(fewer, stage, loaded))
+        report.add(Diagnostic("W0503", title, (label,), ways))
 
 
 def _fewer(used: int, per_node: int, nodes: int, measured: bool) -> str:
@@ -302,7 +308,7 @@ def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report
     for found in advised_against(stage.layout, stage.decisions, model.architecture, stage.work):
         row, (first, *others) = found.row, culprits(loaded, stage.stage.name, [found]) or [loaded.place("train")]
         labels = (Label(first, row.why), *(Label(place, "part of the combination") for place in others))
-        help = stage.avoiding.get(row.id) or (for_stage(row.instead, stage),)
+        help = stage.avoiding.get(row.id) or (for_stage(row.instead, stage, loaded),)
         report.add(Diagnostic("W0504", row.title, labels, help, (row.citation,)))
 
 

@@ -32,6 +32,7 @@ from recipec.planner.advice.changes import (
     unpinned,
     within,
 )
+from recipec.planner.advice.keys import as_written
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
@@ -127,11 +128,12 @@ def _nearest(
         if tried == PATIENCE and fitting(changes[-1][1], loaded) is None:
             return None
         contexts = [changed, *(same(kind, change, other) for other in others)]
+        also = [before for before, then in zip(others, contexts[1:], strict=True) if then is not before]
         pairs = () if _loses_many(change, contexts[1:]) else all_fitting(contexts, loaded)
         if pairs:
             said = over(contexts), _network(changed, loaded), *_longer(change, pairs)
             notes = tuple(note for note in said if note)
-            return way(as_written(change, context.stage.name, loaded), pairs, loaded, notes, whole, context)
+            return way(as_written(change, context, *also), pairs, loaded, notes, whole, context)
     return None
 
 
@@ -247,18 +249,6 @@ def _on_nodes(change: Change, other: Context) -> Context:
     nodes, gpus = sets.get("hardware.nodes", now.nodes), sets.get("hardware.gpus_per_node", now.gpus_per_node)
     machines = Machines(nodes, gpus)
     return other if machines == now else on_machines(other, machines)
-
-
-def as_written(change: Change, stage: str, loaded: LoadedRecipe) -> Change:
-    """A change with the keys that it removes named as the recipe writes them for a stage."""
-    lines = dict.fromkeys(line for key in change.removes for line in _lines(stage, key, loaded))
-    return replace(change, removes=tuple(lines))
-
-
-def _lines(stage: str, key: str, loaded: LoadedRecipe) -> list[str]:
-    """Where the recipe writes a key for a stage: in [train.STAGE], in [train], or in both; else the adapter says it."""
-    paths = dict.fromkeys((loaded.written_for(stage, key), tuple(key.split("."))))
-    return [".".join(path) for path in paths if loaded.is_set(*path)] or ["model.init_from"]
 
 
 def fits_in(chosen: Candidate) -> str:

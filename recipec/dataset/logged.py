@@ -1,0 +1,144 @@
+"""What APIs and tracers log, which no format reads: how each row has what was asked, and the answer.
+
+Logs of the API of OpenAI hold each answer within a response, and the output of its batches names the request by its
+`custom_id` alone. Runs of LangSmith and Langfuse hold what is asked and the answer in an object each, or as messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from recipec.dataset.contents import Row, turns_of
+from recipec.dataset.published_rows import Found, without
+
+_RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
+_MESSAGE = '[{{"role": "{speaker}", "content": {said}}}]'
+_REQUESTS = "requests.jsonl"
+
+
+def _of_logs(rows: Sequence[Row]) -> Iterator[Found]:
+    """Requests to the API of OpenAI with its responses, as they were logged: the answer is the first of the choices."""
+    asks = next((name for name in rows[0] if all(map(turns_of, _held(rows, name, "messages")))), "")
+    answers = {name: [*map(bool, map(turns_of, _held(rows, name, "choices")))] for name in rows[0]}
+    for name in (name for name, answered in answers.items() if asks and any(answered)):
+        asked, answer = (f"row[{json.dumps(column)}]" for column in (asks, name))
+        tools = f', "tools": {asked}.get("tools")' * any(_held(rows, asks, "tools"))
+        yield Found(
+            pairs="",
+            best=f"train on the first of the `choices` of each `{name}`{without(answers[name])}",
+            each=f'for row in rows if ({answer} or {{}}).get("choices")',
+            better=f'{asked}["messages"] + [{answer}["choices"][0]["message"]]{tools}',
+            worse="",
+        )
+
+
+def _of_batches(rows: Sequence[Row]) -> Iterator[Found]:
+    """The output of batches of OpenAI: the file of the requests has what was asked, under the same `custom_id`."""
+    answered = [bool(turns_of(body)) for body in _within_bodies(rows)]
+    if any(answered) and all(isinstance(row.get("custom_id"), str) for row in rows):
+        asked = 'asked[row["custom_id"]]'
+        yield Found(
+            pairs="",
+            best=f"write the name of the file with the requests of the batch instead of {_REQUESTS}, and train on the "
+            f"first of the `choices` of each response{without(answered)}",
+            each='for row in rows if ((row["response"] or {}).get("body") or {}).get("choices")',
+            better=f'{asked}["messages"] + [row["response"]["body"]["choices"][0]["message"]], '
+            f'"tools": {asked}.get("tools")',
+            worse="",
+            before=f'asked = {{one["custom_id"]: one["body"] for one in map(json.loads, open("{_REQUESTS}", "rb"))}}; ',
+        )
+
+
+def _of_runs(rows: Sequence[Row]) -> Iterator[Found]:
+    """Traced runs: what is asked in an object, as texts or as messages, and the answer in another one or a text."""
+    runs = [names for names in _RUNS if all(isinstance(row.get(names[0]), dict) for row in rows)]
+    for asks, answers in runs:
+        turns, asked, said = _holds_turns(rows, asks), _texts_in(rows, asks), _texts_in(rows, answers)
+        if (turns or asked) and said and not _holds_turns(rows, answers):
+            (name, answer), *_ = said.items()
+            others = [each for each in said if each != name]
+            doubt = f"if `{name}` of `{answers}` is the answer, not {_listed(others, 'or')}, " if others else ""
+            joined = f", {_listed(asked, 'and')} together," if len(asked) > 1 and not turns else ""
+            whole = [f"row[{json.dumps(column)}]" for column in (asks, answers)]
+            needed = dict.fromkeys([*whole[all(row[asks] for row in rows) :], answer])
+            yield Found(
+                pairs="",
+                best=f"{doubt}answer what `{asks}` asks{joined} with what `{answers}` says",
+                each=f"for row in rows if {' and '.join(needed)}",
+                prompt=turns or _MESSAGE.format(speaker="user", said=_together([*asked.values()])),
+                better=_MESSAGE.format(speaker="assistant", said=answer),
+                worse="",
+            )
+
+
+def _of_talks(rows: Sequence[Row]) -> Iterator[Found]:
+    """Traced runs of a chat model: the messages that it was sent in a list, and its answer as a message or a text."""
+    runs = [names for names in _RUNS if all(turns_of(row.get(names[0])) for row in rows)]
+    for asks, answers in runs:
+        replies = [row.get(answers) for row in rows]
+        asked, answer = (f"row[{json.dumps(name)}]" for name in (asks, answers))
+        if texts := all(isinstance(reply, str | None) for reply in replies):
+            answer = _MESSAGE.format(speaker="assistant", said=answer)[1:-1]
+        if any(replies) and (texts or all(not reply or _is_turn(reply) for reply in replies)):
+            yield Found(
+                pairs="",
+                best=f"train on the `{answers}` to the messages of each `{asks}`{without(map(bool, replies))}",
+                each=f"for row in rows if row[{json.dumps(answers)}]",
+                better=f"{asked} + [{answer}]",
+                worse="",
+            )
+
+
+def _is_turn(value: Any) -> bool:
+    return isinstance(value, dict) and {"role", "content"} <= value.keys()
+
+
+def _holds_turns(rows: Sequence[Row], column: str) -> str:
+    """How Python calls the messages within a column; "" where it holds none in some rows."""
+    held = [
+        turns_of(value) for row, value in zip(rows, _held(rows, column, "messages"), strict=True) if row.get(column)
+    ]
+    return f'row[{json.dumps(column)}]["messages"]' if held and all(held) else ""
+
+
+def _texts_in(rows: Sequence[Row], column: str) -> dict[str, str]:
+    """How Python calls the text of a column, or of its objects by their names; none where it holds neither."""
+    held, called = [row[column] for row in rows if row.get(column)], f"row[{json.dumps(column)}]"
+    if held and all(isinstance(value, str) for value in held):
+        return {column: called}
+    if not all(isinstance(value, dict) for value in held):
+        return {}
+    names = dict.fromkeys(name for value in held for name in value if name != "role")
+    texts = [name for name in names if all(isinstance(value.get(name), str | None) for value in held)]
+    always = [name for name in texts if all(value.get(name) for value in held)]
+    return {
+        name: f"{called}[{json.dumps(name)}]" if name in always else f"{called}.get({json.dumps(name)})"
+        for name in texts
+    }
+
+
+def _together(texts: Sequence[str]) -> str:
+    """One text of several, of which some may be missing."""
+    return texts[0] if len(texts) == 1 else f'"\\n\\n".join(filter(None, [{", ".join(texts)}]))'
+
+
+def _listed(names: Iterable[str], word: str) -> str:
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def _within_bodies(rows: Sequence[Row]) -> list[Any]:
+    """The `choices` of the bodies of responses; None where there are none."""
+    responses = [{"body": body} for body in _held(rows, "response", "body")]
+    return _held(responses, "body", "choices")
+
+
+def _held(rows: Sequence[Row], name: str, field: str) -> list[Any]:
+    """What the objects of a column hold in a field; None where there is no object."""
+    held = [row.get(name) for row in rows]
+    return [value.get(field) if isinstance(value, dict) else None for value in held]
+
+
+LOGGED = (_of_logs, _of_batches, _of_runs, _of_talks)

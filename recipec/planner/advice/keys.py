@@ -1,0 +1,68 @@
+"""The keys of [train] as a recipe writes them for a stage: all that is proposed is told with these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from recipec.planner.advice.change import Change, Lines, planned
+from recipec.planner.plan import StagePlan
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import Context
+from recipec.recipe import LoadedRecipe
+from recipec.recipe.load import LAST_STAGE_ONLY
+from recipec.recipe.schema_training import of_stage
+
+
+def named_for(text: str, stage: str, stages: Sequence[str], loaded: LoadedRecipe) -> str:
+    """A text with the keys that a stage reads: those of [train.STAGE] that the recipe sets, or all of them where
+    several stages run."""
+    return of_stage(text, stage, lambda key: len(stages) > 1 or loaded.is_set("train", stage, *key.split(".")))
+
+
+def for_stage(text: str, stage: StagePlan, loaded: LoadedRecipe) -> str:
+    """The same of a stage that is planned."""
+    return named_for(text, stage.stage.name, stage.decisions["stages"].value, loaded)
+
+
+def as_written(change: Change, context: Context, *others: Context) -> Change:
+    """A change of a stage, and of the other ones that it is made in, with the keys of the recipe."""
+    meant = [context, *others]
+    sets = {name: value for key, value in change.sets for name in _set_for(key, meant)}
+    lines = dict.fromkeys(line for each in meant for key in change.removes for line in _written_for(key, each))
+    return replace(change, sets=tuple(sets.items()), removes=tuple(lines))
+
+
+def told(
+    context: Context,
+    change: Change,
+    effect: str,
+    found: Candidate | None,
+    then: Candidate | None,
+    only: str = "",
+    but: Lines = (),
+) -> str:
+    """The line that a user reads of a change of a stage that was planned."""
+    return planned(as_written(change, context), effect, found, then, only, but).told
+
+
+def _set_for(key: str, meant: Sequence[Context]) -> list[str]:
+    """What to set: where all stages are meant, the key of [train] that holds for all, and those that replace it."""
+    stages = stages_of(meant[0])
+    shared = len({each.stage.name for each in meant}) == len(stages) and key.partition(".")[2] not in LAST_STAGE_ONLY
+    return [
+        named_for(key, each.stage.name, [each.stage.name] if shared else stages, each.facts.loaded) for each in meant
+    ]
+
+
+def _written_for(key: str, context: Context) -> list[str]:
+    """What to remove: a key in [train.STAGE], in [train], or in both; else the adapter says it."""
+    loaded = context.facts.loaded
+    paths = dict.fromkeys((loaded.written_for(context.stage.name, key), tuple(key.split("."))))
+    return [".".join(path) for path in paths if loaded.is_set(*path)] or ["model.init_from"]
+
+
+def stages_of(context: Context) -> Sequence[str]:
+    """The stages of its recipe, by name."""
+    return next(decision.value for decision in context.goals if decision.id == "stages")
