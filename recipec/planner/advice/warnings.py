@@ -8,6 +8,7 @@ from math import ceil, inf, log
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.estimate.storage import merging_host
 from recipec.facts import Facts
 from recipec.planner.advice.assumed import assumed_machine
 from recipec.planner.advice.change import toml
@@ -51,7 +52,7 @@ def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _quantized(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
-        _host(loaded, stage, report)
+        _host(loaded, model, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
         for finding in (*assumed_machine(loaded, stage), *few_general(loaded, stage)):
@@ -268,7 +269,7 @@ def _fewer(used: int, per_node: int, nodes: int, measured: bool) -> str:
     return f"set {' and '.join(lines)}" + " and remove `hardware.measured`" * (measured and left < per_node)
 
 
-def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+def _host(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
     memory, host = stage.decisions.get("host_memory_gib"), stage.needs.host
     if memory is None or memory.value is None or not stage.crowds_host:
         return
@@ -279,7 +280,8 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         needed += "; they are assumed: state `hardware.host_memory_gib`"
     key = "host_memory_gib" if stated else "gpu" if assumed else "measured"
     label = Label(loaded.place("hardware", key), needed)
-    help = stage.roomier or ("take fewer GPUs of a node, or a node with more memory",)
+    merging = host == merging_host(model.architecture, stage.layout)  # one process, whatever the GPUs
+    help = stage.roomier or (f"take {'' if merging else 'fewer GPUs of a node, or '}a node with more memory",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 
