@@ -1,4 +1,4 @@
-"""The launch script merges an adapter that a later stage goes on from: its host memory counts as the training's does."""
+"""The launch script merges an adapter that a later stage goes on from, which takes host memory of its own."""
 
 from __future__ import annotations
 
