@@ -170,11 +170,11 @@ def larger_gpu(context: Context) -> Changes:
 
 
 def other_engines(context: Context) -> Changes:
-    """Another engine that writes answers with a copy of the weights, where the recipe names one; GPUs that only write
-    are on the node that trains, which is then the only one (BAD-168)."""
+    """Another engine that writes answers with a copy of the weights, unless the recipe names one without; GPUs that
+    only write are on the node that trains, which is then the only one (BAD-168)."""
     wish, machines = context.wishes.get(_ENGINE), context.facts.machines
     named = GENERATORS.get(wish.value) if wish is not None else None
-    if named is None or not named.own_copy or ENGINE not in METHODS[context.stage.name].own:
+    if (named is not None and not named.own_copy) or ENGINE not in METHODS[context.stage.name].own:
         return
     for row in GENERATORS.values():
         if row is named or not row.own_copy or (row.beside and machines.gpus_per_node == 1):
