@@ -22,7 +22,7 @@ from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
 from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
-from recipec.planner.search.all_gpus import sequences_for_all
+from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
@@ -210,17 +210,19 @@ def batch_for_all(context: Context) -> Changes:
 
 def smaller_batch(context: Context) -> Changes:
     """Half the global batch, again and again, as long as the rules accept it: answers of a step are written together,
-    and rows that are only learned are accumulated at no more memory."""
+    and rows that are only learned are accumulated at no more memory. Batches that all GPUs share come first."""
     method = METHODS[context.stage.name]
-    decided = settle(context, method.adaptations[0], "").decisions["global_batch_size"]
-    size, least = decided.value // 2, decided.accepts[0] if decided.accepts else decided.value
+    settled = settle(context, method.adaptations[0], "")
+    decided, unit = settled.decisions["global_batch_size"], shared_by_all(context, settled)
+    least = decided.accepts[0] if decided.accepts else decided.value
+    halves = [decided.value >> times for times in range(1, decided.value.bit_length()) if method.generates]
+    sizes = dict.fromkeys((*(size - size % unit for size in halves), *halves))
     written = ".".join(context.facts.loaded.written_for(method.name, _BATCH))
     alone = len(context.ledger().decisions["stages"].value) == 1
     key = written if alone else of_stage(_BATCH, method.name)
-    while method.generates and size >= least:
+    for size in (size for size in sizes if size >= least):
         smaller = {**context.wishes, _BATCH: Wish(size, "fewer answers at once")}
         yield Change(((key, size),)), replace(context, wishes=smaller)
-        size //= 2
 
 
 def shorter(context: Context) -> Changes:
