@@ -100,6 +100,14 @@ def merged_bytes(architecture: Architecture, layout: Layout) -> int:
     return architecture.params * (4 if layout.precision == "fp32" else 2)
 
 
+def merging_host(architecture: Architecture, layout: Layout) -> HostMemory:
+    """Host memory of merge_adapter.py, which has the whole model there in 16 bits, and writes to nearly all of it."""
+    weights = merged_bytes(architecture, layout)
+    parts = f"1 process x {PROCESS_BYTES / GIB:.0f} GiB, {weights / GIB:.1f} GiB of weights"
+    because = f"merge_adapter.py after training, which takes more than the training: {parts}"
+    return HostMemory(PROCESS_BYTES + weights, PROCESS_BYTES + weights, because)
+
+
 def _trained_bytes(architecture: Architecture, layout: Layout, work: Workload, bytes_each: int) -> int:
     """The weights that a save has: all of them, or the adapter's."""
     count = sizes(architecture, work.lora, loss_code(work).to_vocabulary)

@@ -14,7 +14,7 @@ from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
 from recipec.estimate.whole_run import EVALUATIONS, PREPARATION, SCORING, TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
-from recipec.layout import Layout
+from recipec.layout import Layout, Machines
 from recipec.rules.core import Decision
 
 
@@ -81,7 +81,9 @@ class OnFewer(Struct, frozen=True):
 
     pins: tuple[tuple[str, str], ...] = ()  # keys that keep the adaptation, where recipec would decide another
     otherwise: str = ""  # what it trains instead, where no key keeps it
-    cost: Cost | None = None  # of the whole run with the same adaptation
+    machines: Machines | None = None
+    cost: Cost | None = None  # of the whole run; None where no bundle can train there
+    whole_run: str = ""  # the same beside the run of the plan
     takes: str = ""  # what it then takes that it does not take now: "with adamw-8bit"
 
 

@@ -197,8 +197,8 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     if layout is None:
         return
     settled, shape = settle(context, layout.adapts.name, ""), context.facts.model.architecture
-    decisions, work = settled.decisions, work_of(settled, context.facts)
-    if found.tried and (bad := refused(layout, decisions | _intervals(context), shape, work)):
+    decisions, work, intervals = settled.decisions, work_of(settled, context.facts), _intervals(context)
+    if found.tried and (bad := refused(layout, decisions | intervals, shape, work)) and bad.mended_by(*intervals):
         report.add(known_to_fail(loaded, context, others, [bad]))
     steps = _total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
     check_learning(loaded, context.stage.name, steps, decisions, report)

@@ -101,9 +101,9 @@ OSS: Tables = {
 
 def test_what_is_advised_for_idle_gpus_uses_them(tmp_path: Path) -> None:
     """Every rank dequantizes all experts: more of the host memory that is assumed is what a faster layout lacks."""
-    memory, fewer = advised(tmp_path, OSS, "W0503")
+    (memory,) = advised(tmp_path, OSS, "W0503")
     told = "set `hardware.host_memory_gib = 1912` if a node has it: zero3 on 8 GPUs then takes 0.3x the time to train"
-    assert memory == told and fewer.startswith("set `hardware.gpus_per_node = 4`: as the recipe is")
+    assert memory == told, "on 4 GPUs a node is assumed to have half as much, which makes the run far longer"
     assert not advised(tmp_path, with_key(OSS, "hardware.host_memory_gib", 1912), "W0503")
 
 
@@ -217,7 +217,7 @@ def test_states_that_take_much_of_a_step_stay_on_the_gpu_and_are_named(tmp_path:
     assert "from 2 times the speed on" in named
     then = planned(tmp_path, with_key(with_key(tables, "train.strategy", "zero1"), "train.offload", "cpu"))
     assert f"takes {duration(then.run_seconds)} instead of {duration(stage.run_seconds)}" in named
-    assert fewer.endswith("what is clearly faster on more GPUs keeps optimizer states in host memory")
+    assert ": as the recipe is, what is clearly faster on more GPUs keeps optimizer states in host memory; " in fewer
     (row,) = (row for row in stage.rejected if row.layout == then.layout)
     assert row.reason.startswith("fits, 1.") and "faster" in row.reason
     assert not [row for row in stage.rejected if "on 2 GPUs" in row.family], "that some fit is not hidden"

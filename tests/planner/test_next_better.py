@@ -6,15 +6,22 @@ import json
 import re
 from math import ceil, floor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compiling import BASES, Tables, compiled, with_key
+from msgspec.structs import replace
 
+from recipec.catalog.architecture import Architecture
 from recipec.cli.plan import plan_text
+from recipec.estimate.storage import HostMemory
+from recipec.layout import Layout
 from recipec.planner.document import plan_document
 from recipec.planner.plan import NextBetter, StagePlan
-from recipec.units import enough_gib
+from recipec.planner.search import candidates
+from recipec.units import duration, enough_gib
 
+PRESENT = "Qwen/Qwen3-8B", 79, 2  # which hold all weights with 8-bit optimizer states
 UP = {"lora": "full", "qlora": "lora"}
 
 
@@ -109,7 +116,7 @@ def test_what_fits_with_host_memory_is_said_to_leave_it(tmp_path: Path) -> None:
 
 def test_the_present_gpus_come_before_more_of_them(tmp_path: Path) -> None:
     """Full fine-tuning fits with 8-bit states, which the rules take only where nothing fits without."""
-    tables = recipe("Qwen/Qwen3-8B", 79, 2)
+    tables = recipe(*PRESENT)
     found = stage(tmp_path, tables)
     assert found.layout.adaptation == "lora" and found.next_better is None
     keys = '`train.adaptation = "full"` and `train.optimizer = "adamw-8bit"`'
@@ -138,3 +145,28 @@ def test_a_need_has_one_figure_wherever_it_is_told(tmp_path: Path) -> None:
     told = f"LoRA needs {enough_gib(found.stages[0].next_better.needs_gib)} per GPU"
     assert told in found.stages[0].decisions["adaptation"].because
     assert told in plan_text(plan_document(found))
+
+
+def on_present(folder: Path, tables: Tables) -> list[str]:
+    return [line for line in stage(folder, tables).options if "with nothing in host memory, and an example" in line]
+
+
+def test_more_training_on_the_present_gpus_is_told_with_its_whole_run(tmp_path: Path) -> None:
+    now = stage(tmp_path, recipe(*PRESENT))
+    (line,) = on_present(tmp_path, recipe(*PRESENT))
+    then = stage(tmp_path, recipe(*PRESENT, adaptation="full", optimizer="adamw-8bit"))
+    assert line.endswith(f"; the whole run takes {duration(then.run_seconds)} instead of {duration(now.run_seconds)}")
+
+
+def test_more_training_that_may_find_too_little_host_memory_is_not_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = candidates.host_memory
+
+    def with_8_bits(shape: Architecture, layout: Layout, *given: Any) -> HostMemory:
+        needed = usual(shape, layout, *given)
+        return replace(needed, needed_bytes=2**50) if layout.optimizer == "adamw-8bit" else needed
+
+    monkeypatch.setattr(candidates, "host_memory", with_8_bits)
+    hosted = with_key(recipe(*PRESENT), "hardware.host_memory_gib", 512)
+    assert not on_present(tmp_path, hosted)

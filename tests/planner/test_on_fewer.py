@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from test_mending import applied
 
 from recipec.estimate.cost import Cost
+from recipec.planner.advice import on_fewer
 from recipec.planner.advice.slow_network import one_node_instead
 from recipec.planner.plan import OnFewer
 from recipec.units import duration, usd
@@ -90,3 +91,43 @@ def test_one_node_is_advised_with_its_global_batch(tmp_path: Path) -> None:
     assert now is not None and then is not None
     batches = then.stages[0].layout.global_batch, now.stages[0].layout.global_batch
     assert batches[0] != batches[1] and "with a global batch of {} instead of {}, ".format(*batches) in one
+
+
+GPT_OSS = with_key(with_key(QUALITY, "model.name", "openai/gpt-oss-120b"), "data.tokens_per_example", 1_500)
+GPT_OSS = with_key(GPT_OSS, "data.max_length", 8192)
+H200 = {"gpu": "h200", "gpus_per_node": 8, "nodes": 2, "network_gbps": 3200}
+
+
+def test_fewer_gpus_on_which_the_run_takes_far_longer_are_not_advised(tmp_path: Path) -> None:
+    """On 4 GPUs, half of the host memory is assumed, and states have to wait in it; one whole node has enough."""
+    recipe = with_key(GPT_OSS, "hardware", H200)
+    now = compiled(tmp_path, recipe, only_plan=True).plan
+    *_, fewer = advised(tmp_path, recipe, "W0503")
+    then, half = (
+        compiled(tmp_path, changed, only_plan=True).plan
+        for changed in (
+            applied(recipe, fewer),
+            with_key(with_key(recipe, "hardware.nodes", 1), "hardware.gpus_per_node", 4),
+        )
+    )
+    assert now is not None and then is not None and half is not None
+    assert fewer.startswith("set `hardware.nodes = 1`: as the recipe is") and now.stages[0].layout.gpus == 4
+    figures = f"{duration(then.seconds)} as before and {usd(then.cost_usd)} instead of {usd(now.cost_usd)}"
+    assert fewer.endswith(f"; the whole run takes {figures}")
+    assert half.seconds > 2 * now.seconds
+
+
+def test_no_fewer_gpus_are_advised_where_all_that_are_fewer_take_longer(tmp_path: Path) -> None:
+    recipe = with_key(GPT_OSS, "hardware", {"gpu": "h200", "gpus_per_node": 8})
+    assert not [line for line in advised(tmp_path, recipe, "W0503") if "gpus_per_node" in line]
+    stage = compiled(tmp_path, recipe, only_plan=True).plan.stages[0]
+    assert stage.layout.gpus == 4 and stage.on_used == OnFewer()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "usd", "pays"), [(100, 5.0, True), (130, 5.0, False), (100, 11.0, False), (120, None, True)]
+)
+def test_fewer_gpus_pay_where_they_take_neither_more_time_nor_more_money(
+    seconds: float, usd: float | None, pays: bool
+) -> None:
+    assert on_fewer._pays(Cost(seconds, usd, ""), Cost(100, 10.0, "")) is pays

@@ -22,7 +22,7 @@ from recipec.facts.price import price_of
 from recipec.facts.sizes import GENERAL_TOKENS, Weighted, longer_share
 from recipec.layout import Machines
 from recipec.planner.advice.change import Change, setting
-from recipec.planner.search.all_gpus import sequences_for_all
+from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
@@ -169,11 +169,11 @@ def larger_gpu(context: Context) -> Changes:
 
 
 def other_engines(context: Context) -> Changes:
-    """Another engine that writes answers with a copy of the weights, where the recipe names one; GPUs that only write
-    are on the node that trains, which is then the only one (BAD-168)."""
+    """Another engine that writes answers with a copy of the weights, unless the recipe names one without; GPUs that
+    only write are on the node that trains, which is then the only one (BAD-168)."""
     wish, machines = context.wishes.get(_ENGINE), context.facts.machines
     named = GENERATORS.get(wish.value) if wish is not None else None
-    if named is None or not named.own_copy or ENGINE not in METHODS[context.stage.name].own:
+    if (named is not None and not named.own_copy) or ENGINE not in METHODS[context.stage.name].own:
         return
     for row in GENERATORS.values():
         if row is named or not row.own_copy or (row.beside and machines.gpus_per_node == 1):
@@ -209,14 +209,16 @@ def batch_for_all(context: Context) -> Changes:
 
 def smaller_batch(context: Context) -> Changes:
     """Half the global batch, again and again, as long as the rules accept it: answers of a step are written together,
-    and rows that are only learned are accumulated at no more memory."""
+    and rows that are only learned are accumulated at no more memory. Batches that all GPUs share come first."""
     method = METHODS[context.stage.name]
-    decided = settle(context, method.adaptations[0], "").decisions["global_batch_size"]
-    size, least = decided.value // 2, decided.accepts[0] if decided.accepts else decided.value
-    while method.generates and size >= least:
+    settled = settle(context, method.adaptations[0], "")
+    decided, unit = settled.decisions["global_batch_size"], shared_by_all(context, settled)
+    least = decided.accepts[0] if decided.accepts else decided.value
+    halves = [decided.value >> times for times in range(1, decided.value.bit_length()) if method.generates]
+    sizes = dict.fromkeys((*(size - size % unit for size in halves), *halves))
+    for size in (size for size in sizes if size >= least):
         smaller = {**context.wishes, _BATCH: Wish(size, "fewer answers at once")}
         yield Change(((_BATCH, size),)), replace(context, wishes=smaller)
-        size //= 2
 
 
 def shorter(context: Context) -> Changes:

@@ -15,7 +15,7 @@ from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
 from recipec.planner.advice.keys import as_written, named_for, stages_of
 from recipec.planner.advice.ways_out import batch_before, buildable, fits_in, fitting, holds_for, same
-from recipec.planner.search.all_gpus import sequences_for_all
+from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
@@ -95,7 +95,8 @@ def known_to_fail(
     named = (named_for(text, context.stage.name, stages_of(context), loaded) for text in instead.values())
     fixed = tuple(f"{text} ({id})" for id, text in zip(instead, named, strict=True))
     help = tuple(_mending(context, others, keys, loaded, refusals))
-    help = help or tuple(_told_of_precision(context, others, loaded, refusals)) or fixed
+    help = help or tuple(_told_of_precision(context, others, loaded, refusals))
+    help = help or tuple(_told_of_groups(context, refusals)) or fixed
     notes = (*_intervals(refusals), *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
     return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
 
@@ -179,6 +180,25 @@ def _finer(context: Context, refusals: Sequence[Refusal]) -> Changes:
         return
 
 
+def _in_whole_groups(context: Context, refusals: Sequence[Refusal]) -> Changes:
+    """The nearest global batch of whole groups of answers that all GPUs share, in place of one that cuts them."""
+    wish = context.wishes.get(_BATCH)
+    if wish is None or not any(refusal.mended_by(*DECIDES[_BATCH]) for refusal in refusals):
+        return
+    unit = shared_by_all(context, settle(context, METHODS[context.stage.name].adaptations[0], ""))
+    size = max(1, round(wish.value / unit)) * unit
+    yield (
+        Change(((_BATCH, size),)),
+        replace(context, wishes={**context.wishes, _BATCH: Wish(size, "whole groups of answers")}),
+    )
+
+
+def _told_of_groups(context: Context, refusals: Sequence[Refusal]) -> Iterator[str]:
+    """The same where it does not fit either."""
+    for change, _ in _in_whole_groups(context, refusals):
+        yield f"{as_written(change, context).told}: all GPUs share so many answers, in whole groups"
+
+
 def _mending(
     context: Context,
     others: Sequence[Context],
@@ -192,7 +212,7 @@ def _mending(
     found = 0
     saves = refusals if _SAVES in keys else ()
     for kind in (
-        lambda each: chain(_finer(each, saves), single_changes(each, keys)),
+        lambda each: chain(_finer(each, saves), _in_whole_groups(each, refusals), single_changes(each, keys)),
         lambda each: unpinned(each, keys),
     ):
         for change, changed in kind(context):

@@ -14,7 +14,7 @@ from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluatio
 from recipec.estimate.experts import published_bytes
 from recipec.estimate.loading import first_reads, read_bytes, reference_under_fsdp
 from recipec.estimate.overhead import overhead_of
-from recipec.estimate.storage import HostMemory, Storage, host_memory, merged_bytes, run_storage
+from recipec.estimate.storage import HostMemory, Storage, host_memory, merged_bytes, merging_host, run_storage
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
@@ -43,13 +43,15 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     merged = merged_bytes(shape, chosen.layout) if chosen.layout.adapts.merges else 0
     rows = looked_at(value, "test")
     per_node = facts.machines.gpus_per_node
-    on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
+    training = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
+    last = value["stage"] == value["stages"][-1]
+    on_host = training if last or not merged else _larger(training, merging_host(shape, chosen.layout))
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
         read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),
         reference_under_fsdp=reference_under_fsdp(chosen.layout, work),
         first_reads=first_reads(shape, chosen.layout, work, min(chosen.layout.mesh.world_size, per_node)),
-        storage=storage if value["stage"] == value["stages"][-1] else _with_merged(storage, merged),
+        storage=storage if last else _with_merged(storage, merged),
         merged_bytes=merged,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
@@ -94,6 +96,11 @@ def _made_bytes(facts: Facts, first: bool) -> int:
 def _with_merged(storage: Storage, merged: int) -> Storage:
     """The next stage starts from the merged model, which lies beside the adapter."""
     return replace(storage, export_bytes=storage.export_bytes + merged, total_bytes=storage.total_bytes + merged)
+
+
+def _larger(training: HostMemory, merging: HostMemory) -> HostMemory:
+    """Of two moments the one that takes more."""
+    return max(training, merging, key=lambda moment: moment.needed_bytes)
 
 
 def _on_cpu(chosen: Candidate, per_node: int) -> HostMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -10,9 +10,10 @@ from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
-from recipec.planner.advice.change import Change, Proposal, asking_for
+from recipec.planner.advice.change import Change, Proposal, asking_for, planned
 from recipec.planner.advice.changes import more_gpus, more_nodes, within
-from recipec.planner.advice.ways_out import buildable, fits_in
+from recipec.planner.advice.ways_out import buildable, fits_in, fitting
+from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.plan import NextBetter
 from recipec.planner.search.candidates import (
     Candidate,
@@ -23,6 +24,7 @@ from recipec.planner.search.candidates import (
     with_batch,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
+from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import judged
 from recipec.planner.search.layouts import layouts
 from recipec.planner.search.names import adaptation_name, family_of
@@ -63,23 +65,24 @@ def next_better(
     return NextBetter(what, family, needs, None, None, asks)
 
 
-def on_present_gpus(
-    context: Context, chosen: Candidate, tried: Sequence[Candidate], loaded: LoadedRecipe
-) -> Proposal | None:
-    """The keys with which the present GPUs hold the next rung above `chosen`, of which no layout was tried that fits:
+def on_present_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
+    """The keys with which the present GPUs hold the next rung above the plan's, of which no layout was tried that fits:
     the rules take 8-bit optimizer states only where nothing fits without.
     """
-    found = _not_taken(context, chosen, tried)
-    if found is None or not _fits(context, *found[1]):
-        return None
-    change = _asking_for(*found, chosen)
+    assert found.chosen is not None
+    chosen, above = found.chosen, _not_taken(context, found.chosen, found.tried)
+    if above is None or not _fits(context, *above[1]):
+        return
+    change = _asking_for(*above, chosen)
     wishes = {**context.wishes, **{key: Wish(value, "an option") for key, value in change.sets}}
-    then = buildable(replace(context, wishes=wishes), loaded)
-    if then is None or not _on(then, found[0]):
-        return None
+    changed = replace(context, wishes=wishes)
+    fitted = fitting(changed, loaded)
+    then = fitted.chosen if fitted is not None else None
+    if fitted is None or then is None or not _on(then, above[0]) or then.crowds_host:
+        return
     ratio = seconds_per_sequence(then) / seconds_per_sequence(chosen)
     effect = f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}"
-    return Proposal(change, effect, chosen.layout, then.layout)
+    yield planned(change, effect, chosen, then, but=(runs.instead(changed, fitted),))
 
 
 def _asking_for(rung: Adaptation, now: tuple[Layout, MemoryEstimate], chosen: Candidate) -> Change:

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
+from recipec.estimate.cost import Cost
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation, takes
 from recipec.planner.plan import OnFewer
+from recipec.planner.search.bounds import TIE
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
-from recipec.planner.search.measures import acceptable_adaptations
 from recipec.planner.search.names import adaptation_name
 from recipec.recipe import LoadedRecipe
 
 
 def on_used(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
-    """On no more GPUs than have work; nothing where these are known to train the same."""
+    """On no more GPUs than have work, or else on no more nodes; nothing where the run is then slower or dearer."""
     assert found.chosen is not None
     machines, used = context.facts.machines, found.chosen.layout.gpus
     nodes = -(-used // machines.gpus_per_node)
-    fewer = Machines(nodes, used // nodes)
-    if _stays_first(context, found, fewer):
-        return OnFewer()
-    return _planned(context, found, loaded, fewer, runs)
+    for fewer in (Machines(nodes, used // nodes), Machines(nodes, machines.gpus_per_node)):
+        then = _planned(context, found, loaded, fewer, runs) if fewer.gpus < machines.gpus else OnFewer()
+        if then.cost is not None and _pays(then.cost, runs.now):
+            return then
+    return OnFewer()
 
 
-def _stays_first(context: Context, found: Fit, fewer: Machines) -> bool:
-    """Whether the plan has what the rules put first, without measures that the present machines ask for: it fits on
-    those that it uses alone, and is first there as well."""
-    assert found.chosen is not None
-    layout = found.chosen.layout
-    there, here = (acceptable_adaptations(each) for each in (on_machines(context, fewer), context))
-    order = [name for name, _ in here]
-    plain = layout.on_device and layout.mesh.ranks_per_layer == 1
-    return plain and order[0] == layout.adaptation and order == [name for name, _ in there]
+def _pays(run: Cost, now: Cost) -> bool:
+    """Whether fewer GPUs take neither clearly more time nor more money: the idle ones are paid for, too."""
+    dearer = run.usd is not None and now.usd is not None and run.usd > now.usd
+    return not dearer and run.seconds <= (1 + TIE) * now.seconds
 
 
 def on_one_node(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
@@ -46,21 +45,30 @@ def on_one_node(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeR
     slow = stated is not None and stated < LEAST_NETWORK_GBPS
     if machines.nodes == 1 or not (slow or waits_for_network(machines, found.chosen)):
         return OnFewer()
-    return _planned(context, found, loaded, Machines(1, machines.gpus_per_node), runs)
+    then = _planned(context, found, loaded, Machines(1, machines.gpus_per_node), runs)
+    return OnFewer() if then.otherwise else then
 
 
 def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines, runs: WholeRuns) -> OnFewer:
+    """The plan of a recipe with fewer GPUs, whose nodes are assumed to have less host memory and fewer cores."""
     changed = on_machines(context, fewer)
     then = fit(changed, loaded)
     if _alike(then, found):
-        return OnFewer(cost=runs.of(changed, then), takes=_takes(then, found))
+        return _on(fewer, runs.of(changed, then), runs, takes=_takes(then, found))
     wishes = same_adaptation(context, found)
     kept = replace(changed, wishes=wishes)
     same = fit(kept, loaded)
     if _alike(same, found):
         pins = tuple((key, wish.value) for key, wish in wishes.items() if key not in context.wishes)
-        return OnFewer(pins=pins, cost=runs.of(kept, same), takes=_takes(same, found))
-    return OnFewer(otherwise=adaptation_name(context.stage.name, then.chosen.layout) if then.chosen else "")
+        return _on(fewer, runs.of(kept, same), runs, pins=pins, takes=_takes(same, found))
+    if then.chosen is None or not then.chosen.layout.can_be_built:
+        return OnFewer()
+    otherwise = adaptation_name(context.stage.name, then.chosen.layout)
+    return _on(fewer, runs.of(changed, then), runs, otherwise=otherwise)
+
+
+def _on(fewer: Machines, run: Cost, runs: WholeRuns, **how: Any) -> OnFewer:
+    return OnFewer(machines=fewer, cost=run, whole_run=runs.beside(run), **how)
 
 
 def _takes(then: Fit, found: Fit) -> str:

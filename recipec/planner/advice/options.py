@@ -58,10 +58,8 @@ def _options(
 
 def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """What may be changed for a stage, were it the only one."""
-    assert found.chosen is not None
-    more = on_present_gpus(context, found.chosen, found.tried, loaded)
     yield from (
-        *([more] if more else []),
+        *on_present_gpus(context, found, loaded, runs),
         *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
         *_packed(context, found, loaded, runs),

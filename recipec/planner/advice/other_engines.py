@@ -7,49 +7,56 @@ from math import inf
 
 from msgspec.structs import replace
 
-from recipec.axes import METHODS
 from recipec.axes.answering import ENGINE
-from recipec.axes.generators import GENERATORS, Generator
+from recipec.axes.generators import GENERATORS
 from recipec.estimate.cost import Cost
 from recipec.planner.advice.change import Change, Proposal, planned
+from recipec.planner.advice.changes import other_engines
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
-from recipec.rules.core import Wish
 
-SAVES = 0.9  # of the time of the whole run that another engine takes at most; our decision
+SAVES = 0.9  # of the time or the cost of the whole run that another engine takes at most; our decision
 _KEY = f"alignment.{ENGINE.key}"
 _UNPROVEN = f"recipec does not take it by itself, as what it plans for {{}} was never measured on a GPU ({ENGINE.id})"
 
 
 def other_engine(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
-    """The engine with the cheapest run, where the recipe names none and the run is clearly shorter."""
-    if ENGINE not in METHODS[context.stage.name].own or _KEY in context.wishes:
+    """The engine with the cheapest run, where the recipe names none and the run is clearly shorter or cheaper."""
+    if _KEY in context.wishes:
         return
     assert found.chosen is not None
-    engines = [each for row in GENERATORS.values() for each in _planned(context, found, loaded, runs, row)]
+    engines = [each for way in other_engines(context) for each in _planned(*way, context, found, loaded, runs)]
     if engines:
-        row, run, then = min(engines, key=lambda each: (inf if each[1].usd is None else each[1].usd, each[1].seconds))
+        change, run, then = min(engines, key=_price)
+        row = GENERATORS[dict(change.sets)[_KEY]]
         needs = f"the bundle then needs the package {' and '.join(row.packages)}"
         effect = f"{row.title} writes the answers, and {runs.beside(run)}"
-        change, but = Change(((_KEY, row.name),)), (needs, _UNPROVEN.format(row.title))
-        yield planned(change, effect, found.chosen, then, but=but)
+        yield planned(change, effect, found.chosen, then, but=(needs, _UNPROVEN.format(row.title)))
 
 
 def _planned(
-    context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, row: Generator
-) -> Iterator[tuple[Generator, Cost, Candidate]]:
-    """The whole run with an engine that has its own copy of the weights, where it trains the same in less time."""
+    change: Change, changed: Context, context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns
+) -> Iterator[tuple[Change, Cost, Candidate]]:
+    """The whole run with an engine that has its own copy of the weights, where it trains the same at less cost."""
     assert found.chosen is not None
-    if not row.own_copy or (row.beside and context.facts.machines.gpus_per_node == 1):
-        return
-    wishes = {**same_adaptation(context, found), _KEY: Wish(row.name, "an option")}
-    changed = replace(context, wishes=wishes)
+    changed = replace(changed, wishes={**same_adaptation(context, found), **changed.wishes})
     then = fit(changed, loaded)
     if then.chosen is None or not then.chosen.layout.can_be_built or then.chosen.crowds_host:
         return
     run = runs.of(changed, then)
-    if then.chosen.layout.adapts is found.chosen.layout.adapts and run.seconds <= SAVES * runs.now.seconds:
-        yield row, run, then.chosen
+    if then.chosen.layout.adapts is found.chosen.layout.adapts and _pays(run, runs.now):
+        yield change, run, then.chosen
+
+
+def _price(planned: tuple[Change, Cost, Candidate]) -> tuple[float, float]:
+    _, run, _ = planned
+    return inf if run.usd is None else run.usd, run.seconds
+
+
+def _pays(run: Cost, now: Cost) -> bool:
+    """Whether a run is clearly shorter, or clearly cheaper, as one on fewer nodes may be."""
+    cheaper = run.usd is not None and now.usd is not None and run.usd <= SAVES * now.usd
+    return cheaper or run.seconds <= SAVES * now.seconds

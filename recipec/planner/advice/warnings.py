@@ -8,9 +8,11 @@ from math import ceil, inf, log
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.estimate.storage import merging_host
 from recipec.facts import Facts
+from recipec.layout import Machines
 from recipec.planner.advice.assumed import assumed_machine
-from recipec.planner.advice.change import toml
+from recipec.planner.advice.change import Change
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.held_out import nothing_left
@@ -52,7 +54,7 @@ def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _quantized(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
-        _host(loaded, stage, report)
+        _host(loaded, model, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
         for finding in (*assumed_machine(loaded, stage), *few_general(loaded, stage)):
@@ -243,38 +245,45 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     gpus, used = stage.decisions["gpus"].value, stage.layout.gpus
-    if used < gpus:
-        noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
-        per_node, nodes = stage.decisions["gpus_per_node"].value, stage.decisions["nodes"].value
-        key = "nodes" if nodes > 1 and used % per_node == 0 else "gpus_per_node"
-        label = Label(loaded.place("hardware", key), f"stage {stage.stage.label} uses {counted(used, noun)}")
-        decisions, layout = stage.decisions, stage.layout
-        fixed = decisions["micro_batch_size"].origin == "recipe"
-        least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
-        starved = decisions["global_batch_size"].value // least < gpus
-        fewer = _fewer(used, per_node, nodes, "measured" in decisions and not decisions["gpu_is_cpu"].value)
-        fewer += "".join(f" and `{key} = {toml(value)}`" for key, value in stage.on_used.pins)
-        fewer += f", which then trains {stage.on_used.otherwise}" * bool(stage.on_used.otherwise)
-        fewer += f", {stage.on_used.takes}" * bool(stage.on_used.takes)
-        if starved and fixed and least > 1:
-            fewer = f"lower `train.micro_batch_size`, or {fewer}"
-        elif not starved:
-            fewer = f"{fewer}: as the recipe is, {stage.idle_because}"
-        title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
-        ways = (*stage.work_for_idle, for_stage(fewer, stage, loaded))
-        report.add(Diagnostic("W0503", title, (label,), ways))
+    if used == gpus:
+        return
+    noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
+    several = stage.decisions["nodes"].value > 1
+    key = "nodes" if several and used % stage.decisions["gpus_per_node"].value == 0 else "gpus_per_node"
+    label = Label(loaded.place("hardware", key), f"stage {stage.stage.label} uses {counted(used, noun)}")
+    title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
+    ways = (*stage.work_for_idle, *(for_stage(way, stage, loaded) for way in _fewer(stage, gpus)))
+    notes = () if ways else (f"as the recipe is, {stage.idle_because}; on fewer the run is slower or dearer",)
+    report.add(Diagnostic("W0503", title, (label,), ways, notes))
 
 
-def _fewer(used: int, per_node: int, nodes: int, measured: bool) -> str:
-    """The lines of [hardware] that state no more than is used; measurements are of all GPUs of a node."""
-    fewest = -(-used // per_node)
-    left = used // fewest
-    lines = [f"`hardware.nodes = {fewest}`"] * (fewest < nodes)
-    lines += [f"`hardware.gpus_per_node = {left}`"] * (left < per_node)
-    return f"set {' and '.join(lines)}" + " and remove `hardware.measured`" * (measured and left < per_node)
+def _fewer(stage: StagePlan, gpus: int) -> Iterator[str]:
+    """The lines of a recipe that states no more GPUs than have work, or of one whose micro batch leaves more some."""
+    decisions, layout, then = stage.decisions, stage.layout, stage.on_used
+    fixed = decisions["micro_batch_size"].origin == "recipe"
+    least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
+    starved = decisions["global_batch_size"].value // least < gpus
+    because = () if starved else (f"as the recipe is, {stage.idle_because}",)
+    smaller = ["lower `train.micro_batch_size`"] * (starved and fixed and least > 1)
+    if then.machines is not None:
+        told = f"{_stating(stage, then.machines)}{f', which then trains {then.otherwise}' * bool(then.otherwise)}"
+        told += f", {then.takes}" * bool(then.takes)
+        smaller.append(f"{told}: {'; '.join((*because, then.whole_run))}")
+    if smaller:
+        yield ", or ".join(smaller)
 
 
-def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+def _stating(stage: StagePlan, fewer: Machines) -> str:
+    """The lines that state no more than is used; measurements are of all GPUs of a node."""
+    value = {id: stage.decisions[id].value for id in ("nodes", "gpus_per_node", "gpu_is_cpu")}
+    part = fewer.gpus_per_node < value["gpus_per_node"]
+    sets = (("hardware.nodes", fewer.nodes),) * (fewer.nodes < value["nodes"])
+    sets += (("hardware.gpus_per_node", fewer.gpus_per_node),) * part
+    measured = ("hardware.measured",) * (part and "measured" in stage.decisions and not value["gpu_is_cpu"])
+    return Change((*sets, *stage.on_used.pins), measured).told
+
+
+def _host(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
     memory, host = stage.decisions.get("host_memory_gib"), stage.needs.host
     if memory is None or memory.value is None or not stage.crowds_host:
         return
@@ -285,7 +294,8 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         needed += "; they are assumed: state `hardware.host_memory_gib`"
     key = "host_memory_gib" if stated else "gpu" if assumed else "measured"
     label = Label(loaded.place("hardware", key), needed)
-    help = stage.roomier or ("take fewer GPUs of a node, or a node with more memory",)
+    merging = host == merging_host(model.architecture, stage.layout)  # one process, whatever the GPUs
+    help = stage.roomier or (f"take {'' if merging else 'fewer GPUs of a node, or '}a node with more memory",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 

@@ -46,6 +46,7 @@ class Bounds(Struct, frozen=True):
     tokens_p99: int | None  # of rows drawn at random; None where lengths decide the order, or are not known
     tie: float  # predicted times closer than this count as equal
     by_memory: bool  # whether of these the one is taken that takes least memory, and not the simplest
+    followed: bool  # whether the launch script merges an adapter after training, because a stage goes on from it
 
     @property
     def least_micro_batch(self) -> int:
@@ -84,6 +85,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         tokens_p99=spread(value),
         tie=TIES.get(value["priority"].value, TIE),
         by_memory=value["priority"].value == "memory",
+        followed=value["stage"].value != value["stages"].value[-1],
     )
 
 

@@ -16,7 +16,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, least_bytes, on_device, step_memory
 from recipec.estimate.overhead import overhead_of
 from recipec.estimate.scores import one_row
-from recipec.estimate.storage import host_memory
+from recipec.estimate.storage import host_memory, merging_host
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
@@ -109,11 +109,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     room = usable_bytes(gpu, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
-    must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
     on_cpu = gpu.kind == "cpu"  # whose memory is the device's
-    needed = 0 if on_cpu else host_memory(shape, layout, work, bounds.link.gpus_per_node, memory).needed_bytes
+    needed, obstacle = (0, "") if on_cpu else _on_host(layout, shape, work, memory, bounds)
     crowds, ranks = bounds.host_bytes is not None and needed > bounds.host_bytes, layout.mesh.world_size
-    obstacle = _host_obstacle(needed, bounds) if must_hold and not on_cpu else ""
     beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
     found = Candidate(work.objective, layout, memory, None, over, needed, *beside, bounds.by_memory)
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
@@ -171,11 +169,26 @@ def retimed(found: Iterable[Candidate], facts: Facts, bounds: Bounds) -> list[Ca
     return [_with_time(candidate, candidate.layout, shape, facts.gpu, bounds) for candidate in found]
 
 
-def _host_obstacle(needed_bytes: int, bounds: Bounds) -> str:
+def _on_host(
+    layout: Layout, shape: Architecture, work: Workload, memory: MemoryEstimate, bounds: Bounds
+) -> tuple[int, str]:
+    """Host memory that a node needs, and why what it has is not enough."""
+    needed = host_memory(shape, layout, work, bounds.link.gpus_per_node, memory).needed_bytes
+    must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
+    obstacle = _host_obstacle(needed, bounds) if must_hold else ""
+    if not (bounds.followed and layout.adapts.merges):
+        return needed, obstacle
+    merge = merging_host(shape, layout).needed_bytes
+    known = bounds.host_bytes is not None and not bounds.host_assumed
+    to_merge = _host_obstacle(merge, bounds, " to merge the adapter") if known else ""
+    return max(needed, merge), obstacle or to_merge
+
+
+def _host_obstacle(needed_bytes: int, bounds: Bounds, to: str = "") -> str:
     """Why the host memory of a node is not enough; what is not known has to be stated."""
     if bounds.host_bytes is not None and needed_bytes <= bounds.host_bytes:
         return ""
-    needed = f"needs {needed_bytes / GIB:,.0f} GiB of host memory per node"
+    needed = f"needs {needed_bytes / GIB:,.0f} GiB of host memory per node{to}"
     if bounds.host_bytes is None:
         return f"{needed}; state `hardware.host_memory_gib`"
     has = f"{bounds.host_bytes / GIB:,.0f} GiB"

@@ -1,0 +1,56 @@
+"""vLLM as a server on one node is proposed where the recipe names no engine: by its whole run, and where it fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+from test_mending import applied
+
+from recipec.estimate.cost import Cost
+from recipec.planner import Plan
+from recipec.planner.advice import other_engines
+from recipec.units import duration, usd
+
+SERVER = '`alignment.generation.engine = "vllm-server"`'
+
+
+def full_32b(nodes: int) -> Tables:
+    """Answers of 4,096 tokens, for which all weights of a large model take nodes of their own."""
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": nodes, "network_gbps": 3200}
+    tables = with_key(with_key(BASES["grpo"], "model.name", "Qwen/Qwen3-32B"), "hardware", hardware)
+    tables = with_key(with_key(tables, "data.examples", 12_000), "train.adaptation", "full")
+    return with_key(tables, "alignment.generation", {"per_prompt": 8, "max_new_tokens": 4096})
+
+
+def planned(folder: Path, tables: Tables) -> Plan:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan is not None
+    return plan
+
+
+def test_a_server_on_one_of_several_nodes_is_proposed_where_it_is_cheaper(tmp_path: Path) -> None:
+    recipe = full_32b(3)
+    now = planned(tmp_path, recipe)
+    (line,) = [line for line in now.stages[0].options if SERVER in line]
+    assert line.startswith(f"set {SERVER} and `hardware.nodes = 1`: vLLM writes the answers")
+    then = planned(tmp_path, applied(recipe, line))
+    assert then.stages[0].layout.served_by and then.cost_usd < 0.5 * now.cost_usd
+    assert f"takes {duration(then.seconds)} instead of {duration(now.seconds)}" in line
+    assert f"{usd(then.cost_usd)} instead of {usd(now.cost_usd)}" in line
+
+
+def test_a_server_is_a_way_out_where_no_engine_is_named(tmp_path: Path) -> None:
+    recipe = with_key(with_key(full_32b(1), "hardware.network_gbps", None), "hardware.nodes", None)
+    (problem,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "E0402"]
+    (line,) = [line for line in problem.help if SERVER in line]
+    assert usd(planned(tmp_path, applied(recipe, line)).cost_usd) in line
+    named = with_key(recipe, "alignment.generation.engine", "transformers")
+    (problem,) = [each for each in compiled(tmp_path, named, only_plan=True).diagnostics if each.code == "E0402"]
+    assert not [line for line in problem.help if SERVER in line], "what the recipe names is not replaced"
+
+
+@pytest.mark.parametrize(("seconds", "dollars", "pays"), [(80, 10, True), (150, 8, True), (95, 9.5, False)])
+def test_another_engine_pays_where_it_is_clearly_shorter_or_cheaper(seconds: int, dollars: float, pays: bool) -> None:
+    assert other_engines._pays(Cost(seconds, dollars, ""), Cost(100, 10.0, "")) is pays
