@@ -106,12 +106,16 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.dataset.classes import answer_columns, columns_for, text_and_answer, text_and_class
     from recipec.dataset.contents import lacking
     from recipec.dataset.labeled import as_learned, labeled_answers
+    from recipec.dataset.message_rows import grouped, message_rows
     from recipec.dataset.ratings import learning_from, learning_from_labels, ratings
     from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
     if wrong := next(misnamed(sample.rows, named), ""):
         raise UnknownFormat(wrong)
+    if not named and (messages := message_rows(sample.rows)):
+        said = f"{sample.places[0]} is one message of a conversation: training reads conversations"
+        raise UnknownFormat(said, tuple(grouped(sample.rows, sample.places[0], messages)))
     try:
         shape = recognise(sample.rows, None, named, sample.places, skips=True)
     except BadRows as error:

@@ -41,7 +41,7 @@ from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
 from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
-from recipec.facts.talks import as_answers, as_raw_text, of_trees
+from recipec.facts.talks import as_answers, as_raw_text, of_messages, of_trees
 from recipec.facts.template_marks import template_marks
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unlearned import nothing_learned, unlearned
@@ -113,7 +113,7 @@ def data_facts(
     tokens the model can attend to.
     """
     looked = sources_of(loaded, section, report)
-    for finding in of_trees(loaded, section, looked or ()):
+    for finding in (*of_trees(loaded, section, looked or ()), *of_messages(loaded, section, looked or ())):
         report.add(finding)
         looked = None
     found = None if looked is None else shaped(loaded, section, looked, report)

@@ -179,3 +179,13 @@ def test_what_a_reward_compares_with_is_no_answer_of_the_log(init_with, name):
     init_with(f"prompt,{name}\n" + "".join(f"What is {n}?,{n}\n" for n in range(60)), *FLAGS)
     with open("new/recipe.toml", "rb") as file:
         assert "prompts" in tomllib.load(file)["data"]
+
+
+def test_single_messages_are_no_texts(init_with, tmp_path):
+    rows = "thread_id,seq,author,body\n" + "".join(
+        f"t{n // 2},{n % 2},{('user', 'assistant')[n % 2]},This is message {n}.\n" for n in range(40)
+    )
+    result = init_with(rows, *FLAGS)
+    assert result.exit_code != 0 and "is one message of a conversation" in result.output
+    assert "make a row of each `thread_id`" in result.output
+    assert not (tmp_path / "new").exists()
