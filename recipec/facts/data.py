@@ -32,6 +32,7 @@ from recipec.facts.ordering import against_order, every_hardness_column, hardnes
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
 from recipec.facts.rated_pairs import rated_otherwise
 from recipec.facts.rehearsal import RehearsedRows, rehearsed
+from recipec.facts.reward_types import mixed_types
 from recipec.facts.seen_answers import SeenAnswers, seen_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.short_values import shortest_values
@@ -180,6 +181,7 @@ def _findings(
     yield from as_raw_text(loaded, section, sources)
     yield from as_answers(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
+    yield from mixed_types(section, sources)
     yield from spelled_in_several_ways(loaded, section, sources)
 
 
