@@ -162,10 +162,16 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
     if seen.labeled and method == _LABELED:
         rows += f"# {seen.labeled}\n"
-    rows += f"columns = {table(named)}{_reason(columns)}\n" if columns else ""
+    named = {role: name for role, name in named.items() if not read_as or role in _roles(read_as.value)}
+    rows += f"columns = {table(named)}{_reason(columns)}\n" if columns and named else ""
     rows += _beside(seen, method) + _columns(seen, method)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
+
+
+def _roles(format: str) -> list[str]:
+    """What columns of a format may be."""
+    return [role.name for role in ROW_FORMATS[format].roles]
 
 
 def _beside(seen: SeenRows, method: Method) -> str:

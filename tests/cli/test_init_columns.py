@@ -189,3 +189,25 @@ def test_single_messages_are_no_texts(init_with, tmp_path):
     assert result.exit_code != 0 and "is one message of a conversation" in result.output
     assert "make a row of each `thread_id`" in result.output
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "prompt"),
+    [
+        ("user_query,bot_response", "user_query"),
+        ("ask,reply_text,score", "ask"),
+        ("thread_body,agent_answer,csat_rating", "thread_body"),
+    ],
+)
+def test_of_answered_questions_that_rewards_judge_the_question_is_named(init_with, run, tmp_path, names, prompt):
+    beside = names.count(",") - 1
+    rows = "".join(f"What is {n}?,It is {n} of them." + f",{n % 5}" * beside + "\n" for n in range(60))
+    init_with(f"{names}\n{rows}", *FLAGS, "--task", "align")
+    assert written() == {"prompt": prompt}
+    recipe = (tmp_path / "new/recipe.toml").read_text()
+    (tmp_path / "new/recipe.toml").write_text(recipe.replace("# reward =", "reward ="))
+    answer = names.split(",")[1]
+    reward = f"def is_right(completions, {answer}):\n    return [float(len(one)) for one in {answer}]\n"
+    (tmp_path / "new/rewards.py").write_text(reward)
+    result = run("check", "new/recipe.toml")
+    assert result.exit_code == 0, result.output
