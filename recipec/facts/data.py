@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, earlier
 from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
+from recipec.dataset.ratings import without_one
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
 from recipec.facts.classes import against_classes, undecided, unread_answers
@@ -31,6 +32,7 @@ from recipec.facts.left_out import equal_answers, many_repeated, opposite_answer
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
 from recipec.facts.rated_pairs import rated_otherwise
+from recipec.facts.rated_rows import unread_ratings
 from recipec.facts.rehearsal import RehearsedRows, rehearsed
 from recipec.facts.reward_types import mixed_types
 from recipec.facts.seen_answers import SeenAnswers, seen_answers
@@ -78,6 +80,7 @@ class DataFacts(Struct, frozen=True):
     rows: int | None = None  # those of all sources; None where one is not read at compile time
     counted: bool = False  # whether that number is exact
     ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
+    unrated: tuple[str, ...] = ()  # those of them that rate some rows alone
     lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
     length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
     answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
@@ -155,7 +158,9 @@ def data_facts(
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
     of_answers = {"pair_answers": pair_answers(sources), "seen_answers": seen_answers(sources, loaded.recipe.data)}
-    judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
+    rated = tuple(ratings(rows, strange))
+    judged = {"ratings": rated, "unrated": tuple(without_one(rows, rated))}
+    judged |= {"answers": unread_answers(loaded, section, sources)}
     shortest = shortest_values(sources, shape.handed)
     return DataFacts(*found, lengths=lengths, thinking=thinking, shortest=shortest, **of_answers, **judged)
 
@@ -182,6 +187,8 @@ def _findings(
     yield from as_answers(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
     yield from mixed_types(section, sources)
+    ignored = loaded.recipe.data.ignore or ()
+    yield from unread_ratings(section, sources, [name for name in unread(loaded, sources) if name not in ignored])
     yield from spelled_in_several_ways(loaded, section, sources)
 
 

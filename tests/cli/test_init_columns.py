@@ -211,3 +211,19 @@ def test_of_answered_questions_that_rewards_judge_the_question_is_named(init_wit
     (tmp_path / "new/rewards.py").write_text(reward)
     result = run("check", "new/recipe.toml")
     assert result.exit_code == 0, result.output
+
+
+def test_flags_beside_answers_are_labels_where_the_task_learns_them(init_with, run):
+    rows = "".join(f"What is {n}?,It is {n}.,{('True', 'False', '')[n % 3]}\n" for n in range(60))
+    assert init_with(f"prompt,completion,thumbs_up\n{rows}", *FLAGS, "--task", "align").exit_code == 0
+    with open("new/recipe.toml", "rb") as file:
+        data = tomllib.load(file)["data"]
+    assert data == {"preferences": "../rows.csv", "columns": {"label": "thumbs_up"}, "incomplete": "skip"}
+    assert run("check", "new/recipe.toml").exit_code == 0
+
+
+def test_flags_beside_answers_are_told_with_what_some_rows_lack(init_with):
+    rows = "".join(f"What is {n}?,It is {n}.,{('True', 'False', '')[n % 3]}\n" for n in range(60))
+    assert init_with(f"prompt,completion,thumbs_up\n{rows}", *FLAGS).exit_code == 0
+    with open("new/recipe.toml") as file:
+        assert 'and `incomplete = "skip"` for rows without one' in file.read().replace("\n# ", " ")
