@@ -157,3 +157,24 @@ def test_a_model_that_gives_all_answers_one_score_stops_the_run(
     with pytest.raises(SystemExit, match=r"one value to all [36] .*0.5 .* Name a reward model whose score head is trained"):
         checked(rewards)
     assert ("Warning: is_right gives one value to all" in capsys.readouterr().out) is beside
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_evaluate_tries_the_rewards_before_it_loads_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    from datasets import Dataset
+
+    emitted(tmp_path, monkeypatch, "return [len(said) for said in completions[0].lower()]")
+    files = texts(good(tmp_path, with_key(BASES["grpo"], "alignment.reward", "judge.py:is_right")))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / "bundle" / name).write_text(files[name])
+    evaluate = load(tmp_path / "bundle" / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(evaluate, "prepared", lambda _: Dataset.from_list(ROWS))
+    monkeypatch.setattr(evaluate, "load", lambda _: pytest.fail("a model is loaded"))
+    for file in (evaluate.ROWS, evaluate.FINISHED):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}\n")
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", when])
+    with pytest.raises(SystemExit, match="cannot judge"):
+        evaluate.main()
