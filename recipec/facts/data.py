@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, earlier
 from recipec.catalog.templates import Template
-from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
+from recipec.dataset import NOTHING, DataShape, Row, fields_of, flag_columns, ratings, turns_of
 from recipec.dataset.ratings import without_one
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
@@ -158,11 +159,15 @@ def data_facts(
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
     of_answers = {"pair_answers": pair_answers(sources), "seen_answers": seen_answers(sources, loaded.recipe.data)}
-    rated = tuple(ratings(rows, strange))
-    judged = {"ratings": rated, "unrated": tuple(without_one(rows, rated))}
-    judged |= {"answers": unread_answers(loaded, section, sources)}
+    judged = _ratings(rows, strange) | {"answers": unread_answers(loaded, section, sources)}
     shortest = shortest_values(sources, shape.handed)
     return DataFacts(*found, lengths=lengths, thinking=thinking, shortest=shortest, **of_answers, **judged)
+
+
+def _ratings(rows: Sequence[Row], unread: Sequence[str]) -> dict[str, Any]:
+    """The unread columns that rate answers, and those of them that rate some rows alone."""
+    rated = tuple(ratings(rows, unread))
+    return {"ratings": rated, "unrated": tuple(without_one(rows, rated))}
 
 
 def _findings(
