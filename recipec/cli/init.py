@@ -24,7 +24,7 @@ from recipec.axes import (
     stages_of,
     tasks,
 )
-from recipec.axes.row_formats import UNPAIRED_PREFERENCE
+from recipec.axes.row_formats import FLAGS, UNPAIRED_PREFERENCE
 from recipec.cli.init_columns import parsed, table
 from recipec.cli.init_data import SeenRows, look, paths_in
 from recipec.cli.init_questions import Answers, ProposedAnswer, ask, described, missing_flags, propose_all
@@ -69,7 +69,7 @@ gpus_per_node = {gpus}
 # max_cost_usd = 50            # a more expensive plan is an error
 """
 
-
+_FLAG = next(role.name for role in UNPAIRED_PREFERENCE.roles if role.holds == FLAGS)
 _ROWS = """\
 format = {format}
 # examples = 10_000            # rows of the data set; recipec assumes a number without it
@@ -156,16 +156,33 @@ def recipe_text(answers: Mapping[str, ProposedAnswer], folder: Path) -> str:
     columns = answers.get("columns")
     named = parsed(columns.value) if columns else {}
     seen = SeenRows(stated.value, "") if stated else look(answers["data"].value, named)
+    if _learns_flag(seen, answers["task"].value):
+        named |= {_FLAG: seen.flag}
+        columns = ProposedAnswer("", "the rows say which answers are good")
+        seen = look(answers["data"].value, named)
     format = UNPAIRED_PREFERENCE.name if seen.labeled and answers["task"].value == _LABELED.task else seen.format
     method, read_as = _method(answers["task"].value, format)
     rows = _ROWS.format(format=_literal(read_as) if read_as else values["format"]) if stated else ""
     rows = f"format = {_literal(read_as)}\n" if read_as and not stated else rows
     if seen.labeled and method == _LABELED:
         rows += f"# {seen.labeled}\n"
-    rows += f"columns = {table(named)}{_reason(columns)}\n" if columns else ""
+    named = {role: name for role, name in named.items() if not read_as or role in _roles(read_as.value)}
+    rows += f"columns = {table(named)}{_reason(columns)}\n" if columns and named else ""
     rows += _beside(seen, method) + _columns(seen, method)
     parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
     return _TEXT.format(**values, data_key=method.section, **parts)
+
+
+def _learns_flag(seen: SeenRows, task: str) -> bool:
+    """Whether the task learns which answers are good by the column that rates them, and nothing else of such rows."""
+    methods = methods_of(task)
+    unread = not any(seen.format in method.formats for method in methods)
+    return bool(seen.flag) and unread and any(UNPAIRED_PREFERENCE.name in method.formats for method in methods)
+
+
+def _roles(format: str) -> list[str]:
+    """What columns of a format may be."""
+    return [role.name for role in ROW_FORMATS[format].roles]
 
 
 def _beside(seen: SeenRows, method: Method) -> str:

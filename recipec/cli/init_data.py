@@ -28,6 +28,7 @@ class SeenRows(Struct, frozen=True):
     incomplete: str = ""  # how many of them lack what the format needs, and what; "" where none does
     columns: str = ""  # the value of data.columns with which a class, or what stands beside a text, is the answer
     ratings: str = ""  # the lines that have ratings of answers learned; "" where there are none
+    flag: str = ""  # the column that rates answers, with which the rows are those of another format
     answered: tuple[str, ...] = ()  # the lines that read answers beside prompts in columns of other names
 
 
@@ -106,12 +107,16 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.dataset.classes import answer_columns, columns_for, text_and_answer, text_and_class
     from recipec.dataset.contents import lacking
     from recipec.dataset.labeled import as_learned, labeled_answers
-    from recipec.dataset.ratings import learning_from, learning_from_labels, ratings
+    from recipec.dataset.message_rows import grouped, message_rows
+    from recipec.dataset.ratings import goals_with_flag, learning_from, learning_from_labels, ratings, without_one
     from recipec.dataset.refusals import refusals_learned
 
     lines = tuple(from_published(sample.rows, sample.places, [*ROW_FORMATS.values()]))
     if wrong := next(misnamed(sample.rows, named), ""):
         raise UnknownFormat(wrong)
+    if not named and (messages := message_rows(sample.rows)):
+        said = f"{sample.places[0]} is one message of a conversation: training reads conversations"
+        raise UnknownFormat(said, tuple(grouped(sample.rows, sample.places[0], messages)))
     try:
         shape = recognise(sample.rows, None, named, sample.places, skips=True)
     except BadRows as error:
@@ -130,11 +135,13 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     labels = learning_from_labels(shape, sample.rows, sample.places[0], sorted(beside))
     rating = ratings(sample.rows, sorted(beside))
     rewritten = map(as_learned, labeled_answers(sample.rows, sample.places[0], rating))
-    rated = next(chain(labels, learning_from(shape, rating), rewritten), "")
+    unrated = without_one(sample.rows, rating)
+    rated = next(chain(labels, learning_from(shape, rating, unrated), rewritten), "")
     refusals = next(refusals_learned(sample.rows, sample.places[0], [*shape.columns.values()]), "")
     labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
     answered = () if named else _answered(format, sample)
-    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated, answered)
+    flag = rating[0] if rating and any(goals_with_flag(shape)) else ""
+    return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated, flag, answered)
 
 
 def _rewritten(sample: Sample) -> tuple[str, ...]:

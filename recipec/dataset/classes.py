@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from recipec.axes import RowFormat
 from recipec.axes.row_formats import CLASS_WORDS, MADE_WORDS, PROMPT_COMPLETION, SPEAK_FOR, TEXT
-from recipec.dataset.column_names import is_filed_under, speaks
+from recipec.dataset.column_names import is_filed_under, orders, speaks
 from recipec.dataset.commands import text_command
 from recipec.dataset.contents import NOTHING, Row, names_in
 
@@ -20,7 +19,7 @@ _MOST_CHARACTERS, _SHARED_BY, _FEW, _FEW_SHARED_BY = 60, 2, 20, 5
 
 def class_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
     """Those of the columns that hold classes, the ones first whose names say so."""
-    found = [name for name in names if _holds_classes(name, [row.get(name) for row in rows])]
+    found = [name for name in names if _holds_classes(rows, name)]
     return sorted(found, key=lambda name: not named_as_class(name))
 
 
@@ -46,13 +45,15 @@ def _holds_lists_of_classes(rows: Sequence[Row], name: str) -> bool:
     return bool(said) and lists and named_as_class(name)
 
 
-def _holds_classes(name: str, values: Sequence[Any]) -> bool:
-    said = [value for value in values if value not in NOTHING]
+def _holds_classes(rows: Sequence[Row], name: str) -> bool:
+    said = [row[name] for row in rows if row.get(name) not in NOTHING]
     if not all(isinstance(value, str | int) and len(str(value)) <= _MOST_CHARACTERS for value in said):
         return False
     many = len({str(value) for value in said})
     if named_as_class(name):
         return 0 < many * _SHARED_BY <= len(said)
+    if orders(name, said) or is_filed_under(rows, name):
+        return False
     return 1 < many <= _FEW and many * _FEW_SHARED_BY <= len(said)
 
 

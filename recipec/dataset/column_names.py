@@ -17,6 +17,10 @@ _FILED = {"id", "ids", "idx", "index", "uid", "uuid", "guid", "url", "uri", "lin
 _FILED |= {"date", "datetime", "time", "timestamp", "ts"}
 _FILED_AT_END = {"at", "email", "mail", "phone", "name", "count", "token", "tokens", "length", "lang", "language"}
 _FILED_AT_END |= {"locale"}
+# Words that say in which order rows stand.
+_ORDER = ("seq", "sequence", "turn", "step", "position", "pos", "order", "index", "idx", "number", "num", "no", "at")
+_ORDER += ("date", "datetime", "time", "timestamp", "ts", "created", "sent")
+_SORTS = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
 _FILED_VALUE = re.compile(
     r"[^@\s]+@[^@\s]+\.\w+"  # an e-mail address
@@ -64,6 +68,16 @@ def asks(rows: Sequence[Row], name: str) -> bool:
     """Whether a column may hold what is asked, or a text: what is filed and plain numbers are neither."""
     values = [row[name] for row in rows if row.get(name) not in NOTHING]
     return not is_filed_under(rows, name) and not _all_are(_NUMBER, values)
+
+
+def orders(name: str, values: Sequence[Any]) -> bool:
+    """Whether a column says in which order rows stand: a number or a date of a name that says so."""
+    return speaks(name, _ORDER) and all(isinstance(value, int | float) or _sorts(value) for value in values)
+
+
+def _sorts(value: Any) -> bool:
+    """Whether texts like this one sort as the times or the numbers that they write."""
+    return isinstance(value, str) and bool(_NUMBER.fullmatch(value.strip()) or _SORTS.match(value))
 
 
 def _all_are(pattern: re.Pattern[str], values: Sequence[Any]) -> bool:

@@ -89,10 +89,10 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
 
 
-def rows_as_json(made: str, place: str, each: str = "for row in rows") -> str:
-    """The command that writes rows of a CSV file, as text or changed, as JSON lines."""
+def rows_as_json(made: str, place: str, each: str = "for row in rows", before: str = "") -> str:
+    """The command that writes rows of a CSV file, as text or changed, as JSON lines; `before` is a statement."""
     file = file_of(place)
-    program = f"{_modules(made)}import json; {_csv_rows(file)}; [print(json.dumps({made})) {each}]"
+    program = f"{_modules(made)}import json; {_csv_rows(file)}; {before}[print(json.dumps({made})) {each}]"
     return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
 
 

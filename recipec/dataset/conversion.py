@@ -40,6 +40,7 @@ from recipec.dataset.tokens import tokens_of
 
 _SYSTEM, _USER, _PROMPT = "system", "user", "prompt"
 _SKIP = "skip"
+_NO_INPUT = "<noinput>"  # as early versions of Alpaca write that an instruction has no input
 _OPENING_WAYS = (
     'to leave out what is said before the first question: `opening_answers = "skip"` under [data]',
     'to train on it like on other answers: `opening_answers = "learn"` under [data]',
@@ -151,7 +152,7 @@ def _prompt(row: Row, shape: DataShape, reading: RowReading, answers: list[str])
         return _shared_beginning(row, shape, reading, answers)
     if len(asked) > 1 or not format.wraps:
         texts = [(role, _text(row, name)) for role, name in asked.items() if role.required or row.get(name) is not None]
-        said = [text for role, text in texts if role.required or says(text)]
+        said = [text for role, text in texts if says(text) and (role.required or text.strip().lower() != _NO_INPUT)]
         return [{"role": "user", "content": "\n\n".join(said)}]
     ((_, name),) = asked.items()
     return _said(row, name, "user", shape, reading)

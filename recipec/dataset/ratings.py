@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from recipec.axes import METHODS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import DIGITS, FLAG_TEXTS, FLAGS, SPEAK_FOR, WORDS
@@ -29,11 +29,26 @@ def _rates(name: str, values: Sequence[object]) -> bool:
     return len(said) > 1 and (named or said <= _RATE)
 
 
-def learning_from(shape: DataShape, names: Sequence[str]) -> Iterator[str]:
-    """Yield the lines that have rows of the shape learned with their ratings, for the first of these columns."""
+def learning_from(shape: DataShape, names: Sequence[str], unrated: Collection[str] = ()) -> Iterator[str]:
+    """Yield the lines that have rows of the shape learned with their ratings, for the first of these columns.
+
+    Of the columns that are `unrated` in some rows, these rows are left out.
+    """
     for format, flag in _flagged(shape) if names else ():
         columns = _renamed(format, {**shape.columns, flag: names[0]})
+        columns += ', and `incomplete = "skip"` for rows without one' * (names[0] in unrated)
         yield f"to learn from the ratings in `{names[0]}`: {_goal(format)}, and under [data] the rows as {columns}"
+
+
+def goals_with_flag(shape: DataShape) -> Iterator[tuple[str, str]]:
+    """The keys with which rows of the shape are learned with a flag, and how [data] names them, once they have one."""
+    for format, flag in _flagged(shape):
+        yield _goal(format), _renamed(format, {**shape.columns, flag: flag})
+
+
+def without_one(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
+    """Those of the columns of ratings that say nothing in some rows."""
+    return [name for name in names if any(flag_of(row.get(name)) is None for row in rows)]
 
 
 def learning_from_labels(shape: DataShape, rows: Sequence[Row], place: str, names: Iterable[str]) -> Iterator[str]:

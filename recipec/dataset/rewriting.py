@@ -31,6 +31,7 @@ from recipec.dataset.formats import DataShape
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
+from recipec.dataset.scales import labeled_by, numbers_of
 from recipec.dataset.system_prompts import one_system_prompt
 from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
@@ -188,6 +189,11 @@ def labels_of_scale(
             numbers = [row[name] for row in rows if row.get(name) is not None]
             renamed = ', and write `label = "label"` in `data.columns`' * (name in named)
             yield from (line + renamed for line in _label(name, numbers, places[0], some=len(numbers) < len(rows)))
+            return
+        if name in named and (numbers := numbers_of(rows, name)) and (command := labeled_by(rows, places[0], name)):
+            said = f"`{name}` holds numbers from {min(numbers):g} to {max(numbers):g}, and a label is true or false"
+            line = f"{said}: decide from which number on an answer is good, as in {command}"
+            yield line + ', then name the new file, and write `label = "label"` in `data.columns`'
             return
 
 

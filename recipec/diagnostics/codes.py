@@ -103,6 +103,7 @@ CODES: dict[str, str] = {
     "W0559": "marks of a chat template in a message",
     "W0560": "pairs rated the other way round",
     "W0561": "system prompts that the recipe ignores",
+    "W0562": "ratings that training ignores",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, earlier
 from recipec.catalog.templates import Template
-from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, ratings, turns_of
+from recipec.dataset import NOTHING, DataShape, Row, fields_of, flag_columns, ratings, turns_of
+from recipec.dataset.ratings import without_one
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts.cautions import cautions
 from recipec.facts.classes import against_classes, undecided, unread_answers
@@ -31,7 +33,9 @@ from recipec.facts.left_out import equal_answers, many_repeated, opposite_answer
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
 from recipec.facts.rated_pairs import rated_otherwise
+from recipec.facts.rated_rows import unread_ratings
 from recipec.facts.rehearsal import RehearsedRows, rehearsed
+from recipec.facts.reward_types import mixed_types
 from recipec.facts.seen_answers import SeenAnswers, seen_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.short_values import shortest_values
@@ -41,7 +45,7 @@ from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
 from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
-from recipec.facts.talks import as_answers, as_raw_text, of_trees
+from recipec.facts.talks import as_answers, as_raw_text, of_messages, of_trees
 from recipec.facts.template_marks import template_marks
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unlearned import nothing_learned, unlearned
@@ -77,6 +81,7 @@ class DataFacts(Struct, frozen=True):
     rows: int | None = None  # those of all sources; None where one is not read at compile time
     counted: bool = False  # whether that number is exact
     ratings: tuple[str, ...] = ()  # columns that call some answers good and others bad, and that nothing reads
+    unrated: tuple[str, ...] = ()  # those of them that rate some rows alone
     lengths: Weighted = ()  # of the sampled rows, and for how many each stands; none where they decide nothing
     length_read: float = 1.0  # how long is what the trainer reads of a row, where every answer is one, on average
     answers: Mapping[str, str] = field(default_factory=dict)  # what nothing reads -> how a model learns to answer so
@@ -113,7 +118,7 @@ def data_facts(
     tokens the model can attend to.
     """
     looked = sources_of(loaded, section, report)
-    for finding in of_trees(loaded, section, looked or ()):
+    for finding in (*of_trees(loaded, section, looked or ()), *of_messages(loaded, section, looked or ())):
         report.add(finding)
         looked = None
     found = None if looked is None else shaped(loaded, section, looked, report)
@@ -154,9 +159,15 @@ def data_facts(
     gaps = _gaps(sources, some)
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
     of_answers = {"pair_answers": pair_answers(sources), "seen_answers": seen_answers(sources, loaded.recipe.data)}
-    judged = {"ratings": tuple(ratings(rows, strange)), "answers": unread_answers(loaded, section, sources)}
+    judged = _ratings(rows, strange) | {"answers": unread_answers(loaded, section, sources)}
     shortest = shortest_values(sources, shape.handed)
     return DataFacts(*found, lengths=lengths, thinking=thinking, shortest=shortest, **of_answers, **judged)
+
+
+def _ratings(rows: Sequence[Row], unread: Sequence[str]) -> dict[str, Any]:
+    """The unread columns that rate answers, and those of them that rate some rows alone."""
+    rated = tuple(ratings(rows, unread))
+    return {"ratings": rated, "unrated": tuple(without_one(rows, rated))}
 
 
 def _findings(
@@ -180,6 +191,9 @@ def _findings(
     yield from as_raw_text(loaded, section, sources)
     yield from as_answers(loaded, section, sources)
     yield from against_classes(loaded, section, sources)
+    yield from mixed_types(section, sources)
+    ignored = loaded.recipe.data.ignore or ()
+    yield from unread_ratings(section, sources, [name for name in unread(loaded, sources) if name not in ignored])
     yield from spelled_in_several_ways(loaded, section, sources)
 
 

@@ -30,7 +30,8 @@ _TAKEN = {  # names of the bundle's rewards.py, which imports the modules by the
     *("Callable", "Dataset", "Iterator", "Path", "TrainerState"),
     *("ANSWERS", "BUNDLE", "CLAMP", "DATA_ROOT", "JUDGE", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
     *("Judge", "Overdue", "os", "scored"),
-    *("answer", "place", "reward"),  # of its loops
+    *("check_differs", "right_answers"),
+    *("answer", "place", "reward", "row"),  # of its loops
 }
 JUDGE = "reward_model"  # by which the scores of a model are logged
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'

@@ -9,6 +9,7 @@ from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.row_formats import MESSAGES, TEXT, TEXTS
 from recipec.axes.tasks import AUTO
 from recipec.dataset import rewritten, trees, written_out
+from recipec.dataset.message_rows import grouped, message_rows
 from recipec.dataset.talks_as_text import way_to_read, written_lists
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.hub_source import formats_taken
@@ -17,6 +18,7 @@ from recipec.facts.splitting import named_columns
 from recipec.recipe import LoadedRecipe
 
 _PARENT = "parent_id"  # the field of a message that names the one which it answers
+_ALONE = {TEXT.roles[0].name}  # roles of columns that say nothing of who speaks
 _MOST = 0.5  # of the sampled rows: from there on they are taken for conversations; our decision
 
 
@@ -33,10 +35,31 @@ def of_trees(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource
             yield Diagnostic("E0305", f"the rows of data.{section} are trees of messages", (label,), ways)
 
 
+def of_messages(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield E0305 for rows that are single messages of conversations, where stages could learn the answers alone."""
+    if not _learns_talks(loaded, section):
+        return
+    for source in sources:
+        named = {**(loaded.recipe.data.columns or {}), **(source.given.columns or {})}
+        found = None if _stated(loaded, source) or named.keys() - _ALONE else message_rows(source.rows)
+        if found:
+            said = f"a row is one message: rows with the same `{found.talk}` are a conversation, in which "
+            said += f"`{found.speaker}` names who says `{found.text}`"
+            whole = (
+                f'to learn each message by itself, with no question before it: `format = "{TEXT.name}"` under [data]'
+            )
+            help = (*grouped(source.rows, source.places[0], found, named_columns(loaded)), whole)
+            title = f"the rows of data.{section} are single messages of conversations"
+            yield Diagnostic("E0305", title, (Label(source.place, said),), help)
+
+
+def _learns_talks(loaded: LoadedRecipe, section: str) -> bool:
+    return any(KINDS[ROW_FORMATS[name].kind].masked for name in formats_taken(loaded, section))
+
+
 def as_raw_text(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Yield E0305 where texts are conversations, and the stages that read them could learn the answers alone."""
-    kinds = {ROW_FORMATS[name].kind for name in formats_taken(loaded, section)}
-    if not any(KINDS[kind].masked for kind in kinds):
+    if not _learns_talks(loaded, section):
         return
     for source in sources:
         if source.shape.format == TEXT.name and not _stated(loaded, source):

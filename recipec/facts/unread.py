@@ -147,7 +147,7 @@ def _misspelled(loaded: LoadedRecipe, facts: DataFacts, names: list[str]) -> Ite
 def _rated(part: str, facts: DataFacts, names: list[str]) -> Iterator[str]:
     """The lines that have ratings learned, where rows that are learned from have some."""
     if any(row.section == part for row in METHODS.values()):
-        yield from learning_from(facts.shape, [name for name in facts.ratings if name in names])
+        yield from learning_from(facts.shape, [name for name in facts.ratings if name in names], facts.unrated)
 
 
 _NAMELESS = "a column without a name (often the index that pandas writes: `to_csv(index=False)` leaves it out)"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, earlier, methods_of, stages_of
+from recipec.axes.row_formats import PROMPTS
 from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.check_elastic import replays
@@ -15,6 +16,7 @@ from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES, GENERAL
 
+_SIDES = "the standard name is on the left, the name in your files on the right"
 _HUB_ONLY = ("split", "subset", "revision")
 _SPLITS = ("stratify", "group", "time")
 _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
@@ -228,12 +230,17 @@ def _unknown_column(written: Written, table: KeyPath, name: str, known: tuple[st
         written.label(place, "not a column of this format"),
         written.label((*table, "format"), f"has {listed}"),
     )
-    return Diagnostic(
-        "E0401",
-        f"format `{format}` has no column `{name}`",
-        labels,
-        ("the standard name is on the left, the name in your files on the right",),
-    )
+    help = (*_without(written.get(*table, "columns"), known, format), _SIDES)
+    return Diagnostic("E0401", f"format `{format}` has no column `{name}`", labels, help)
+
+
+def _without(columns: dict[str, str], known: tuple[str, ...], format: str) -> Iterator[str]:
+    """The line without the columns that the format does not have."""
+    left = {role: name for role, name in columns.items() if role in known}
+    pairs = ", ".join(f"{role} = {json.dumps(name, ensure_ascii=False)}" for role, name in left.items())
+    yield from [f"write `columns = {{ {pairs} }}`"] * bool(left)
+    if format == PROMPTS.name:
+        yield "a reward function reads other columns of the rows by the names that they have there"
 
 
 def _shared_columns(written: Written, table: KeyPath, columns: dict[str, str]) -> Iterator[Diagnostic]:

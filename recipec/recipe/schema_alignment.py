@@ -200,8 +200,9 @@ Alignment = create_model(
             Rewards | None,
             key(
                 "Reward",
-                "What scores the generated answers: a Python function, a reward model, or a list of these, each with a "
-                "weight.",
+                "What scores the generated answers: a Python function such as `def is_right(completions, answer)`, a "
+                "reward model, or a list of these, each with a weight. `answer` is a column of the rows, and the "
+                "function returns one number per answer.",
                 "rewards.py:is_right",
                 ["rewards.py:is_right", {"model": "./reward-model", "weight": 0.2}],
                 absent="for PPO, a reward model is trained first from `data.preferences`; required for other methods "

@@ -179,3 +179,51 @@ def test_what_a_reward_compares_with_is_no_answer_of_the_log(init_with, name):
     init_with(f"prompt,{name}\n" + "".join(f"What is {n}?,{n}\n" for n in range(60)), *FLAGS)
     with open("new/recipe.toml", "rb") as file:
         assert "prompts" in tomllib.load(file)["data"]
+
+
+def test_single_messages_are_no_texts(init_with, tmp_path):
+    rows = "thread_id,seq,author,body\n" + "".join(
+        f"t{n // 2},{n % 2},{('user', 'assistant')[n % 2]},This is message {n}.\n" for n in range(40)
+    )
+    result = init_with(rows, *FLAGS)
+    assert result.exit_code != 0 and "is one message of a conversation" in result.output
+    assert "make a row of each `thread_id`" in result.output
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "prompt"),
+    [
+        ("user_query,bot_response", "user_query"),
+        ("ask,reply_text,score", "ask"),
+        ("thread_body,agent_answer,csat_rating", "thread_body"),
+    ],
+)
+def test_of_answered_questions_that_rewards_judge_the_question_is_named(init_with, run, tmp_path, names, prompt):
+    beside = names.count(",") - 1
+    rows = "".join(f"What is {n}?,It is {n} of them." + f",{n % 5}" * beside + "\n" for n in range(60))
+    init_with(f"{names}\n{rows}", *FLAGS, "--task", "align")
+    assert written() == {"prompt": prompt}
+    recipe = (tmp_path / "new/recipe.toml").read_text()
+    (tmp_path / "new/recipe.toml").write_text(recipe.replace("# reward =", "reward ="))
+    answer = names.split(",")[1]
+    reward = f"def is_right(completions, {answer}):\n    return [float(len(one)) for one in {answer}]\n"
+    (tmp_path / "new/rewards.py").write_text(reward)
+    result = run("check", "new/recipe.toml")
+    assert result.exit_code == 0, result.output
+
+
+def test_flags_beside_answers_are_labels_where_the_task_learns_them(init_with, run):
+    rows = "".join(f"What is {n}?,It is {n}.,{('True', 'False', '')[n % 3]}\n" for n in range(60))
+    assert init_with(f"prompt,completion,thumbs_up\n{rows}", *FLAGS, "--task", "align").exit_code == 0
+    with open("new/recipe.toml", "rb") as file:
+        data = tomllib.load(file)["data"]
+    assert data == {"preferences": "../rows.csv", "columns": {"label": "thumbs_up"}, "incomplete": "skip"}
+    assert run("check", "new/recipe.toml").exit_code == 0
+
+
+def test_flags_beside_answers_are_told_with_what_some_rows_lack(init_with):
+    rows = "".join(f"What is {n}?,It is {n}.,{('True', 'False', '')[n % 3]}\n" for n in range(60))
+    assert init_with(f"prompt,completion,thumbs_up\n{rows}", *FLAGS).exit_code == 0
+    with open("new/recipe.toml") as file:
+        assert 'and `incomplete = "skip"` for rows without one' in file.read().replace("\n# ", " ")

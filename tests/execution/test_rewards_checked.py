@@ -184,3 +184,24 @@ def test_a_function_beside_a_model_is_told_the_form_of_completions(
     rewards = judged_by_model(tmp_path, monkeypatch, "return [0.5]", True, body="return len(completions[0]) / 0")
     with pytest.raises(SystemExit, match=r"ZeroDivisionError: division by zero\. A completion is a list of messages"):
         checked(rewards)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_evaluate_tries_the_rewards_before_it_loads_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    from datasets import Dataset
+
+    emitted(tmp_path, monkeypatch, "return [len(said) for said in completions[0].lower()]")
+    files = texts(good(tmp_path, with_key(BASES["grpo"], "alignment.reward", "judge.py:is_right")))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / "bundle" / name).write_text(files[name])
+    evaluate = load(tmp_path / "bundle" / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(evaluate, "prepared", lambda _: Dataset.from_list(ROWS))
+    monkeypatch.setattr(evaluate, "load", lambda _: pytest.fail("a model is loaded"))
+    for file in (evaluate.ROWS, evaluate.FINISHED):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}\n")
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", when])
+    with pytest.raises(SystemExit, match="cannot judge"):
+        evaluate.main()

@@ -55,11 +55,14 @@ def empty_thoughts(loaded: LoadedRecipe, facts: Facts, stage: StagePlan, report:
 
 
 def _learns_them(stage: StagePlan) -> bool:
-    """Whether what an answer begins with is learned: what two answers begin with tells neither from the other."""
+    """Whether what an answer begins with is learned: what both answers of a pair begin with tells neither apart.
+
+    A labeled answer is compared with no other: the thought counts as the rest of the answer does.
+    """
     decided, kinds = stage.decisions, [KINDS[name] for name in METHODS[stage.stage.name].kinds]
     if decided["template"].value != "model" or decided["loss_on"].value not in _OF_ANSWERS:
         return False
-    return decided["reasoning"].value != OFF and not any(len(kind.taught) != 1 or kind.flag for kind in kinds)
+    return decided["reasoning"].value != OFF and not any(len(kind.taught) != 1 for kind in kinds)
 
 
 def _note(decided: Mapping[str, Decision], template: Template) -> str:

@@ -1,0 +1,88 @@
+"""Ratings in several numbers: told where nothing reads them, with what keeps good rows or makes labels of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+from recipec.diagnostics.model import Diagnostic
+
+Rows = list[dict[str, Any]]
+
+
+def rated(values: list[Any], name: str = "rating") -> Rows:
+    return [{"prompt": f"Why {n}?", "response": f"So {n} it is.", name: values[n % len(values)]} for n in range(60)]
+
+
+def told(folder: Path, rows: Rows, recipe: Tables, file: str, code: str) -> list[Diagnostic]:
+    """The findings of a code for the rows; null is an empty field in CSV."""
+    with (folder / file).open("w", newline="") as target:
+        if file.endswith(".csv"):
+            writer = csv.DictWriter(target, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            target.write("".join(json.dumps(row) + "\n" for row in rows))
+    return [found for found in compiled(folder, recipe, only_plan=True).diagnostics if found.code == code]
+
+
+def sft(file: str) -> Tables:
+    return {**BASES["lora-single"], "data": {"train": file}}
+
+
+def kto(file: str, **keys: Any) -> Tables:
+    return {**BASES["kto"], "data": {"preferences": file, **keys}}
+
+
+@pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
+@pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [5, None, 1, 3]])
+def test_ratings_that_nothing_reads_are_told_with_what_reads_them(
+    tmp_path: Path, file: str, values: list[int | None]
+) -> None:
+    rows = rated(values)
+    good = [row for row in rows if row["rating"] and row["rating"] >= 4]
+    (found,) = told(tmp_path, rows, sft(file), file, "W0562")
+    keep, label = (line.split("`")[1] for line in found.help[:2])
+    subprocess.run(keep, shell=True, cwd=tmp_path, check=True)
+    text = (tmp_path / file.replace(".", ".new.")).read_text().splitlines()
+    kept = [*csv.DictReader(text)] if file == "rows.csv" else [json.loads(line) for line in text]
+    assert [row["response"] for row in kept] == [row["response"] for row in good]
+
+    subprocess.run(label, shell=True, cwd=tmp_path, check=True)
+    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    labeled = [json.loads(line) for line in (tmp_path / made).read_text().splitlines()]
+    assert [row["response"] for row in labeled if row["label"]] == [row["response"] for row in good]
+    assert len(labeled) == sum(row["rating"] is not None for row in rows)
+    usual = compiled(tmp_path, kto(made, ignore=["rating"]), only_plan=True).diagnostics
+    assert not [one for one in usual if one.code.startswith("E")]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("rating", [4, 5]), ("generated", [1, 2, 3]), ("error_score", [1, 2, 3]), ("likes", [*range(30)])],
+    ids=["all good", "a word in another", "of bad answers", "counts"],
+)
+def test_what_is_no_scale_is_not_told(tmp_path: Path, name: str, values: list[int]) -> None:
+    assert not told(tmp_path, rated(values, name), sft("rows.jsonl"), "rows.jsonl", "W0562")
+
+
+def test_ratings_that_are_ignored_are_not_told(tmp_path: Path) -> None:
+    recipe = with_key(sft("rows.jsonl"), "data.ignore", ["rating"])
+    assert not told(tmp_path, rated([1, 2, 3]), recipe, "rows.jsonl", "W0562")
+
+
+@pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
+def test_a_scale_that_is_named_as_the_label_becomes_one(tmp_path: Path, file: str) -> None:
+    recipe = kto(file, columns={"label": "csat"})
+    (found,) = told(tmp_path, rated([1, 2, 3, 4, 5], "csat"), recipe, file, "E0304")
+    line = next(line for line in found.help if line.startswith("`csat` holds numbers from 1 to 5"))
+    subprocess.run(line.split("`")[3], shell=True, cwd=tmp_path, check=True)
+    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    labels = [json.loads(line)["label"] for line in (tmp_path / made).read_text().splitlines()]
+    assert labels == [row["csat"] > 3 for row in rated([1, 2, 3, 4, 5], "csat")]
