@@ -489,10 +489,11 @@ def check_ended(row: dict) -> None:
 
 def from_instruction(row: dict) -> dict:
     """An instruction, its optional input and the output, as one question and its answer."""
-    question = text_of(row, "instruction")
+    parts = [text_of(row, "instruction")]
     given = "" if row.get("input") is None else text_of(row, "input")
-    if says(given):
-        question += "\n\n" + given
+    if given.strip().lower() != "<noinput>":  # as early versions of Alpaca write it
+        parts.append(given)
+    question = "\n\n".join(filter(says, parts))
     asked = {"role": "user", "content": question}
     answer = {"role": "assistant", "content": text_of(row, "output")}
     return {"prompt": [asked], "completion": [answer]}

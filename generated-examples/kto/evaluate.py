@@ -65,9 +65,9 @@ def main() -> None:
     if known[args.when]:
         print(f"{file} is up to date and not measured again.")
     else:
-        model, tokenizer = load(when)
         rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
+        model, tokenizer = load(when)
         answers = judge(model, tokenizer, rows)
         metrics = measure(answers, known["before"].get("answers"))
         samples = show(model, tokenizer, rows)

@@ -266,6 +266,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
             first.setdefault(itself[index], index)
     kept, teaching = sorted(first.values()), sum(teaches)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    check_types(rows)
     count_asked_again(rows.select(kept), stage, counted)
     report["train"] = counted
     if counted["empty"]:
@@ -505,6 +506,23 @@ def judging(row: dict) -> dict:
     if lost := [name for name in HANDED if row.get(name) is None]:
         raise ValueError(f"the row has no value for {', '.join(lost)}, by which its answers are judged")
     return {"judged_by": json.dumps({name: row[name] for name in HANDED})}
+
+
+def check_types(rows: Dataset) -> None:
+    """Refuse columns that are of several types: a reward that handles one would fail late in the training."""
+    first: dict[str, tuple[str, str]] = {}
+    for place, judged_by in zip(rows["place"][:], rows["judged_by"][:], strict=True):
+        held = {name: kind(value) for name, value in json.loads(judged_by).items() if value is not None}
+        for name, found in held.items():
+            usual, where = first.setdefault(name, (found, place))
+            if found != usual:
+                said = f"{place}: `{name}`, which rewards read, is {found}, but {usual} in {where}"
+                raise UnreadableRow(f"{said}. Write values of one type, such as texts")
+
+
+def kind(value: object) -> str:
+    """The type of a value in words; true and false are numbers."""
+    return {str: "a text", list: "a list", dict: "an object"}.get(type(value), "a number")
 
 
 def count_asked_again(rows: Dataset, stage: Stage, counted: dict) -> None:

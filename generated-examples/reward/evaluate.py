@@ -73,9 +73,9 @@ def main() -> None:
     if known[args.when]:
         PartialState().print(f"{file} is up to date and not measured again.")
     else:
-        model, tokenizer = load(when)
         rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
+        model, tokenizer = load(when)
         metrics = measure(model, tokenizer, rows)
         samples = show(model, tokenizer, rows)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
@@ -159,6 +159,8 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # as the trainer does
     model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
+    # rounded to 16 bits, the scores of answers that are nearly as good would tie
+    model.score.float().register_forward_pre_hook(lambda head, states: (states[0].float(),))
     return model.eval(), tokenizer
 
 

@@ -116,6 +116,6 @@ def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> list[float
     try:
         return reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
     except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"
-        said = f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}"
-        raise SystemExit(f'{said}. A completion is a list of messages, its text completion[-1]["content"].') from error
+        what = f"{type(error).__name__}: {error}".rstrip(".")
+        said = f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}."
+        raise SystemExit(f'{said} A completion is a list of messages, its text completion[-1]["content"].') from error

@@ -14,9 +14,9 @@ POOL = 50  # groups whose rows are sorted by length together: more need less pad
 class SimilarLengths(Sampler[int]):
     """Rows of similar length go through the model together: a group is what the ranks take in one micro step.
 
-    The groups come in random order, and each is an optimizer step: where its rows are short, each of their tokens has
-    more weight than those of long rows. A smaller micro batch mixes lengths within a step. In the first epoch the
-    longest row is in the first group.
+    The groups come in random order, so that the micro steps of an optimizer step differ in length: where all rows of a
+    step are short, each of their tokens has more weight than those of long rows. In the first epoch the longest row is
+    in the first group.
 
     Only the seed and the epoch decide the order, so a resumed run goes on with the rows that are left. The order of
     transformers' LengthGroupedSampler depends on a random state that checkpoints do not have.

@@ -57,12 +57,15 @@ def _scripts_before(stage: StageJob) -> Raw:
 
 def _results_before(stage: StageJob) -> dict[str, Any]:
     """How preflight.py reads which results the stage starts from and is judged by."""
-    taken = [before.merges for before in (stage.start, stage.judge) if before] + [False] * bool(stage.mixed)
+    earlier = [before for before in (stage.start, stage.judge) if before]
+    taken = [before.merges for before in earlier] + [False] * bool(stage.mixed)
+    ids = [id for before in earlier for id in before.ids("adaptation", *["quantization"] * before.merges)]
+    because = ",".join((*ids, *stage.ids("stage")))
     return {
         "start_result": _result(stage.start, "model"),
         "judge_result": _result(stage.judge, "judge"),
-        "takes_results": stage.because(not all(taken), "stage"),
-        "takes_merges": stage.because(any(taken), "stage"),
+        "takes_results": Traced(not all(taken), because),
+        "takes_merges": Traced(any(taken), because),
     }
 
 

@@ -37,7 +37,7 @@ python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelera
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.6 14.2 411.5 # predicted: data/, datasets, models, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.0 0.6 14.2 312.2 # predicted: data/, datasets, models, outputs/
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" --deepspeed_config_file "$BUNDLE/configs/deepspeed.json" \
   --num_cpu_threads_per_process "$SFT_THREADS" \

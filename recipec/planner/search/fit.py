@@ -90,7 +90,7 @@ def _preferred(found: Fit) -> tuple[Candidate | None, Ledger | None]:
 
 def _gains(context: Context, found: Fit, loaded: LoadedRecipe) -> bool:
     """Whether GPUs are idle, or the choice, or the fastest that trains the same, would be clearly faster with the
-    largest batch, were there memory for all of a rank's share at once.
+    largest batch, were there memory for all of a rank's share at once; on one GPU by what a step takes once alone.
 
     More answers together are written in little more time: a plan proposes them, since fewer updates learn otherwise.
     """
@@ -102,11 +102,11 @@ def _gains(context: Context, found: Fit, loaded: LoadedRecipe) -> bool:
     if settled_method(ledger.decisions).generates and waiting_share(chosen) <= PARTLY:
         return False
     most, fastest = int(largest_batch(ledger)), _fastest(context, found)
-    layouts = [each.layout for each in (chosen, fastest) if most > each.layout.global_batch]
+    shared = most if context.facts.machines.gpus > 1 else 0
     grown = [
         replace(chosen, layout=with_batch(layout, size, most))
-        for layout in layouts
-        for size in {layout.micro_batch, max(layout.micro_batch, most // layout.mesh.data_parallel)}
+        for layout in (each.layout for each in (chosen, fastest) if most > each.layout.global_batch)
+        for size in {layout.micro_batch, max(layout.micro_batch, shared // layout.mesh.data_parallel)}
     ]
     timed = retimed(grown, context.facts, bounds_of(context, ledger, loaded))
     return any(seconds_per_sequence(each) * (1 + TIE) < seconds_per_sequence(fastest) for each in timed)

@@ -67,9 +67,10 @@ def main() -> None:
     if known[args.when]:
         print(f"{file} is up to date and not measured again.")
     else:
-        model, tokenizer = load(when)
         rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
+        check_rewards(rows, 1, ROWS)
+        model, tokenizer = load(when)
         metrics, said = measure(model, tokenizer, rows)
         samples = show(tokenizer, rows, said)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
@@ -173,7 +174,6 @@ def measure(
     distinct_2: of all pairs of words that follow each other in the answers, the share that are different pairs.
     The answers come second.
     """
-    check_rewards(rows, 1, ROWS)
     found = []
     for places in groups(len(rows)):
         some = rows.select(places)

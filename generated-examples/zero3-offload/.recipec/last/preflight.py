@@ -22,13 +22,13 @@ from rows import ends_with_stop, trained_text, trained_tokens
 PLANNED = {
     "distributed": "deepspeed",
     "world_size": 4,
-    "global_batch_size": 64,
+    "global_batch_size": 128,
     "shards_parameters": True,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
-DISK_GIB = 411.5  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 9.5  # predicted: time and cost of the plan are so many seconds for every step
+DISK_GIB = 312.2  # predicted: the checkpoints that are kept, one being written, the result
+STEP_SECONDS = 15.0  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def check_devices() -> None:

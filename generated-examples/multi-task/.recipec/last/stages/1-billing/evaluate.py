@@ -66,9 +66,9 @@ def main() -> None:
     if known[args.when]:
         print(f"{file} is up to date and not measured again.")
     else:
-        model, tokenizer = load(when)
         rows = prepared(ROWS)
         rows = rows.select(range(min(most, len(rows))))
+        model, tokenizer = load(when)
         metrics = measure(model, tokenizer, rows)
         samples = show(model, tokenizer, rows)
         known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}

@@ -17,7 +17,9 @@ class Judge:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        return AutoTokenizer.from_pretrained(self.source, revision=self.revision, padding_side="right")
+        tokenizer = AutoTokenizer.from_pretrained(self.source, revision=self.revision, padding_side="right")
+        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # it only fills: the mask says where
+        return tokenizer
 
     @cached_property
     def model(self) -> PreTrainedModel:
@@ -32,8 +34,10 @@ class Judge:
         if found["missing_keys"]:
             missing = ", ".join(sorted(found["missing_keys"]))
             raise SystemExit(f"{self.source} is no reward model. It has no {missing}, so its scores would be chance.")
-        self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
-        model.config.pad_token_id = self.tokenizer.pad_token_id  # the score is read at the last token before padding
+        if not hasattr(model, "score"):
+            raise SystemExit(f"{self.source} is a {type(model).__name__}. Name one that scores its last token.")
+        # rounded to 16 bits, the scores of answers that are nearly as good would tie
+        model.score.float().register_forward_pre_hook(lambda head, states: (states[0].float(),))
         return model.eval().requires_grad_(False)
 
     @torch.inference_mode()
@@ -44,6 +48,19 @@ class Judge:
         for start in range(0, len(conversations), AT_ONCE):
             batch = self.tokenizer.apply_chat_template(
                 conversations[start : start + AT_ONCE], return_dict=True, return_tensors="pt", padding=True
-            )
-            found += self.model(**batch.to(self.model.device)).logits[:, 0].float().tolist()
+            ).to(self.model.device)
+            states = self.model.base_model(**batch, use_cache=False).last_hidden_state
+            last = self.last_tokens(batch["input_ids"], batch["attention_mask"])
+            found += self.model.score(states[torch.arange(len(last)), last])[:, 0].tolist()
         return found
+
+    def last_tokens(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Where the model reads the score of a conversation alone: at the last token that is no padding to it.
+
+        Some models have no padding token. Others have their end token as padding, and were trained to pass over it.
+        """
+        scored = mask.bool()
+        padding = self.model.config.get_text_config().pad_token_id
+        if padding is not None:
+            scored = scored & (tokens != padding)
+        return (scored * torch.arange(tokens.shape[1], device=tokens.device)).argmax(-1)
