@@ -340,7 +340,7 @@ def _not_taken(context: Context, found: Fit, bounds: Bounds, seconds: float) -> 
     """What else was looked at, with why it was not taken; `seconds` are those of the chosen layout."""
     assert found.chosen is not None and found.ledger is not None
     ledger, chosen = found.ledger, found.chosen
-    rows = rejected(chosen, found.tried, seconds, context.wishes.get("train.adaptation"))
+    rows = rejected(found, chosen, seconds, context.wishes.get("train.adaptation"))
     told = [row.layout for row in rows]
     return [
         *rows,

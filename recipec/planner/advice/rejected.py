@@ -17,14 +17,16 @@ from recipec.planner.advice.stated import stating
 from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
-from recipec.planner.search.bounds import Bounds
+from recipec.planner.search.bounds import NEAR, Bounds
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
     OFFLOAD_TIE,
     Candidate,
+    best,
     by_preference,
     candidates,
+    clearly_faster,
     gpu_gib,
     nearest_of,
     rank_of,
@@ -44,21 +46,34 @@ from recipec.units import counted, enough_gib, gib, times
 CLOSEST = 3  # layouts that an error names
 
 
-def rejected(
-    chosen: Candidate, tried: Sequence[Candidate], seconds: float, asked: Wish | None = None
-) -> list[Rejected]:
+def rejected(found: Fit, chosen: Candidate, seconds: float, asked: Wish | None = None) -> list[Rejected]:
     """The best candidate of every other family of the chosen adaptation, and of every other adaptation.
 
     `asked`: the adaptation that the recipe asks for, where it does.
     """
+    groups, larger = (_groups(tried, chosen) for tried in (found.tried, found.larger))
+    groups.pop(_group(chosen, chosen))
+    order = by_preference(found.tried)
+    before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
+    where = asked.where if asked else ""
+    rows = (_nearest(group, larger.get(name, []), chosen) for name, group in groups.items())
+    return [_reason(each, chosen, seconds, before, where) for each in rows]
+
+
+def _groups(tried: Sequence[Candidate], chosen: Candidate) -> dict[str, list[Candidate]]:
     groups: dict[str, list[Candidate]] = {}
     for candidate in tried:
         groups.setdefault(_group(candidate, chosen), []).append(candidate)
-    groups.pop(_group(chosen, chosen))
-    order = by_preference(tried)
-    before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
-    where = asked.where if asked else ""
-    return [_reason(nearest_of(group), chosen, seconds, before, where) for group in groups.values()]
+    return groups
+
+
+def _nearest(group: list[Candidate], larger: list[Candidate], chosen: Candidate) -> Candidate:
+    """The best of a group with what the chosen one takes as well: with activations in host memory, and with the largest
+    global batch where that makes it clearly faster."""
+    hosted = chosen.layout.activation_offload
+    own, other = (best(each) if hosted else nearest_of(each) if each else None for each in (group, larger))
+    own = own or nearest_of(group)
+    return other if other is not None and own.fits and other.fits and clearly_faster(other, own) else own
 
 
 def idle(
@@ -127,7 +142,7 @@ class _Pair(Struct, frozen=True):
     @property
     def fits(self) -> str:
         """That it fits, and how, where that is not as the chosen one does."""
-        return f"fits{_otherwise(self.other.layout, self.chosen.layout)}"
+        return f"fits{_otherwise(self.other.layout, self.chosen.layout, batch=True)}"
 
     @property
     def time(self) -> str:
@@ -183,13 +198,17 @@ def _preferred(pair: _Pair) -> str:
     return f"{pair.asked} sets {name}, and recipec stores its base in fewer bits only where it does not fit otherwise"
 
 
-def _otherwise(other: Layout, chosen: Layout) -> str:
-    """What its figures are for, where that differs from the chosen one: the micro batch and what is recomputed."""
+def _otherwise(other: Layout, chosen: Layout, batch: bool = False) -> str:
+    """What its figures are for, where that differs from the chosen one: the micro batch, the global `batch`, on which
+    the time alone depends, and what is recomputed."""
     parts = [f"micro batch {other.micro_batch}"] * (other.micro_batch != chosen.micro_batch)
+    other_batch = batch and abs(other.global_batch - chosen.global_batch) > NEAR * chosen.global_batch
+    parts += [f"a global batch of {other.global_batch}"] * other_batch
     if other.recompute_interval != chosen.recompute_interval:
         some = f" in one of {other.recompute_interval} layers" * (other.recompute_interval > 1)
         parts.append(f"gradient checkpointing{some}" if other.checkpointing else "no gradient checkpointing")
-    return f" with {' and '.join(parts)}" if parts else ""
+    *first, last = parts or [""]
+    return f" with {', '.join(first)}{' and ' * bool(first)}{last}" if last else ""
 
 
 def _over(candidate: Candidate, chosen: Candidate) -> str:

@@ -223,7 +223,7 @@ def buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
 
 def fitting(context: Context, loaded: LoadedRecipe) -> Fit | None:
     """The same with the decisions behind it."""
-    found = fit(context, loaded)
+    found = fit(replace(context, built=True), loaded)
     return found if found.chosen is not None and found.chosen.layout.can_be_built else None
 
 

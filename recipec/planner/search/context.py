@@ -69,6 +69,7 @@ class Context(Struct, frozen=True):
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
     batch_short: str = IDLE  # what is wrong with fewer
     only: str = ""  # the one adaptation to look at; "" for all that are acceptable
+    built: bool = False  # whether only what a bundle can train is of use
 
     @property
     def acts(self) -> bool:

@@ -47,7 +47,9 @@ def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> F
     most = [*map(planned, larger[-1:])]
     best = min((*fits, *most), key=lambda each: _merit(context, each))
     upwards = chain(fits, map(planned, larger[:-1]), most)
-    return _with_own_batch(context, next(each for each in upwards if _as_good(context, each, best)), loaded, known)
+    found = next(each for each in upwards if _as_good(context, each, best))
+    beyond = [each for other in most if other is not found for each in other.tried]
+    return _with_own_batch(context, replace(found, larger=beyond), loaded, known)
 
 
 def _for_all_gpus(context: Context, found: Fit) -> list[int]:
@@ -182,7 +184,7 @@ def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe, known: K
         return found
     tried = [*(each for each in found.tried if each.layout.adaptation != taken), *own.tried]
     tried.sort(key=lambda each: names.index(each.layout.adaptation))
-    return replace(found, chosen=own.chosen, ledger=own.ledger, tried=tried)
+    return replace(found, chosen=own.chosen, ledger=own.ledger, tried=tried, larger=own.larger)
 
 
 def largest_batch(ledger: Ledger) -> float:

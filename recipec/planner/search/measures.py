@@ -48,6 +48,7 @@ class Fit(Struct, frozen=True):
     tried: Sequence[Candidate]  # in order of preference, the chosen one among them
     bad: Sequence[Refusal]  # why layouts of the preferred adaptation were left out before they were estimated
     ruled_out: Sequence[Refusal] = ()  # of each adaptation before the chosen one that left none at all, the first
+    larger: Sequence[Candidate] = ()  # the same with the largest global batch, where that was looked at and not taken
     gave_way: tuple[Candidate, Ledger] | None = None  # what the rules put first, and is far slower than the chosen one
 
 
@@ -126,7 +127,8 @@ def choose(context: Context, loaded: LoadedRecipe, known: Known) -> Fit:
     """The choice with the global batch of this context; `known` are the layouts of other batches of its recipe."""
     search = Search(context, loaded, known)
     search.tried = [search.candidates(settle(context, *each)) for each in acceptable_adaptations(context)]
-    found = (step(search) for step in _STEPS)
+    dispatches = any("capacity_factor" in each.ledger.decisions for each in search.tried)
+    found = (step(search) for step in (_STEPS if dispatches or not context.built else _STEPS[:-1]))
     return next(filter(None, found), None) or search.chosen(None, None, search.small.layouts if search.small else ())
 
 
