@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from recipec.verify.static.expressions import called, difference, given, shown
 
 _OPEN_CONSTANTS = frozenset(  # how much is shown, how much memory is taken, when a script warns, what it predicts
     (
@@ -19,15 +21,19 @@ _OPEN_KEYWORDS = frozenset(  # texts for people, and lists to which a bundle's o
     ("allow_abbrev", "callbacks", "description", "encoding", "end", "ensure_ascii", "flush", "help", "indent", "sep")
 )
 _TELLS = ("print", "check_", "add_argument", "lock_folder", "mkdir", "wait_for_everyone", "end")  # or checks
-_OPENED = ast.List | ast.Tuple | ast.Dict | ast.Call
+_SHOWS = ("print", "generate")  # samples for people
+_CALLING = ("train.py", "evaluate.py", "quantize.py")
+_STARTS = "__name__ == '__main__'"
+_Calls = Mapping[tuple[str, ...], ast.Call]
 
 
 def settled_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
     """What is not as built in the script `name`."""
     yield from _constant_problems(name, now, built)
-    if name.endswith(("train.py", "evaluate.py", "quantize.py")):
-        yield from _call_problems(name, now, built)
+    yield from _call_problems(name, _calls(now), _calls(built))
     yield from _effect_problems(name, now, built)
+    if name.endswith("train.py"):
+        yield from _assignment_problems(name, now, built)
 
 
 def _constant_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
@@ -36,9 +42,9 @@ def _constant_problems(name: str, now: ast.Module, built: ast.Module) -> Iterato
         if constant in _OPEN_CONSTANTS:
             continue
         if constant not in found:
-            yield f"{name}: {constant} is not set, and was built as {_shown(value)}"
+            yield f"{name}: {constant} is not set, and was built as {shown(value)}"
         else:
-            yield from _difference(name, constant, found[constant], value)
+            yield from difference(name, constant, found[constant], value)
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:
@@ -51,102 +57,103 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
     return found
 
 
-def _call_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
-    """Keyword arguments with another value, of calls that are still made; of main() also those without a name."""
-    found = _calls(now)
-    for key, call in _calls(built).items():
-        function, callee = key[:2]
-        if (other := found.get(key)) is None or callee == "print":
+def _call_problems(name: str, now: _Calls, built: _Calls) -> Iterator[str]:
+    """Arguments with another value, of calls that are still made: of all in these scripts, elsewhere of what loads."""
+    for key, call in built.items():
+        function, callee, option, _ = key
+        loads = callee.endswith("from_pretrained")
+        if callee.endswith(_SHOWS) or not (loads or name.endswith(_CALLING)):
             continue
-        given = _given(other)
-        for argument, before in _given(call).items():
-            if argument in _OPEN_KEYWORDS:
-                continue
-            if (value := given.get(argument)) is None:
-                wanted = f"{argument} of {callee}()"
-                yield f"{name}:{other.lineno}: {wanted} is not set, and was built as {_shown(before)}"
-            else:
-                yield from _difference(name, f"{argument} of {callee}()", value, before)
-        yield from _position_problems(name, callee, other, call) if function == "main" else ()
-        yield from _added_problems(name, callee, other, call) if function.endswith("_config") else ()
+        if (other := now.get(key)) is None:
+            yield from [f"{name}: it has no option {option}, and was built with it"] * bool(option)
+            continue
+        yield from _keyword_problems(name, other, call, closed=function.endswith("_config"))
+        if (loads or function == "main") and not called(call).startswith(_TELLS):
+            yield from _position_problems(name, other, call)
 
 
-def _calls(tree: ast.Module) -> dict[tuple[str, ...], ast.Call]:
-    """The calls of every function by its name, theirs, their first literal and their order."""
+def _calls(tree: ast.Module) -> _Calls:
+    """The calls of every function by its name, theirs, the option of the command line that they add, their order."""
     found: dict[tuple[str, ...], ast.Call] = {}
     times = Counter[tuple[str, ...]]()
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name == "training_config":
             continue  # its arguments are held to the plan beside this
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-            first = ast.unparse(call.args[0]) if call.args and isinstance(call.args[0], ast.Constant) else ""
-            key = (function.name, ast.unparse(call.func), first)
+            option = ast.unparse(call.args[0]) if called(call) == "add_argument" and call.args else ""
+            key = (function.name, ast.unparse(call.func), option)
             times[key] += 1
             found[(*key, str(times[key]))] = call
     return found
 
 
-def _given(call: ast.Call) -> dict[str, ast.expr]:
-    """Its keyword arguments by name; each table that is unpacked has its own text for one."""
-    return {keyword.arg or f"**{ast.unparse(keyword.value)}": keyword.value for keyword in call.keywords}
+def _keyword_problems(name: str, now: ast.Call, built: ast.Call, *, closed: bool) -> Iterator[str]:
+    """Those with another value or none; of a configuration that is `closed`, also those that were added."""
+    found, before, callee = given(now), given(built), ast.unparse(built.func)
+    for argument in dict.fromkeys((*before, *found)):
+        if argument in _OPEN_KEYWORDS or (argument not in before and not closed):
+            continue
+        label = f"{argument} of {callee}()"
+        if argument not in found:
+            yield f"{name}:{now.lineno}: {label} is not set, and was built as {shown(before[argument])}"
+        elif argument not in before:
+            value = found[argument]
+            yield f"{name}:{value.lineno}: {label} is {shown(value)}, and was built without it"
+        else:
+            yield from difference(name, label, found[argument], before[argument])
 
 
-def _position_problems(name: str, callee: str, now: ast.Call, built: ast.Call) -> Iterator[str]:
-    if callee.startswith(_TELLS):
-        return
+def _position_problems(name: str, now: ast.Call, built: ast.Call) -> Iterator[str]:
+    callee = ast.unparse(built.func)
     if len(now.args) != len(built.args):
         yield f"{name}:{now.lineno}: {callee}() is given {len(now.args)} values, and was built with {len(built.args)}"
         return
     for value, before in zip(now.args, built.args, strict=True):
-        yield from _difference(name, f"an argument of {callee}()", value, before)
-
-
-def _added_problems(name: str, callee: str, now: ast.Call, built: ast.Call) -> Iterator[str]:
-    """What a configuration is given beside what was built."""
-    before = _given(built)
-    for argument, value in _given(now).items():
-        if argument not in before:
-            yield f"{name}:{value.lineno}: {argument} of {callee}() is {_shown(value)}, and was built without it"
+        yield from difference(name, f"an argument of {callee}()", value, before)
 
 
 def _effect_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
-    """What main() did only for its effect, and no part of the script does any more."""
-    calls = {_callee(node) for node in ast.walk(now) if isinstance(node, ast.Call)}
-    places = {ast.unparse(node) for node in ast.walk(now) if isinstance(node, ast.Attribute)}
-    main = next((node for node in built.body if isinstance(node, ast.FunctionDef) and node.name == "main"), None)
-    for node in ast.walk(main) if main else ():
+    """What main() called only for its effect, and no part of the script calls any more; a main() that nothing calls."""
+    calls = {called(node) for node in ast.walk(now) if isinstance(node, ast.Call)}
+    for node in ast.walk(_main(built)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            callee = _callee(node.value)
+            callee = called(node.value)
             if callee not in calls and not callee.startswith(_TELLS):
-                yield f"{name}: it never calls {callee}(), and was built with {_shown(node.value)}"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
-            if (place := ast.unparse(node.targets[0])) not in places:
-                yield f"{name}: it never sets {place}, and was built with {_shown(node)}"
+                yield f"{name}: it never calls {callee}(), and was built with {shown(node.value)}"
+    if _starts(built) and not _starts(now):
+        yield f"{name}: it does not call main() if {_STARTS}, and so does nothing"
 
 
-def _callee(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+def _starts(tree: ast.Module) -> bool:
+    """Whether main() is called where the script is started."""
+    started = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == _STARTS]
+    return any(isinstance(node, ast.Call) and called(node) == "main" for part in started for node in ast.walk(part))
 
 
-def _difference(name: str, label: str, now: ast.expr, built: ast.expr) -> Iterator[str]:
-    if ast.dump(now) != ast.dump(built):
-        one, other = _narrowed(now, built)
-        within = f"in {label}, " if one is not now else f"{label} is "
-        joint = " stands where " if one is not now else ", and was built as "
-        end = " was built" if one is not now else ""
-        yield f"{name}:{one.lineno}: {within}{_shown(one)}{joint}{_shown(other)}{end}"
+def _assignment_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
+    """What main() sets of other objects, and what it makes of constants that are held."""
+    found = _assigned(_main(now))
+    for target, value in _assigned(_main(built)).items():
+        if target not in found and "." in target:
+            yield f"{name}: it never sets {target}, and was built as {shown(value)}"
+        elif target in found and not isinstance(value, ast.Call) and ("." in target or _of_constants(value)):
+            yield from difference(name, target, found[target], value)
 
 
-def _narrowed(now: ast.AST, built: ast.AST) -> tuple[ast.AST, ast.AST]:
-    """The part of two values in which alone they differ: an item, a key, or an argument of a call."""
-    if type(now) is type(built) and isinstance(now, _OPENED):
-        pairs = [*zip(ast.iter_child_nodes(now), ast.iter_child_nodes(built), strict=False)]
-        apart = [(one, other) for one, other in pairs if ast.dump(one) != ast.dump(other)]
-        if len(pairs) == len([*ast.iter_child_nodes(built)]) == len([*ast.iter_child_nodes(now)]) and len(apart) == 1:
-            return _narrowed(*apart[0])
-    return now, built
+def _assigned(function: ast.AST) -> dict[str, ast.expr]:
+    """The first value of each target."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            found.setdefault(ast.unparse(node.targets[0]), node.value)
+    return found
 
 
-def _shown(node: ast.AST) -> str:
-    text = ast.unparse(node)
-    return text if len(text) <= 100 else f"{text[:97]}..."
+def _of_constants(value: ast.expr) -> bool:
+    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    return any(name.isupper() for name in names - _OPEN_CONSTANTS)
+
+
+def _main(tree: ast.Module) -> ast.AST:
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main")
+    return next(functions, ast.Module([], []))
