@@ -19,7 +19,9 @@ _SCRIPTS = frozenset(  # that recipec writes: the others are the recipe's own co
     (
         *("train.py", "evaluate.py", "prepare_data.py", "preflight.py", "rows.py", "quantize.py", "rewards.py"),
         *("tools.py", "combine.py", "merge_adapter.py", "vocabulary.py", "serve_answers.py", "experts.py"),
-        *("advantages.py", "batches.py", "checkpoints.py"),
+        *("advantages.py", "batches.py", "checkpoints.py", "contrastive.py", "critic.py", "distillation.py"),
+        *("merged_weights.py", "odds_ratio.py", "on_policy.py", "packed_weights.py", "ppo_trainer.py", "settings.py"),
+        *("simpo.py", "similar_lengths.py"),
     )
 )
 _OPEN_KEYS = (  # how keys of a configuration begin that decide what is told, or where processes meet
@@ -33,7 +35,11 @@ def check_built(bundle: Bundle, report: VerifyReport) -> None:
     """Compare every built file with the text that the last build kept of it."""
     kept = [name for name in sorted(bundle.built) if (bundle.root / LAST / name).is_file()]
     problems = [problem for name in kept for problem in built_problems(bundle, name)]
-    report.add("what the plan decides stands as built", [*problems, *[_CURE] * bool(problems)], f"{len(kept)} files")
+    report.add(
+        "what the plan decides stands as built",
+        [*dict.fromkeys(problems), *[_CURE] * bool(problems)],
+        f"{len(kept)} files",
+    )
     for name, places in ((name, edited(bundle.root, name)) for name in kept):
         if places:
             report.skip(name, f"edited in {', '.join(places)}: no check judges these edits as a whole")
@@ -62,7 +68,7 @@ def _key_problems(bundle: Bundle, name: str) -> Iterator[str]:
     for key in dict.fromkeys((*built, *now)):
         if key.startswith(_OPEN_KEYS) or now.get(key) == built.get(key):
             continue
-        found = now[key] if key in now else "not set"
+        found = now.get(key, "not set")
         before = f"was built as {built[key]}" if key in built else "was built without it"
         yield f"{name}: {key} is {found}, and {before}"
 

@@ -54,12 +54,15 @@ def _name(node: ast.stmt) -> str:
 
 
 def _lines_apart(now: str, built: str) -> list[str]:
-    """The numbers of the lines that were changed or added, or before which some were removed."""
+    """The numbers of the lines that were changed or added, or before which some were removed; no lines of comment."""
     one, other = now.splitlines(), built.splitlines()
-    found = []
-    for change, _, _, start, end in SequenceMatcher(None, other, one, autojunk=False).get_opcodes():
-        if change != "equal" and any(line.strip() and not line.lstrip().startswith("#") for line in one[start:end]):
-            found.append(f"line {start + 1}")
-        elif change in ("delete", "replace"):
-            found.append(f"line {start + 1}")
-    return found
+    changes = SequenceMatcher(None, other, one, autojunk=False).get_opcodes()
+    return [
+        f"line {start + 1}"
+        for change, first, last, start, end in changes
+        if change != "equal" and any(map(_says, (*other[first:last], *one[start:end])))
+    ]
+
+
+def _says(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from recipec.verify.static.expressions import called, difference, given, shown
@@ -24,7 +23,7 @@ _TELLS = ("print", "check_", "add_argument", "lock_folder", "mkdir", "wait_for_e
 _SHOWS = ("print", "generate")  # samples for people
 _CALLING = ("train.py", "evaluate.py", "quantize.py")
 _STARTS = "__name__ == '__main__'"
-_Calls = Mapping[tuple[str, ...], ast.Call]
+_Calls = Mapping[tuple[str, str, str], list[ast.Call]]
 
 
 def settled_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
@@ -59,32 +58,35 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
 
 def _call_problems(name: str, now: _Calls, built: _Calls) -> Iterator[str]:
     """Arguments with another value, of calls that are still made: of all in these scripts, elsewhere of what loads."""
-    for key, call in built.items():
-        function, callee, option, _ = key
+    for (function, callee, option), calls in built.items():
         loads = callee.endswith("from_pretrained")
         if callee.endswith(_SHOWS) or not (loads or name.endswith(_CALLING)):
             continue
-        if (other := now.get(key)) is None:
-            yield from [f"{name}: it has no option {option}, and was built with it"] * bool(option)
-            continue
-        yield from _keyword_problems(name, other, call, closed=function.endswith("_config"))
-        if (loads or function == "main") and not called(call).startswith(_TELLS):
-            yield from _position_problems(name, other, call)
+        found = now.get((function, callee, option), [])
+        if option and not found:
+            yield f"{name}: it has no option {option}, and was built with it"
+        in_order = (loads or function == "main") and not callee.rpartition(".")[2].startswith(_TELLS)
+        for call in calls if found else ():
+            every = ([*_argument_problems(name, other, call, function, in_order)] for other in found)
+            yield from min(every, key=len)  # of the call that is nearest: others may have been added
 
 
 def _calls(tree: ast.Module) -> _Calls:
-    """The calls of every function by its name, theirs, the option of the command line that they add, their order."""
-    found: dict[tuple[str, ...], ast.Call] = {}
-    times = Counter[tuple[str, ...]]()
+    """The calls of every function by its name, theirs, and the option of the command line that they add."""
+    found: dict[tuple[str, str, str], list[ast.Call]] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name == "training_config":
             continue  # its arguments are held to the plan beside this
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             option = ast.unparse(call.args[0]) if called(call) == "add_argument" and call.args else ""
-            key = (function.name, ast.unparse(call.func), option)
-            times[key] += 1
-            found[(*key, str(times[key]))] = call
+            found.setdefault((function.name, ast.unparse(call.func), option), []).append(call)
     return found
+
+
+def _argument_problems(name: str, now: ast.Call, built: ast.Call, function: str, in_order: bool) -> Iterator[str]:
+    yield from _keyword_problems(name, now, built, closed=function.endswith("_config"))
+    if in_order:
+        yield from _position_problems(name, now, built)
 
 
 def _keyword_problems(name: str, now: ast.Call, built: ast.Call, *, closed: bool) -> Iterator[str]:
@@ -114,11 +116,11 @@ def _position_problems(name: str, now: ast.Call, built: ast.Call) -> Iterator[st
 
 def _effect_problems(name: str, now: ast.Module, built: ast.Module) -> Iterator[str]:
     """What main() called only for its effect, and no part of the script calls any more; a main() that nothing calls."""
-    calls = {called(node) for node in ast.walk(now) if isinstance(node, ast.Call)}
+    calls = {ast.unparse(node.func) for node in ast.walk(now) if isinstance(node, ast.Call)}
     for node in ast.walk(_main(built)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            callee = called(node.value)
-            if callee not in calls and not callee.startswith(_TELLS):
+            callee = ast.unparse(node.value.func)
+            if callee not in calls and not called(node.value).startswith(_TELLS):
                 yield f"{name}: it never calls {callee}(), and was built with {shown(node.value)}"
     if _starts(built) and not _starts(now):
         yield f"{name}: it does not call main() if {_STARTS}, and so does nothing"
