@@ -130,7 +130,7 @@ def test_an_edit_that_no_decision_stands_behind_passes_and_is_named(
     report = report_of(root)
     assert report.ok, report.checks
     assert [*argument_problems(read_bundle(root).stages[0])] == []
-    assert [row.what for row in report.not_run] == [file] * bool(named)
+    assert [row.what for row in report.not_run] == [f"edits of {file}"] * bool(named)
     assert not named or named in report.not_run[0].reason
 
 

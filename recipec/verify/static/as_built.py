@@ -42,7 +42,7 @@ def check_built(bundle: Bundle, report: VerifyReport) -> None:
     )
     for name, places in ((name, edited(bundle.root, name)) for name in kept):
         if places:
-            report.skip(name, f"edited in {', '.join(places)}: no check judges these edits as a whole")
+            report.skip(f"edits of {name}", f"{', '.join(places)}: checks compare only what the plan decides")
     if lost := sorted(bundle.built - {*kept}):
         report.skip(", ".join(lost), f"{LAST} has no text of the last build to compare with")
 

@@ -13,9 +13,13 @@ _MOST = 8  # places of one file that are named
 
 
 def edited(root: Path, name: str) -> list[str]:
-    """The places of an emitted file that differ; none of a document that nothing runs, or of a deleted file."""
-    now = None if name.startswith(_DOCUMENTS) else read_text(root / name)
-    built = read_text(root / LAST / name)
+    """The places of an emitted file that differ; none of a document that nothing runs, or of a file that is gone."""
+    if name.startswith(_DOCUMENTS):
+        return []
+    try:
+        now, built = read_text(root / name), read_text(root / LAST / name)
+    except OSError:
+        return []  # the other checks name it
     if now is None or built is None or now == built:
         return []
     places = _parts_apart(now, built) if name.endswith(".py") else _lines_apart(now, built)
