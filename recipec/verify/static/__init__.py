@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from recipec.verify.bundle import Bundle
 from recipec.verify.report import VerifyReport
+from recipec.verify.static.as_built import check_built
 from recipec.verify.static.consistency import check_consistency
 from recipec.verify.static.documents import check_documents
 from recipec.verify.static.frameworks import check_frameworks
@@ -21,5 +22,6 @@ STATIC_CHECKS: tuple[Callable[[Bundle, VerifyReport], None], ...] = (
     check_launch,
     check_text,
     check_consistency,
+    check_built,
     check_frameworks,
 )

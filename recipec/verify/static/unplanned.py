@@ -11,7 +11,7 @@ from recipec.verify.bundle import BundleStage, function, keywords
 
 _NEVER_LEARNED = (  # how names begin that change what is told, kept, measured or how it is computed
     *("batch_eval", "bf16_full", "dataloader", "dataset_num_proc", "ddp_", "debug", "disable_tqdm", "do_", "eval"),
-    *("fp16_full", "hub", "include", "liger", "log", "num_completions_to_print", "output_dir", "prediction_loss"),
+    *("fp16_full", "hub", "include", "liger", "log", "num_completions_to_print", "prediction_loss"),
     *("project", "push", "report_to", "restore", "resume", "run_name", "save", "skip_memory", "torch_empty", "trackio"),
     *("use_cache", "use_liger", "use_vllm", "vllm_enable", "vllm_gpu", "vllm_group", "vllm_mode", "vllm_model_impl"),
     *("vllm_server", "vllm_tensor"),
