@@ -15,15 +15,7 @@ from recipec.verify.static.edits import edited
 from recipec.verify.static.settled import settled_problems
 
 _UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError, MemoryError)
-_SCRIPTS = frozenset(  # that recipec writes: the others are the recipe's own code, such as its reward functions
-    (
-        *("train.py", "evaluate.py", "prepare_data.py", "preflight.py", "rows.py", "quantize.py", "rewards.py"),
-        *("tools.py", "combine.py", "merge_adapter.py", "vocabulary.py", "serve_answers.py", "experts.py"),
-        *("advantages.py", "batches.py", "checkpoints.py", "contrastive.py", "critic.py", "distillation.py"),
-        *("merged_weights.py", "odds_ratio.py", "on_policy.py", "packed_weights.py", "ppo_trainer.py", "settings.py"),
-        *("simpo.py", "similar_lengths.py"),
-    )
-)
+_OWN_CODE = "functions"  # the folder of the recipe's own code, such as reward functions
 _OPEN_KEYS = (  # how keys of a configuration begin that decide what is told, or where processes meet
     *("comms_logger", "csv_monitor", "debug", "dump_state", "flops_profiler", "main_process_", "rdzv_"),
     *("same_network", "steps_per_print", "tensorboard", "wall_clock_breakdown", "wandb"),
@@ -53,7 +45,7 @@ def built_problems(bundle: Bundle, name: str) -> Iterator[str]:
     try:
         if path.suffix in (".json", ".yaml") and name.startswith("configs/"):
             yield from _key_problems(bundle, name)
-        elif path.name in _SCRIPTS and path.is_file():
+        elif path.suffix == ".py" and _OWN_CODE not in Path(name).parts and path.is_file():
             yield from settled_problems(name, _tree(path), _tree(bundle.root / LAST / name))
     except _UNREADABLE:
         return
