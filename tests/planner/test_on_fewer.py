@@ -131,3 +131,12 @@ def test_fewer_gpus_pay_where_they_take_neither_more_time_nor_more_money(
     seconds: float, usd: float | None, pays: bool
 ) -> None:
     assert on_fewer._pays(Cost(seconds, usd, ""), Cost(100, 10.0, "")) is pays
+
+
+def test_fewer_gpus_are_not_advised_for_one_of_several_stages(tmp_path: Path) -> None:
+    """A stage with one row in a step leaves GPUs idle that the next one trains on."""
+    recipe = with_key(with_key(BASES["sft-dpo"], "hardware", {"gpu": "h100", "gpus_per_node": 8}), "train", {})
+    recipe = with_key(with_key(recipe, "train.sft.global_batch_size", 1), "train.dpo.global_batch_size", 64)
+    (warning,) = [each for each in compiled(tmp_path, recipe).diagnostics if each.code == "W0503"]
+    assert not any("hardware." in line for line in warning.help)
+    assert warning.help or "other stages run on the same GPUs" in warning.notes[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,15 @@ def test_a_server_is_a_way_out_where_no_engine_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("seconds", "dollars", "pays"), [(80, 10, True), (150, 8, True), (95, 9.5, False)])
 def test_another_engine_pays_where_it_is_clearly_shorter_or_cheaper(seconds: int, dollars: float, pays: bool) -> None:
     assert other_engines._pays(Cost(seconds, dollars, ""), Cost(100, 10.0, "")) is pays
+
+
+def test_an_engine_is_proposed_with_the_batch_beside_which_it_fits(tmp_path: Path) -> None:
+    """With 128 answers at once vLLM does not fit beside the training on one GPU."""
+    recipe = with_key(with_key(BASES["grpo"], "model.name", "Qwen/Qwen3-4B"), "hardware", {"gpu": "h100"})
+    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 2_048, "per_prompt": 8})
+    plan = compiled(tmp_path, recipe, only_plan=True).plan
+    (line,) = [line for line in plan.stages[0].options if '`alignment.generation.engine = "vllm"`' in line]
+    for key, value in re.findall(r"`([\w.]+) = (\S+?)`", line):
+        recipe = with_key(recipe, key, json.loads(value))
+    then = compiled(tmp_path, recipe, only_plan=True).plan.stages[0]
+    assert "`train.global_batch_size = 64`" in line and duration(then.run_seconds) in line

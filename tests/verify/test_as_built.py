@@ -73,7 +73,7 @@ HARMLESS = [  # file, text, what replaces it, where the report says that somethi
     ("evaluate.py", '"""Loss and perplexity', '"""Mean loss and perplexity', ""),
     ("evaluate.py", "NEW_TOKENS = 128", "NEW_TOKENS = 256", "NEW_TOKENS"),
     ("prepare_data.py", "MAX_DROPPED = 0.05", "MAX_DROPPED = 0.2", "MAX_DROPPED"),
-    ("prepare_data.py", 'question = "\\n\\n".join(filter(says, parts))', 'question = "\\n".join(filter(says, parts))', "from_instruction()"),
+    ("prepare_data.py", '"\\n\\n".join(filter(says', '"\\n".join(filter(says', "from_instruction()"),
     ("prepare_data.py", "nothing to prepare", "nothing to do", "main()"),
     ("configs/deepspeed.json", '"steps_per_print": 100', '"steps_per_print": 10', "line"),
     ("configs/deepspeed.json", '"steps_per_print"', '"wall_clock_breakdown": true, "steps_per_print"', "line"),

@@ -10,6 +10,7 @@ from recipec.estimate.cost import Cost
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.keys import stages_of
 from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation, takes
 from recipec.planner.plan import OnFewer
@@ -21,8 +22,11 @@ from recipec.recipe import LoadedRecipe
 
 
 def on_used(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
-    """On no more GPUs than have work, or else on no more nodes; nothing where the run is then slower or dearer."""
+    """On no more GPUs than have work, or else on no more nodes; nothing where the run is then slower or dearer, or
+    where other stages run on the same GPUs."""
     assert found.chosen is not None
+    if len(stages_of(context)) > 1:
+        return OnFewer()
     machines, used = context.facts.machines, found.chosen.layout.gpus
     nodes = -(-used // machines.gpus_per_node)
     for fewer in (Machines(nodes, used // nodes), Machines(nodes, machines.gpus_per_node)):

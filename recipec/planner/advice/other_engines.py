@@ -11,7 +11,7 @@ from recipec.axes.answering import ENGINE
 from recipec.axes.generators import GENERATORS
 from recipec.estimate.cost import Cost
 from recipec.planner.advice.change import Change, Proposal, planned
-from recipec.planner.advice.changes import other_engines
+from recipec.planner.advice.changes import Changes, other_engines, smaller_batch
 from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
@@ -19,7 +19,7 @@ from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 
 SAVES = 0.9  # of the time or the cost of the whole run that another engine takes at most; our decision
-_KEY = f"alignment.{ENGINE.key}"
+_KEY, _BATCH = f"alignment.{ENGINE.key}", "train.global_batch_size"
 _UNPROVEN = f"recipec does not take it by itself, as what it plans for {{}} was never measured on a GPU ({ENGINE.id})"
 
 
@@ -42,13 +42,22 @@ def _planned(
 ) -> Iterator[tuple[Change, Cost, Candidate]]:
     """The whole run with an engine that has its own copy of the weights, where it trains the same at less cost."""
     assert found.chosen is not None
-    changed = replace(changed, wishes={**same_adaptation(context, found), **changed.wishes})
-    then = fit(changed, loaded)
-    if then.chosen is None or not then.chosen.layout.can_be_built or then.chosen.crowds_host:
+    adapts = found.chosen.layout.adapts
+    kept = replace(changed, wishes={**same_adaptation(context, found), **changed.wishes})
+    for asked, each in ((change, kept), *_with_smaller_batches(change, kept)):
+        then = fit(each, loaded)
+        if then.chosen is None or not then.chosen.layout.can_be_built or then.chosen.crowds_host:
+            continue
+        run = runs.of(each, then)
+        if then.chosen.layout.adapts is adapts and _pays(run, runs.now):
+            yield asked, run, then.chosen
         return
-    run = runs.of(changed, then)
-    if then.chosen.layout.adapts is found.chosen.layout.adapts and _pays(run, runs.now):
-        yield change, run, then.chosen
+
+
+def _with_smaller_batches(change: Change, changed: Context) -> Changes:
+    """The same with fewer answers at once, where the recipe leaves their number open: the engine takes memory."""
+    for smaller, then in smaller_batch(changed) if _BATCH not in changed.wishes else ():
+        yield Change((*change.sets, *smaller.sets)), then
 
 
 def _price(planned: tuple[Change, Cost, Candidate]) -> tuple[float, float]:

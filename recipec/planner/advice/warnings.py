@@ -253,7 +253,9 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     label = Label(loaded.place("hardware", key), f"stage {stage.stage.label} uses {counted(used, noun)}")
     title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
     ways = (*stage.work_for_idle, *(for_stage(way, stage, loaded) for way in _fewer(stage, gpus)))
-    notes = () if ways else (f"as the recipe is, {stage.idle_because}; on fewer the run is slower or dearer",)
+    others = len(stage.decisions["stages"].value) > 1
+    kept = "other stages run on the same GPUs" if others else "on fewer the run is slower or dearer"
+    notes = () if ways else (f"as the recipe is, {stage.idle_because}; {kept}",)
     report.add(Diagnostic("W0503", title, (label,), ways, notes))
 
 
