@@ -309,12 +309,15 @@ def _links(time: Document) -> list[str]:
     return [_row("links", waits)] if waits else []
 
 
+_NOT_TAKEN = "not taken, timed with the global batch of the plan where no other is named"
+
+
 def _rejected(stage: Document, noun: str) -> list[str]:
     priced = stage["cost"]["usd"] is not None
     head = ("", f"allocated per {noun}", "training time", *(("its cost",) if priced else ()), "")
     rows = [head, *(_alternative(row, priced) for row in stage["rejected"])]
     return (
-        [_row("not taken", ""), *(f"    {line}" for line in table(rows, numbers=range(1, len(head) - 1)))]
+        [_row(_NOT_TAKEN, ""), *(f"    {line}" for line in table(rows, numbers=range(1, len(head) - 1)))]
         if stage["rejected"]
         else []
     )

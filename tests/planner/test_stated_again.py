@@ -54,6 +54,9 @@ def test_full_fine_tuning_is_compared_with_adapters_in_the_batch_that_these_may_
     assert found.adapts.name == "lora" and 64 < found.global_batch <= 128
 
 
+SLOW_B200 = {"gpu": "b200", "gpus_per_node": 8, "network_gbps": 100}
+
+
 def answers(gpus: int, nodes: int = 1) -> Tables:
     recipe = with_key(
         with_key(BASES["rloo"], "hardware", {"gpu": "h200", "gpus_per_node": gpus}), "data.examples", 40_000
@@ -71,3 +74,18 @@ def test_every_gpu_writes_as_many_answers_whatever_is_stated(tmp_path: Path, gpu
     for key in ("strategy", "micro_batch_size"):
         stated = planned(tmp_path, with_key(recipe, f"train.{key}", getattr(found, key.removesuffix("_size"))))
         assert stated == found
+
+
+@pytest.mark.parametrize(("nodes", "batch"), [(4, 512), (5, 600)])
+def test_answers_for_each_gpu_are_as_many_as_leave_enough_steps(tmp_path: Path, nodes: int, batch: int) -> None:
+    """640 would leave 98 steps: 600 are taken, and not one answer for each GPU in place of 16."""
+    recipe = with_key(BASES["on-policy-distill"], "data.examples", 62_717)
+    found = planned(tmp_path, with_key(recipe, "hardware", {**SLOW_B200, "nodes": nodes}))
+    assert found.gpus == 8 * nodes and abs(found.global_batch - batch) <= 0.07 * batch
+
+
+def test_answers_are_no_more_than_give_all_gpus_work(tmp_path: Path) -> None:
+    recipe = with_key(BASES["on-policy-distill"], "data.examples", 93_182)
+    pairs = {"gpu": "h100", "gpus_per_node": 2, "nodes": 2, "network_gbps": 400}
+    found = planned(tmp_path, with_key(recipe, "hardware", pairs))
+    assert (found.gpus, found.global_batch) == (4, 128)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, count, takewhile
+from itertools import chain, count, islice, takewhile
 from math import ceil
 
 from msgspec.structs import replace
@@ -34,7 +34,8 @@ def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> F
     """Estimate every candidate of every acceptable adaptation, and choose.
 
     Where a larger global batch than the rule's may be clearly better, the largest is planned that the rule accepts, and
-    of those up to it the smallest is taken that is not clearly slower.
+    of those up to it the smallest is taken that is not clearly slower. Answers are written in little more time where
+    they are more, and fewer updates learn otherwise: their batch grows until all GPUs have work, or where these wait.
     """
     known = {} if known is None else known
     usual = choose(context, loaded, known)
@@ -44,6 +45,9 @@ def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> F
 
     fits = [usual, *map(planned, _for_all_gpus(context, usual))]
     larger = _larger_batches(context, fits[-1]) if _gains(context, fits[-1], loaded) else []
+    if larger and _writes_on_few(context, fits[-1]):
+        busy = (each for each in map(planned, larger) if each.chosen and not idles(each.chosen, context))
+        fits, larger = [*fits, *islice(busy, 1)], []
     most = [*map(planned, larger[-1:])]
     best = min((*fits, *most), key=lambda each: _merit(context, each))
     upwards = chain(fits, map(planned, larger[:-1]), most)
@@ -63,8 +67,16 @@ def _for_all_gpus(context: Context, found: Fit) -> list[int]:
     generates = settled_method(ledger.decisions).generates
     least = [ceil(batch / unit) * unit if trains or generates else sequences_for_all(context)]
     least = least if not trains or (found.chosen and idles(found.chosen, context)) else []
-    usual = [ceil(ANSWERS * context.facts.machines.gpus / unit) * unit] if generates else []
-    return [size for size in dict.fromkeys((*least, *usual)) if size > batch and (size <= most or not trains)]
+    each = min(ceil(ANSWERS * context.facts.machines.gpus / unit) * unit, int(most) // unit * unit) if generates else 0
+    sizes = [*(size for size in least if size <= most or not trains), each]
+    return [size for size in dict.fromkeys(sizes) if size > batch]
+
+
+def _writes_on_few(context: Context, found: Fit) -> bool:
+    """Whether a stage writes answers, and GPUs are idle."""
+    chosen, ledger = _preferred(found)
+    writes = ledger is not None and settled_method(ledger.decisions).generates
+    return writes and chosen is not None and idles(chosen, context)
 
 
 def _short(context: Context, usual: Fit) -> str:
@@ -93,8 +105,6 @@ def _preferred(found: Fit) -> tuple[Candidate | None, Ledger | None]:
 def _gains(context: Context, found: Fit, loaded: LoadedRecipe) -> bool:
     """Whether GPUs are idle, or the choice, or the fastest that trains the same, would be clearly faster with the
     largest batch, were there memory for all of a rank's share at once; on one GPU by what a step takes once alone.
-
-    More answers together are written in little more time: a plan proposes them, since fewer updates learn otherwise.
     """
     chosen, ledger = _preferred(found)
     if chosen is None or ledger is None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from recipec.rules.core import Ledger
 
-NOTHING_FITS, IDLE, WAITS = "no layout fits", "GPUs would be idle", "GPUs would wait for each other"
+NOTHING_FITS, IDLE, WAITS = "no layout that trains this fits", "GPUs would be idle", "GPUs would wait for each other"
 SLOWER = "an example takes clearly longer"
 
 
