@@ -9,12 +9,12 @@ from recipec.recipe.document import Written
 from recipec.recipe.locate import dotted
 
 _SPLIT = ("data", "split")
-_TABLES = (("train", "experts"), ("alignment", "generation"))
+NEVER_EMPTY = (("train", "experts"), ("alignment", "generation"))
 
 
 def empty_tables(written: Written) -> Iterator[Diagnostic]:
     """A table that changes nothing (E0401), and a split by no column (E0201)."""
-    for path in (path for path in _TABLES if written.is_empty(*path)):
+    for path in (path for path in NEVER_EMPTY if written.is_empty(*path)):
         label = written.label(path, "no key")
         help = (f"remove [{dotted(path)}]; `recipec explain {dotted(path)}` tells what its keys are for",)
         yield Diagnostic("E0401", f"[{dotted(path)}] is empty, and has no effect", (label,), help)

@@ -11,6 +11,7 @@ from recipec.planner.plan import StagePlan
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.empty_tables import NEVER_EMPTY
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_training import of_stage
 
@@ -57,10 +58,17 @@ def _set_for(key: str, meant: Sequence[Context]) -> list[str]:
 
 
 def _written_for(key: str, context: Context) -> list[str]:
-    """What to remove: a key in [train.STAGE], in [train], or in both; else the adapter says it."""
+    """What to remove: a key in [train.STAGE], in [train], or in both, with a table that has no other; else the adapter
+    says it."""
     loaded = context.facts.loaded
     paths = dict.fromkeys((loaded.written_for(context.stage.name, key), tuple(key.split("."))))
-    return [".".join(path) for path in paths if loaded.is_set(*path)] or ["model.init_from"]
+    found = [path[:-1] if _is_alone(path, loaded) else path for path in paths if loaded.is_set(*path)]
+    return [".".join(path) for path in found] or ["model.init_from"]
+
+
+def _is_alone(path: tuple[str, ...], loaded: LoadedRecipe) -> bool:
+    """Whether a table is left without a key that must have one."""
+    return path[:-1] in NEVER_EMPTY and len(loaded.value(*path[:-1])) == 1
 
 
 def stages_of(context: Context) -> Sequence[str]:
