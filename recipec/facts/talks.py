@@ -104,7 +104,7 @@ def _asked_and_answered(source: SampledSource) -> tuple[str, str] | None:
 
 def _as_objects(section: str, source: SampledSource, ways: Sequence[str]) -> Diagnostic:
     named = either(_asked_and_answered(source) or (), "`", "and")
-    said = f"{named} hold objects or messages as text in all sampled rows: their braces and quotes would be learned"
+    said = f"{named} hold objects or messages as text in most sampled rows: their braces and quotes would be learned"
     whole = f'to learn the braces and quotes as they stand: `format = "{source.shape.format}"` under [data]'
     title = f"rows of data.{section} can be read in two ways"
     return Diagnostic("E0305", title, (Label(source.place, said),), (*ways, whole))

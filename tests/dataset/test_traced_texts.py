@@ -1,4 +1,4 @@
-"""Traced runs whose objects are written as text: refused, and taken apart by the told command; other JSON is learned."""
+"""Traced runs whose objects are written as text: refused, and taken apart by the told command."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ RUNS = [
 ]
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _rows_of(folder: Path, ending: str) -> Iterator[Row]:
     file = folder / ("rows.jsonl" if ending == "csv" else "rows.new.jsonl")
     return map(json.loads, file.read_text().splitlines())
@@ -89,9 +93,22 @@ def test_objects_as_text_are_taken_apart_by_the_told_command(
 def test_json_that_is_the_answer_is_learned_as_it_stands(
     tmp_path: Path, asked: Callable[[int], Any], answered: Callable[[int], Any], data: Row
 ) -> None:
-    text = lambda value: value if isinstance(value, str) else json.dumps(value)
     columns = {"prompt": "inputs", "completion": "outputs"}
-    assert not refused(tmp_path, _runs(asked, answered, text), "csv", columns=columns, **data)
+    assert not refused(tmp_path, _runs(asked, answered, _text), "csv", columns=columns, **data)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_runs_that_failed_with_another_text_are_left_out_and_counted(tmp_path: Path, ending: str) -> None:
+    rows = _runs(_question, lambda n: "Timeout" if n == 5 else _answer(n), _text)
+    (found,) = refused(tmp_path, rows, ending)
+    assert "without rows that hold other texts (1 of 30 sampled)" in found.help[0]
+    ran(tmp_path, found.help[0])
+    assert len([*_rows_of(tmp_path, ending)]) == 29
+
+
+def test_answers_of_which_few_are_objects_are_learned_as_they_stand(tmp_path: Path) -> None:
+    rows = _runs(_question, lambda n: f"So {n}." if n % 3 else _answer(n), _text)
+    assert not refused(tmp_path, rows, "csv", columns={"prompt": "inputs", "completion": "outputs"})
 
 
 def test_questions_of_two_columns_are_not_parted_from_one_of_them(tmp_path: Path) -> None:
