@@ -124,6 +124,7 @@ def of_talks(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> It
 
 
 def is_turn(value: Any) -> bool:
+    """Tell whether a value is one message, with who speaks and what is said."""
     return isinstance(value, dict) and {"role", "content"} <= value.keys()
 
 
