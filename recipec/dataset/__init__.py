@@ -34,7 +34,7 @@ from recipec.dataset.files import (
 from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.joined_answers import answers_joined
 from recipec.dataset.messages import Message, RowReading
-from recipec.dataset.published import from_published
+from recipec.dataset.published import from_published, from_texts
 from recipec.dataset.ratings import learning_from, ratings
 from recipec.dataset.rewriting import in_one_object, labels_of_scale, last_answer_apart, rewriting, without_nul
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
@@ -83,6 +83,7 @@ __all__ = [
     "flag_of",
     "found_files",
     "from_published",
+    "from_texts",
     "globs_in",
     "in_one_object",
     "jq",

@@ -13,7 +13,7 @@ from typing import Any
 from recipec.dataset.contents import Row, turns_of
 from recipec.dataset.published_rows import Found, without
 
-_RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
+RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
 _MESSAGE = '[{{"role": "{speaker}", "content": {said}}}]'
 _REQUESTS = "requests.jsonl"
 
@@ -51,37 +51,69 @@ def _of_batches(rows: Sequence[Row]) -> Iterator[Found]:
         )
 
 
-def _of_runs(rows: Sequence[Row]) -> Iterator[Found]:
+def of_runs(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
     """Traced runs: what is asked in an object, as texts or as messages, and the answer in another one or a text."""
-    runs = [names for names in _RUNS if all(isinstance(row.get(names[0]), dict) for row in rows)]
+    runs = [names for names in named if all(isinstance(row.get(names[0]), dict) for row in rows)]
     for asks, answers in runs:
-        turns, asked, said = _holds_turns(rows, asks), _texts_in(rows, asks), _texts_in(rows, answers)
+        turns, asked = _holds_turns(rows, asks), _texts_in(rows, asks)
+        said = _generated(rows, answers) or _texts_in(rows, answers)
         if (turns or asked) and said and not _holds_turns(rows, answers):
             (name, answer), *_ = said.items()
             others = [each for each in said if each != name]
             doubt = f"if `{name}` of `{answers}` is the answer, not {_listed(others, 'or')}, " if others else ""
             joined = f", {_listed(asked, 'and')} together," if len(asked) > 1 and not turns else ""
-            whole = [f"row[{json.dumps(column)}]" for column in (asks, answers)]
-            needed = dict.fromkeys([*whole[all(row[asks] for row in rows) :], answer])
             yield Found(
                 pairs="",
                 best=f"{doubt}answer what `{asks}` asks{joined} with what `{answers}` says",
-                each=f"for row in rows if {' and '.join(needed)}",
+                each=_filled(rows, asks, answers, answer),
                 prompt=turns or _MESSAGE.format(speaker="user", said=_together([*asked.values()])),
                 better=_MESSAGE.format(speaker="assistant", said=answer),
                 worse="",
             )
 
 
-def _of_talks(rows: Sequence[Row]) -> Iterator[Found]:
+def _filled(rows: Sequence[Row], asks: str, answers: str, answer: str) -> str:
+    """The clauses that go over the runs that were answered, and of which something is known to be asked."""
+    whole = [f"row[{json.dumps(column)}]" for column in (asks, answers)]
+    needed = dict.fromkeys([*whole[all(row.get(asks) for row in rows) :], answer])
+    return f"for row in rows if {' and '.join(needed)}"
+
+
+def of_conversations(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
+    """Traced runs that give messages back: the whole conversation, or those that go on with what was asked."""
+    for asks, answers in named:
+        asked, said = _holds_turns(rows, asks), _holds_turns(rows, answers)
+        pairs = [(_turns(row.get(asks)), _turns(row[answers])) for row in rows if row.get(answers)]
+        if said and all(_is_whole(*pair) for pair in pairs):
+            best, better = f"train on the conversations that `{answers}` holds", said
+        elif asked and said and not all(isinstance(row.get(answers), list | None) for row in rows):
+            best, better = f"train on the messages of `{answers}` to those of `{asks}`", f"{asked} + {said}"
+        else:
+            continue
+        replied = [bool(row.get(answers)) for row in rows]
+        each = (
+            _filled(rows, asks, answers, said) if better != said else f"for row in rows if row[{json.dumps(answers)}]"
+        )
+        yield Found(pairs="", best=best + without(replied), each=each, better=better, worse="")
+
+
+def _is_whole(asked: Sequence[Row], said: Sequence[Row]) -> bool:
+    """Whether messages that were given back begin with what was asked."""
+    first, again = (
+        next((turn["content"] for turn in turns if turn["role"] == "user"), None) for turns in (asked, said)
+    )
+    return bool(again) and (not asked or first == again)
+
+
+def of_talks(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
     """Traced runs of a chat model: the messages that it was sent in a list, and its answer as a message or a text."""
-    runs = [names for names in _RUNS if all(turns_of(row.get(names[0])) for row in rows)]
+    runs = [names for names in named if all(turns_of(row.get(names[0])) for row in rows)]
     for asks, answers in runs:
         replies = [row.get(answers) for row in rows]
         asked, answer = (f"row[{json.dumps(name)}]" for name in (asks, answers))
         if texts := all(isinstance(reply, str | None) for reply in replies):
             answer = _MESSAGE.format(speaker="assistant", said=answer)[1:-1]
-        if any(replies) and (texts or all(not reply or _is_turn(reply) for reply in replies)):
+        if any(replies) and (texts or all(not reply or is_turn(reply) for reply in replies)):
             yield Found(
                 pairs="",
                 best=f"train on the `{answers}` to the messages of each `{asks}`{without(map(bool, replies))}",
@@ -91,16 +123,41 @@ def _of_talks(rows: Sequence[Row]) -> Iterator[Found]:
             )
 
 
-def _is_turn(value: Any) -> bool:
+def is_turn(value: Any) -> bool:
+    """Tell whether a value is one message, with who speaks and what is said."""
     return isinstance(value, dict) and {"role", "content"} <= value.keys()
 
 
 def _holds_turns(rows: Sequence[Row], column: str) -> str:
-    """How Python calls the messages within a column; "" where it holds none in some rows."""
-    held = [
-        turns_of(value) for row, value in zip(rows, _held(rows, column, "messages"), strict=True) if row.get(column)
-    ]
-    return f'row[{json.dumps(column)}]["messages"]' if held and all(held) else ""
+    """How Python calls the messages of a column, or within its objects; "" where it holds none in some rows."""
+    held = [row[column] for row in rows if row.get(column)]
+    if not all(map(_turns, held)) or len({(type(value), _is_batch(value)) for value in held}) != 1:
+        return ""
+    field = "" if isinstance(held[0], list) else '["messages"]'
+    return f"row[{json.dumps(column)}]{field}{'[0]' * _is_batch(held[0])}"
+
+
+def _turns(value: Any) -> list[Row]:
+    """The messages that a column holds, in an object or as the one list of a batch; none where it holds others."""
+    held = value.get("messages") if isinstance(value, dict) else value
+    turns = turns_of(held[0] if _is_batch(value) else held)
+    return turns if all(map(is_turn, turns)) else []
+
+
+def _is_batch(value: Any) -> bool:
+    """Whether an object has its messages as LangChain logs them: a list for each conversation that was sent."""
+    held = value.get("messages") if isinstance(value, dict) else None
+    return isinstance(held, list) and len(held) == 1 and isinstance(held[0], list)
+
+
+def _generated(rows: Sequence[Row], column: str) -> dict[str, str]:
+    """How Python calls the text that a model of LangChain generated; none where there is none in some rows."""
+    held = [row[column] for row in rows if row.get(column)]
+    batches = [value.get("generations") if isinstance(value, dict) else None for value in held]
+    if not held or not all(isinstance(batch, list) and batch and turns_of(batch[0]) for batch in batches):
+        return {}
+    texts = all(isinstance(batch[0][0].get("text"), str) for batch in batches)
+    return {"generations": f'row[{json.dumps(column)}]["generations"][0][0]["text"]'} if texts else {}
 
 
 def _texts_in(rows: Sequence[Row], column: str) -> dict[str, str]:
@@ -112,6 +169,7 @@ def _texts_in(rows: Sequence[Row], column: str) -> dict[str, str]:
         return {}
     names = dict.fromkeys(name for value in held for name in value if name != "role")
     texts = [name for name in names if all(isinstance(value.get(name), str | None) for value in held)]
+    texts = [name for name in texts if any(value.get(name) for value in held)]
     always = [name for name in texts if all(value.get(name) for value in held)]
     return {
         name: f"{called}[{json.dumps(name)}]" if name in always else f"{called}.get({json.dumps(name)})"
@@ -141,4 +199,4 @@ def _held(rows: Sequence[Row], name: str, field: str) -> list[Any]:
     return [value.get(field) if isinstance(value, dict) else None for value in held]
 
 
-LOGGED = (_of_logs, _of_batches, _of_runs, _of_talks)
+LOGGED = (_of_logs, _of_batches, of_runs, of_conversations, of_talks)

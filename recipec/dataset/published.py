@@ -16,9 +16,10 @@ from typing import Any
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import PREFERENCE, PROMPTS, RATING_WORDS
 from recipec.dataset.column_names import speaks
-from recipec.dataset.commands import python_command
+from recipec.dataset.commands import file_of, python_command, rows_as_json
 from recipec.dataset.contents import Row, turns_of
 from recipec.dataset.logged import LOGGED
+from recipec.dataset.logged_texts import of_texts
 from recipec.dataset.published_rows import Found, without
 
 _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", "rank": "lowest"}  # fields of answers
@@ -48,6 +49,7 @@ def from_published(
     ways = (
         _of_openai,
         *LOGGED,
+        of_texts,
         _of_passages,
         _of_articles,
         _of_rated_lists,
@@ -64,12 +66,23 @@ def from_published(
         made = asked | {"chosen": found.better, "rejected": found.worse}
         yield from _command(found, found.pairs, _with(rows[0], kept, made, found.row), places[0], found.alike)
     if found.best and any(KINDS[format.kind].masked for format in formats):
-        made = asked | {"completion" if found.prompt else "messages": found.better}
-        yield from _command(found, found.best, _with(rows[0], kept, made, found.row), places[0])
+        yield from _better_alone(found, rows[0], places[0], kept)
     if found.right and PROMPTS in formats:
         made = asked | {"answers": found.right}
         does = "ask each question about its passage, with its `answers` for a reward"
         yield from _command(found, does, _with(rows[0], kept, made, found.row), places[0])
+
+
+def from_texts(rows: Sequence[Row], place: str, names: tuple[str, str], kept: Sequence[str]) -> Iterator[str]:
+    """Yield the command that takes questions and answers out of the JSON that two columns hold as texts."""
+    for found in of_texts(rows, [names]):
+        yield from _better_alone(found, rows[0], place, [name for name in kept if name not in names])
+
+
+def _better_alone(found: Found, row: Row, place: str, kept: Sequence[str]) -> Iterator[str]:
+    asked = {"prompt": found.prompt} if found.prompt else {}
+    made = asked | {"completion" if found.prompt else "messages": found.better}
+    yield from _command(found, found.best, _with(row, kept, made, found.row), place)
 
 
 def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> dict[str, str]:
@@ -80,7 +93,11 @@ def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> d
 
 def _command(found: Found, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
     fields = ", ".join(f"{json.dumps(name)}: {value}" for name, value in made.items())
-    if command := python_command(f"{{{fields}}}", found.each + more, place, found.before):
+    if found.texts and file_of(place).endswith(".csv"):
+        command = rows_as_json(f"{{{fields}}}", place, found.each + more, found.before)
+    else:
+        command = python_command(f"{{{fields}}}", found.each + more, place, found.before)
+    if command:
         yield f"{does}: {command}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.row_formats import MESSAGES, TEXT, TEXTS
 from recipec.axes.tasks import AUTO
-from recipec.dataset import rewritten, trees, written_out
+from recipec.dataset import from_texts, rewritten, trees, written_out
 from recipec.dataset.message_rows import grouped, message_rows
 from recipec.dataset.talks_as_text import way_to_read, written_lists
 from recipec.diagnostics.model import Diagnostic, Label
@@ -16,6 +16,7 @@ from recipec.facts.hub_source import formats_taken
 from recipec.facts.sources import SampledSource
 from recipec.facts.splitting import named_columns
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import either
 
 _PARENT = "parent_id"  # the field of a message that names the one which it answers
 _ALONE = {TEXT.roles[0].name}  # roles of columns that say nothing of who speaks
@@ -67,13 +68,46 @@ def as_raw_text(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSou
 
 
 def as_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield E0305 where columns that may hold messages hold lists of them as text, which would be learned as it is."""
+    """Yield E0305 where columns that may hold messages hold lists of them as text, which would be learned as it is.
+
+    So would the objects of traced runs, of which the question and the answer are a text each.
+    """
     for source in sources:
+        if not _stated(loaded, source) and (ways := _taken_out(loaded, source)):
+            yield _as_objects(section, source, ways)
+            continue
         format = ROW_FORMATS[source.shape.format]
         talks = [name for role, name in source.shape.columns.items() if {TEXTS, MESSAGES} <= {*format.role(role).holds}]
         found = {name: [bool(way_to_read(row.get(name))) for row in source.rows] for name in talks}
         if not _stated(loaded, source) and (texts := {name: of for name, of in found.items() if _many(of)}):
             yield _as_answers(section, source, texts)
+
+
+def _taken_out(loaded: LoadedRecipe, source: SampledSource) -> list[str]:
+    """The commands that take questions and answers out of the JSON which their columns hold as texts."""
+    names = _asked_and_answered(source)
+    if not names or not source.rows:
+        return []
+    renamed = {**(loaded.recipe.data.columns or {}), **(source.given.columns or {})}
+    roles = [role for role, name in renamed.items() if name in names]
+    columns = f", and remove {either(roles, '`', 'and')} from `columns`" if roles else ""
+    return [line + columns for line in from_texts(source.rows, source.places[0], names, named_columns(loaded))]
+
+
+def _asked_and_answered(source: SampledSource) -> tuple[str, str] | None:
+    """The columns of the question and of the answer; None of rows that are read in another way."""
+    format = ROW_FORMATS[source.shape.format]
+    found = {format.role(role).becomes: name for role, name in source.shape.columns.items()}
+    two = len(source.shape.columns) == 2 and found.keys() == {"prompt", "completion"}
+    return (found["prompt"], found["completion"]) if two else None
+
+
+def _as_objects(section: str, source: SampledSource, ways: Sequence[str]) -> Diagnostic:
+    named = either(_asked_and_answered(source) or (), "`", "and")
+    said = f"{named} hold objects or messages as text in most sampled rows: their braces and quotes would be learned"
+    whole = f'to learn the braces and quotes as they stand: `format = "{source.shape.format}"` under [data]'
+    title = f"rows of data.{section} can be read in two ways"
+    return Diagnostic("E0305", title, (Label(source.place, said),), (*ways, whole))
 
 
 def _many(found: Sequence[bool]) -> bool:

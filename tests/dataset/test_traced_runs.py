@@ -80,3 +80,39 @@ def test_answers_without_a_text_are_not_learned_nor_compared(tmp_path: Path, apa
         made = passes(tmp_path, recipe)
         assert [row[better] for row in made] == [f"So {n}." for n in range(40)]
         assert all(row.get("rejected", "Bad.") == "Bad." for row in made)
+
+
+def _generated(number: int) -> Row:
+    return {"generations": [[{"text": f"So {number}.", "generation_info": None}]], "llm_output": None, "run": None}
+
+
+@pytest.mark.parametrize("failed", [(), (7,)], ids=["all answered", "one failed"])
+def test_generations_of_a_chat_model_answer_its_messages(tmp_path: Path, failed: tuple[int, ...]) -> None:
+    """LangChain logs a list of messages for each conversation that it sends at once: a run has one."""
+    outputs = [None if n in failed else _generated(n) for n in range(40)]
+    lines = advised(tmp_path, SFT, [{"inputs": {"messages": [_sent(n)]}, "outputs": outputs[n]} for n in range(40)])
+    assert len(lines) == 1 and "columns =" not in lines[0]
+    ran(tmp_path, lines[0])
+    made = passes(tmp_path, SFT)
+    assert made[0] == {"prompt": _sent(0), "completion": [said("assistant", "So 0.")]} and len(made) == 40 - len(failed)
+
+
+@pytest.mark.parametrize("held", [lambda turns: {"messages": turns}, lambda turns: turns], ids=["objects", "lists"])
+def test_a_conversation_that_comes_back_whole_is_learned_once(tmp_path: Path, held: Callable[[Any], Any]) -> None:
+    """LangGraph gives all messages back: put behind what was asked, the question would come twice."""
+    talks = [[*_sent(n), said("assistant", f"So {n}.")] for n in range(40)]
+    rows = [
+        {"run_id": str(n), "inputs": held(_sent(n)), "outputs": held(talks[n]) if n != 5 else None} for n in range(40)
+    ]
+    lines = advised(tmp_path, SFT, rows)
+    assert len(lines) == 1 and "1 of 40" in lines[0]
+    ran(tmp_path, lines[0])
+    assert passes(tmp_path, SFT) == [{"messages": talk} for n, talk in enumerate(talks) if n != 5]
+
+
+def test_messages_that_go_on_with_what_was_asked_are_put_behind_it(tmp_path: Path) -> None:
+    answers = [[said("assistant", f"So {n}.")] for n in range(40)]
+    rows = [{"inputs": {"messages": _sent(n)}, "outputs": {"messages": answers[n]}} for n in range(40)]
+    (line,) = advised(tmp_path, SFT, rows)
+    ran(tmp_path, line)
+    assert passes(tmp_path, SFT)[3] == {"messages": [*_sent(3), *answers[3]]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,24 @@ def test_what_is_said_in_general_names_how_long_stages_train(
     """`train.epochs` beside `train.max_steps` would be refused."""
     over = with_key(with_key(recipe, "train", train), "budget", {"max_hours": 0.01})
     assert helps(tmp_path, over)["E0403"][-1].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("train", "prompts", "removed"),
+    [
+        ({"ppo": {"max_steps": 300}, "reward": {"epochs": 2}}, None, ["train.reward", "train.ppo"]),
+        ({"ppo": {"max_steps": 300}, "epochs": 1}, "prompts.jsonl", ["data.prompts", "train.ppo"]),
+        ({}, None, []),
+    ],
+)
+def test_tables_of_stages_that_no_longer_run_are_removed(
+    tmp_path: Path, train: Tables, prompts: str | None, removed: list[str]
+) -> None:
+    """DPO learns from the pairs themselves: [train.ppo] beside it would be refused."""
+    recipe = with_key(with_key(BASES["sft-dpo"], "data.prompts", prompts), "train", train)
+    recipe = with_key(with_key(recipe, "alignment", {"kl_control": "high"}), "budget", {"max_hours": 0.01})
+    (line,) = (each for each in helps(tmp_path, recipe)["E0403"] if each.startswith("set `alignment.method"))
+    _, _, names = line.partition(": ")[0].partition(" and remove ")
+    assert re.findall("`([^`]+)`", names) == removed
+    then = helps(tmp_path, applied(with_key(recipe, "budget", None), line))
+    assert not [code for code in then if code.startswith("E")]

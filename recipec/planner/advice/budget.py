@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, Method, sections_of
+from recipec.axes import COMMON_SECTION, METHODS, SECTIONS, sections_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost
 from recipec.planner.advice.keys import for_stage
@@ -66,7 +66,7 @@ def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, others: Othe
     fewer = "" if key == "max_hours" else others.on_fewer()
     within = others.on_other_layouts() or others.on_adapters()
     own = (within, fewer, others.shorter(), others.smaller(), _less(loaded, plan))
-    ways = (*_in_fewer_stages(loaded, others.without_judge()), *own)
+    ways = (*_in_fewer_stages(loaded, plan, others.without_judge()), *own)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), tuple(filter(None, ways))))
 
 
@@ -79,7 +79,7 @@ def _less(loaded: LoadedRecipe, plan: Plan) -> str:
     return either(ways, "")
 
 
-def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...]:
+def _in_fewer_stages(loaded: LoadedRecipe, plan: Plan, other: Plan | None) -> tuple[str, ...]:
     """The plan of the method that learns from the pairs themselves, with its figures, and whether it is in budget."""
     if other is None:
         return ()
@@ -88,13 +88,17 @@ def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...
     gpus, run = other.stages[0].decisions["gpus"].value, Cost(other.seconds, other.cost_usd, "")
     over_too = "" if within_budget(loaded, run, run.seconds / 3600 * gpus) else ", still over the budget"
     why = f"{method.name.upper()} learns from the pairs without a reward model"
-    return (f"{_setting(loaded, method)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
+    return (f"{_setting(loaded, plan, other)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
 
 
-def _setting(loaded: LoadedRecipe, method: Method) -> str:
-    """What makes the method run in place of another: its name, without what only the other one reads."""
+def _setting(loaded: LoadedRecipe, plan: Plan, other: Plan) -> str:
+    """What makes another plan of this one: the name of its method, without what only the stages that go read."""
+    method = METHODS[other.stages[-1].stage.name]
     level = " in place of `alignment.kl_control`" if loaded.asks_method == KL_CONTROL else ""
-    idle = [f"data.{name}" for name in SECTIONS if name not in (COMMON_SECTION, *sections_of([method]))]
+    read = (COMMON_SECTION, *sections_of([method]))
+    idle = [f"data.{name}" for name in SECTIONS if name not in read and not loaded.pairs_asked(name)]
+    run = {stage.stage.name for stage in other.stages}
+    idle += [f"train.{stage.stage.name}" for stage in plan.stages if stage.stage.name not in run]
     written = [name for name in idle if loaded.is_set(*name.split("."))]
     asked = own_keys({**(loaded.value("alignment") or {}), "method": None, "kl_control": None})
     written += [f"alignment.{key}" for key, value in asked if value is not None and not method.can_set(key, value)]
