@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from recipec.axes.row_formats import RATING_WORDS
 from recipec.dataset.backwards import says_bad
-from recipec.dataset.column_names import speaks
+from recipec.dataset.column_names import words_of
 from recipec.dataset.commands import file_of, python_command, rows_as_json, rows_command
 from recipec.dataset.contents import NOTHING, Row
 from recipec.dataset.formats import DataShape
 from recipec.dataset.ratings import goals_with_flag
 
-_RATE = (*RATING_WORDS, "csat", "quality", "helpfulness")
+# Words of names, which recipec chose. A name of other words, such as `difficulty_score`, measures something else.
+_RATE = {"rating", "score", "star", "csat", "feedback", "satisfaction", "quality", "helpfulness", "correctness"}
+_OF_ANSWERS = {"answer", "response", "completion", "reply", "output", "assistant", "bot", "agent", "model", "chat"}
+_OF_ANSWERS |= {"grade"}  # alone it is that of a pupil
+_BESIDE = {"user", "customer", "human", "annotator", "judge", "expert", "reviewer", "overall", "final", "value"}
+_BESIDE |= {"average", "avg", "mean", "conversation"}
 _MOST = 11  # numbers of a scale, as 0 to 10 has them: a column of more counts or measures something
 
 
 def scales(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
     """Those of the columns that rate with a few numbers, by their names and by what they hold."""
-    return [name for name in names if speaks(name, _RATE) and not says_bad(name) and numbers_of(rows, name)]
+    return [name for name in names if _rates(name) and not says_bad(name) and numbers_of(rows, name)]
+
+
+def _rates(name: str) -> bool:
+    """Whether all words of a name speak of the rating of an answer: `score`, `answer_grade`, not `grade_level`."""
+    words = {word if word in _RATE else word.removesuffix("s") for word in words_of(name)}
+    rates = words & _RATE or ("grade" in words and len(words & _OF_ANSWERS) > 1)
+    return bool(rates) and words <= _RATE | _OF_ANSWERS | _BESIDE
 
 
 def numbers_of(rows: Sequence[Row], name: str) -> list[float]:
     """The numbers of a scale in a column, also where they are texts, as CSV has them; [] where it holds no scale."""
     said = [row[name] for row in rows if row.get(name) not in NOTHING]
     numbers = [number for value in said if (number := _number(value)) is not None]
-    return numbers if len(numbers) == len(said) and 2 < len({*numbers}) <= _MOST else []
+    rated = [number for number in numbers if not math.isnan(number)]
+    return rated if len(numbers) == len(said) and 2 < len({*rated}) <= _MOST else []
 
 
 def _number(value: Any) -> float | None:
@@ -47,7 +60,7 @@ def least_good(numbers: Sequence[float]) -> float:
 def well_rated(rows: Sequence[Row], place: str, name: str) -> Iterator[str]:
     """Yield the command that keeps the rows with a good rating."""
     least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
-    each = f"for row in rows if {_is_rated(column)} and float(row[{column}]) >= {least:g}"
+    each = f"for row in rows if {_is_filled(column)} and float(row[{column}]) >= {least:g}"
     if command := rows_command("row", each, place):
         yield f"to learn from the rows rated {least:g} or more alone (or from another number on): {command}"
 
@@ -55,7 +68,9 @@ def well_rated(rows: Sequence[Row], place: str, name: str) -> Iterator[str]:
 def labeled_by(rows: Sequence[Row], place: str, name: str) -> str:
     """The command that writes a label of each rating, and leaves out rows without one."""
     least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
-    made, each = f'row | {{"label": float(row[{column}]) >= {least:g}}}', f"for row in rows if {_is_rated(column)}"
+    made = f'row | {{"label": float(row[{column}]) >= {least:g}}}'
+    number = f"float(row[{column}]) == float(row[{column}])"  # false of NaN, which is no rating
+    each = f"for row in rows if {_is_filled(column)} and {number}"
     return rows_as_json(made, place, each) if file_of(place).endswith(".csv") else python_command(made, each, place)
 
 
@@ -66,5 +81,5 @@ def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataS
         yield f"to learn which answers are good: {command}, then {goal}, and under [data] the new file as {columns}"
 
 
-def _is_rated(column: str) -> str:
+def _is_filled(column: str) -> str:
     return f'row.get({column}) not in (None, "")'

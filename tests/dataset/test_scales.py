@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, compiled, with_key
 
+from recipec.dataset.scales import scales
 from recipec.diagnostics.model import Diagnostic
 
 Rows = list[dict[str, Any]]
+NAN = float("nan")  # as pandas writes what is missing
 
 
 def rated(values: list[Any], name: str = "rating") -> Rows:
@@ -41,13 +43,15 @@ def kto(file: str, **keys: Any) -> Tables:
 
 
 @pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
-@pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [5, None, 1, 3]])
+@pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [5, None, 1, 3], [5, NAN, 1, 3]])
 def test_ratings_that_nothing_reads_are_told_with_what_reads_them(
-    tmp_path: Path, file: str, values: list[int | None]
+    tmp_path: Path, file: str, values: list[float | None]
 ) -> None:
     rows = rated(values)
     good = [row for row in rows if row["rating"] and row["rating"] >= 4]
+    unrated = sum(row["rating"] is None or row["rating"] != row["rating"] for row in rows)
     (found,) = told(tmp_path, rows, sft(file), file, "W0562")
+    assert f"{60 - unrated - len(good)} of 60 sampled rows are rated below" in str(found)
     keep, label = (line.split("`")[1] for line in found.help[:2])
     subprocess.run(keep, shell=True, cwd=tmp_path, check=True)
     text = (tmp_path / file.replace(".", ".new.")).read_text().splitlines()
@@ -58,7 +62,7 @@ def test_ratings_that_nothing_reads_are_told_with_what_reads_them(
     made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
     labeled = [json.loads(line) for line in (tmp_path / made).read_text().splitlines()]
     assert [row["response"] for row in labeled if row["label"]] == [row["response"] for row in good]
-    assert len(labeled) == sum(row["rating"] is not None for row in rows)
+    assert len(labeled) == 60 - unrated
     usual = compiled(tmp_path, kto(made, ignore=["rating"]), only_plan=True).diagnostics
     assert not [one for one in usual if one.code.startswith("E")]
 
@@ -70,6 +74,23 @@ def test_ratings_that_nothing_reads_are_told_with_what_reads_them(
 )
 def test_what_is_no_scale_is_not_told(tmp_path: Path, name: str, values: list[int]) -> None:
     assert not told(tmp_path, rated(values, name), sft("rows.jsonl"), "rows.jsonl", "W0562")
+
+
+NO_RATINGS = ("difficulty_score", "grade_level", "school_grade", "readability_grade", "language_score", "grade")
+NO_RATINGS += ("similarity_score", "feedback_count", "num_likes", "votes")
+
+
+@pytest.mark.parametrize("name", NO_RATINGS)
+def test_names_that_measure_something_else_rate_no_answers(name: str) -> None:
+    assert not scales(rated([1, 2, 3], name), [name])
+
+
+RATINGS = ("rating", "score", "Stars", "csat", "feedback", "quality", "helpfulness", "answer_grade", "responseScore")
+
+
+@pytest.mark.parametrize("name", [*RATINGS, "csat_score", "user_rating", "star_rating", "overall_quality"])
+def test_names_that_rate_answers_do(name: str) -> None:
+    assert scales(rated([1, 2, 3], name), [name])
 
 
 def test_ratings_that_are_ignored_are_not_told(tmp_path: Path) -> None:
