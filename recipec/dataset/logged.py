@@ -11,21 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from recipec.dataset.contents import Row, turns_of
-from recipec.dataset.published_rows import Found, without
+from recipec.dataset.published_rows import Recognition, without
 
 RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
 _MESSAGE = '[{{"role": "{speaker}", "content": {said}}}]'
 _REQUESTS = "requests.jsonl"
 
 
-def _of_logs(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_logs(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Requests to the API of OpenAI with its responses, as they were logged: the answer is the first of the choices."""
     asks = next((name for name in rows[0] if all(map(turns_of, _held(rows, name, "messages")))), "")
     answers = {name: [*map(bool, map(turns_of, _held(rows, name, "choices")))] for name in rows[0]}
     for name in (name for name, answered in answers.items() if asks and any(answered)):
         asked, answer = (f"row[{json.dumps(column)}]" for column in (asks, name))
         tools = f', "tools": {asked}.get("tools")' * any(_held(rows, asks, "tools"))
-        yield Found(
+        yield Recognition(
             pairs="",
             best=f"train on the first of the `choices` of each `{name}`{without(answers[name])}",
             each=f'for row in rows if ({answer} or {{}}).get("choices")',
@@ -34,12 +34,12 @@ def _of_logs(rows: Sequence[Row]) -> Iterator[Found]:
         )
 
 
-def _of_batches(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_batches(rows: Sequence[Row]) -> Iterator[Recognition]:
     """The output of batches of OpenAI: the file of the requests has what was asked, under the same `custom_id`."""
     answered = [bool(turns_of(body)) for body in _within_bodies(rows)]
     if any(answered) and all(isinstance(row.get("custom_id"), str) for row in rows):
         asked = 'asked[row["custom_id"]]'
-        yield Found(
+        yield Recognition(
             pairs="",
             best=f"write the name of the file with the requests of the batch instead of {_REQUESTS}, and train on the "
             f"first of the `choices` of each response{without(answered)}",
@@ -51,7 +51,7 @@ def _of_batches(rows: Sequence[Row]) -> Iterator[Found]:
         )
 
 
-def of_runs(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
+def of_runs(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Recognition]:
     """Traced runs: what is asked in an object, as texts or as messages, and the answer in another one or a text."""
     runs = [names for names in named if all(isinstance(row.get(names[0]), dict) for row in rows)]
     for asks, answers in runs:
@@ -62,7 +62,7 @@ def of_runs(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Ite
             others = [each for each in said if each != name]
             doubt = f"if `{name}` of `{answers}` is the answer, not {_listed(others, 'or')}, " if others else ""
             joined = f", {_listed(asked, 'and')} together," if len(asked) > 1 and not turns else ""
-            yield Found(
+            yield Recognition(
                 pairs="",
                 best=f"{doubt}answer what `{asks}` asks{joined} with what `{answers}` says",
                 each=_filled(rows, asks, answers, answer),
@@ -79,7 +79,7 @@ def _filled(rows: Sequence[Row], asks: str, answers: str, answer: str) -> str:
     return f"for row in rows if {' and '.join(needed)}"
 
 
-def of_conversations(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
+def of_conversations(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Recognition]:
     """Traced runs that give messages back: the whole conversation, or those that go on with what was asked."""
     for asks, answers in named:
         asked, said = _holds_turns(rows, asks), _holds_turns(rows, answers)
@@ -94,7 +94,7 @@ def of_conversations(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUN
         each = (
             _filled(rows, asks, answers, said) if better != said else f"for row in rows if row[{json.dumps(answers)}]"
         )
-        yield Found(pairs="", best=best + without(replied), each=each, better=better, worse="")
+        yield Recognition(pairs="", best=best + without(replied), each=each, better=better, worse="")
 
 
 def _is_whole(asked: Sequence[Row], said: Sequence[Row]) -> bool:
@@ -105,7 +105,7 @@ def _is_whole(asked: Sequence[Row], said: Sequence[Row]) -> bool:
     return bool(again) and (not asked or first == again)
 
 
-def of_talks(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
+def of_talks(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Recognition]:
     """Traced runs of a chat model: the messages that it was sent in a list, and its answer as a message or a text."""
     runs = [names for names in named if all(turns_of(row.get(names[0])) for row in rows)]
     for asks, answers in runs:
@@ -114,7 +114,7 @@ def of_talks(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> It
         if texts := all(isinstance(reply, str | None) for reply in replies):
             answer = _MESSAGE.format(speaker="assistant", said=answer)[1:-1]
         if any(replies) and (texts or all(not reply or is_turn(reply) for reply in replies)):
-            yield Found(
+            yield Recognition(
                 pairs="",
                 best=f"train on the `{answers}` to the messages of each `{asks}`{without(map(bool, replies))}",
                 each=f"for row in rows if row[{json.dumps(answers)}]",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from recipec.dataset.contents import Row, turns_of
 from recipec.dataset.logged import RUNS, is_turn, of_conversations, of_runs, of_talks
-from recipec.dataset.published_rows import Found
+from recipec.dataset.published_rows import Recognition
 
 _MOST = 0.5  # of the sampled rows: from there on the others are taken for runs that failed; our decision
 _NOTHING = "{}"  # what an empty text is read as
@@ -23,7 +23,7 @@ _WAYS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def of_texts(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Found]:
+def of_texts(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Iterator[Recognition]:
     """What such runs say, with the statement that reads their texts; an answer of several fields is learned as JSON."""
     for names in named:
         begin = [all(_begins(row.get(name, 0)) for name in names) for row in rows]
@@ -44,7 +44,7 @@ def of_texts(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> It
             return
 
 
-def _of_objects(rows: Sequence[Row], names: tuple[str, str], read: Callable[[str], Any]) -> Iterator[Found]:
+def _of_objects(rows: Sequence[Row], names: tuple[str, str], read: Callable[[str], Any]) -> Iterator[Recognition]:
     """What the runs say once their texts are read."""
     pairs = zip(*(_values(rows, name, read) for name in names), strict=True)
     held = [{**row, **dict(zip(names, pair, strict=True))} for row, pair in zip(rows, pairs, strict=True)]

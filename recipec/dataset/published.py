@@ -20,7 +20,7 @@ from recipec.dataset.commands import file_of, python_command, rows_as_json
 from recipec.dataset.contents import Row, turns_of
 from recipec.dataset.logged import LOGGED
 from recipec.dataset.logged_texts import of_texts
-from recipec.dataset.published_rows import Found, without
+from recipec.dataset.published_rows import Recognition, without
 
 _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", "rank": "lowest"}  # fields of answers
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
@@ -79,7 +79,7 @@ def from_texts(rows: Sequence[Row], place: str, names: tuple[str, str], kept: Se
         yield from _better_alone(found, rows[0], place, [name for name in kept if name not in names])
 
 
-def _better_alone(found: Found, row: Row, place: str, kept: Sequence[str]) -> Iterator[str]:
+def _better_alone(found: Recognition, row: Row, place: str, kept: Sequence[str]) -> Iterator[str]:
     asked = {"prompt": found.prompt} if found.prompt else {}
     made = asked | {"completion" if found.prompt else "messages": found.better}
     yield from _command(found, found.best, _with(row, kept, made, found.row), place)
@@ -91,7 +91,7 @@ def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> d
     return {name: f"{called}[{json.dumps(name)}]" for name in stay} | made
 
 
-def _command(found: Found, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
+def _command(found: Recognition, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
     fields = ", ".join(f"{json.dumps(name)}: {value}" for name, value in made.items())
     if found.texts and file_of(place).endswith(".csv"):
         command = rows_as_json(f"{{{fields}}}", place, found.each + more, found.before)
@@ -101,14 +101,14 @@ def _command(found: Found, does: str, made: dict[str, str], place: str, more: st
         yield f"{does}: {command}"
 
 
-def _of_openai(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_openai(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Pairs as OpenAI has them: the conversation in an object, and the answers as lists of messages."""
     asked = [row.get("input") for row in rows]
     if all(isinstance(input, dict) and turns_of(input.get("messages")) for input in asked):
         better, worse = (f"{kind}_output" for kind in ("preferred", "non_preferred"))
         if all(turns_of(row.get(better)) and turns_of(row.get(worse)) for row in rows):
             tools = ', "tools": row["input"].get("tools")' * any(input.get("tools") for input in asked)
-            yield Found(
+            yield Recognition(
                 pairs="rewrite the pairs of OpenAI",
                 best=f"train on the `{better}` of each row",
                 each="for row in rows",
@@ -118,13 +118,13 @@ def _of_openai(rows: Sequence[Row]) -> Iterator[Found]:
             )
 
 
-def _of_passages(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_passages(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Questions about a passage as SQuAD has them: the texts of their answers in a list, of some questions none."""
     answers = [row.get("answers") for row in rows]
     texts = [held.get("text") for held in answers if isinstance(held, dict)]
     asks = all(isinstance(row.get(name), str) for row in rows for name in ("context", "question"))
     if asks and len(texts) == len(rows) and all(isinstance(text, list) for text in texts) and any(texts):
-        yield Found(
+        yield Recognition(
             pairs="",
             best=f"answer each question about its passage with the first of its `answers`{without(map(bool, texts))}",
             each='for row in rows if row["answers"]["text"]',
@@ -135,14 +135,14 @@ def _of_passages(rows: Sequence[Row]) -> Iterator[Found]:
         )
 
 
-def _of_articles(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_articles(rows: Sequence[Row]) -> Iterator[Recognition]:
     """The file in which SQuAD is published: one object with articles, of which each has paragraphs with questions."""
     articles = turns_of(rows[0].get("data")) if len(rows) == 1 else []
     parts = [part for article in articles for part in turns_of(article.get("paragraphs"))]
     questions = [question for part in parts for question in turns_of(part.get("qas"))]
     answered = [bool(turns_of(question.get("answers"))) for question in questions]
     if any(answered):
-        yield Found(
+        yield Recognition(
             pairs="",
             best=f"answer each question about its passage with the first of its `answers`{without(answered)}",
             each='for row in rows for article in row["data"] for part in article["paragraphs"] '
@@ -154,7 +154,7 @@ def _of_articles(rows: Sequence[Row]) -> Iterator[Found]:
         )
 
 
-def _of_rated_lists(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_rated_lists(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Rows with a list of answers, each with a score or a rank."""
     for name in rows[0]:
         answers = [turn for row in rows for turn in turns_of(row.get(name))]
@@ -166,7 +166,7 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[Found]:
         rated = f"[answer for answer in row[{json.dumps(name)}] if None not in {held}]"
         by = f"key=lambda answer: {sign}answer[{json.dumps(score)}]"
         the = f"the answer with the {_BETTER[score]} `{score}`"
-        yield Found(
+        yield Recognition(
             pairs=f"make a pair of each row, {the} and one with the {worst}, without ties",
             best=f"train on {the} of each row",
             each=f"for row in rows for answers in [sorted({rated}, {by})] if answers",
@@ -175,7 +175,7 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[Found]:
         )
 
 
-def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Rows with a list of answers, and their ratings in a list beside it, as Argilla has them."""
     said = next((name for name in rows[0] if _are_lists_of(rows, name, str)), "")
     rated = next((name for name in rows[0] if speaks(name, RATING_WORDS) and _are_lists_of(rows, name, int, float)), "")
@@ -184,7 +184,7 @@ def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[Found]:
     both = f"zip(row[{json.dumps(rated)}], row[{json.dumps(said)}])"
     by = "key=lambda one: one[0]"
     the = f"the answer of `{said}` that `{rated}` puts highest"
-    yield Found(
+    yield Recognition(
         pairs=f"make a pair of each row, {the} and one that it puts lowest, without ties",
         best=f"train on {the} of each row",
         each=f"for row in rows for answers in [sorted([one for one in {both} if None not in one], {by})] if answers",
@@ -227,7 +227,7 @@ def _prompt(rows: Sequence[Row], row: str = "row") -> str:
     return _TURNS.format(prompt=prompt) if all(str(text).startswith(_TRANSCRIPT) for text in texts) else prompt
 
 
-def _of_duels(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_duels(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Rows with two answers of models, and the winner; what is neither model's victory is counted."""
     side = next((side for side in _SIDES if {f"{side}_a", f"{side}_b"} <= rows[0].keys()), "")
     named, ties = _winners([row.get("winner") for row in rows])
@@ -238,7 +238,7 @@ def _of_duels(rows: Sequence[Row]) -> Iterator[Found]:
     without = f"without rows of which `winner` names neither side ({ties} of {len(rows)} sampled)"
     differ = " and those whose conversations differ before the last message" * talks
     first, second = (f'row["{side}_{end}"][:-1]' for end in "ab")
-    yield Found(
+    yield Recognition(
         pairs=f"make a pair of each row by its `winner`, {without}{differ}",
         best=f"train on the `{side}` of the winner, {without}",
         each=f'for row in rows for won, lost in ("ab", "ba") if row["winner"] == {named}',
@@ -256,7 +256,7 @@ def _winners(values: Sequence[Any]) -> tuple[str, int]:
     return python, len(values) - count
 
 
-def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Pairs in a list, which stands where an answer would; earlier turns beside them would be lost."""
     if any(row.get("history") for row in rows) or "instruction" not in rows[0]:
         return
@@ -264,7 +264,7 @@ def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[Found]:
         if all(isinstance(row.get(name), list) and [*map(type, row[name])] == [str, str] for row in rows):
             input = any(row.get("input") for row in rows)
             both = '"\\n\\n".join(filter(None, [row["instruction"], row["input"]]))'
-            yield Found(
+            yield Recognition(
                 pairs=f"if the first text of `{name}` is the preferred answer, as in LLaMA-Factory, rewrite the rows",
                 each="for row in rows",
                 prompt=both if input else 'row["instruction"]',
@@ -273,7 +273,7 @@ def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[Found]:
             )
 
 
-def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Found]:
+def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Rows with one answer and ratings of it, where some have the same prompt."""
     said = next((name for name in _SAID if all(isinstance(row.get(name), str) for row in rows)), "")
     prompt = _prompt(rows, "answers[-1]")
@@ -283,7 +283,7 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Found]:
     for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
         if all(type(row.get(name)) in (int, float) for row in rows) and _compared(rows, asked, name):
             key, by = json.dumps(asked), json.dumps(name)
-            yield Found(
+            yield Recognition(
                 pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`, without ties",
                 before=f"groups = {{}}; [groups.setdefault(row[{key}], []).append(row) for row in rows]; ",
                 each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: row[{by}])]",

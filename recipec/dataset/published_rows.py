@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 
-class Found(Struct, frozen=True):
+class Recognition(Struct, frozen=True):
     """What published rows hold, and how Python calls the parts; `rows` are all of them."""
 
     pairs: str  # what the command that makes pairs does; "" of rows with one answer

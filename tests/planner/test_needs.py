@@ -160,16 +160,16 @@ def test_ranks_that_fuse_experts_need_memory_for_all_of_their_copies(tmp_path: P
     assert "W0505" in codes(forced)
 
 
+LORA_ON_RANKS = {"adaptation": "lora", "strategy": "ddp"}
+
+
 def test_experts_in_4_bits_are_downloaded_as_such_and_held_in_16(tmp_path: Path) -> None:
     hardware = {"gpu": "h200", "gpus_per_node": 8}
     recipe = with_key(with_key(BASES["lora-single"], "model.name", "openai/gpt-oss-20b"), "hardware", hardware)
-    plan = good(tmp_path, recipe).plan.stages[0]
+    plan = good(tmp_path, with_key(recipe, "train", LORA_ON_RANKS)).plan.stages[0]
     assert plan.needs.storage.hub_cache_bytes / 1e9 == pytest.approx(13.8, abs=0.06)
     assert plan.needs.read_bytes == plan.needs.storage.hub_cache_bytes
     assert plan.memory.terms["weights"] == pytest.approx(2 * 20_914_757_184, rel=0.01)
-
-
-LORA_ON_RANKS = {"adaptation": "lora", "strategy": "ddp"}
 
 
 def of_gpt_oss(folder: Path, base: str, **keys: object) -> list[StagePlan]:

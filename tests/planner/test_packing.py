@@ -138,7 +138,7 @@ def test_packed_rows_leave_a_sequence_for_every_gpu_where_fewer_do_not_fit(tmp_p
         found = stage(tmp_path, on_eight(**keys))
         batch = found.decisions["global_batch_size"]
         assert (found.layout.global_batch, found.layout.mesh.world_size) == (8, 8)
-        assert "no layout fits" in batch.because and batch.accepts == (8, 8)
+        assert "no layout that trains this fits" in batch.because and batch.accepts == (8, 8)
 
 
 def test_what_recipec_accepts_of_a_packed_batch_can_be_planned(tmp_path: Path) -> None:

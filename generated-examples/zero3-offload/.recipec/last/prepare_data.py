@@ -489,11 +489,10 @@ def check_ended(row: dict) -> None:
 
 def from_instruction(row: dict) -> dict:
     """An instruction, its optional input and the output, as one question and its answer."""
-    parts = [text_of(row, "instruction")]
+    instruction = text_of(row, "instruction")
     given = "" if row.get("input") is None else text_of(row, "input")
-    if given.strip().lower() != "<noinput>":  # as early versions of Alpaca write it
-        parts.append(given)
-    question = "\n\n".join(filter(says, parts))
+    given = "" if given.strip().lower() == "<noinput>" else given  # as early versions of Alpaca write it
+    question = "\n\n".join(filter(says, (instruction, given)))
     asked = {"role": "user", "content": question}
     answer = {"role": "assistant", "content": text_of(row, "output")}
     return {"prompt": [asked], "completion": [answer]}
