@@ -132,8 +132,8 @@ def _merging(job: Job) -> list[str]:
     """What merge_adapter.py needs, which is run by hand."""
     if not job.last.adapts.merges:
         return []
-    size = f"{merged_gib(job.last):.1f} GiB"
-    return [f"To merge the adapter: {size} of host memory, and {size} more disk (predicted)"]
+    host, disk = job.last.plan.needs.merging_bytes / GIB, merged_gib(job.last)
+    return [f"To merge the adapter: {host:.1f} GiB of host memory, and {disk:.1f} GiB more disk (predicted)"]
 
 
 def _nodes(job: Job) -> list[str]:

@@ -101,7 +101,7 @@ def merged_bytes(architecture: Architecture, layout: Layout) -> int:
 
 
 def merging_host(architecture: Architecture, layout: Layout) -> HostMemory:
-    """Host memory of merge_adapter.py, which has the whole model there in 16 bits, and writes to nearly all of it."""
+    """Host memory of merge_adapter.py, which has all that it writes there, and writes to nearly all of it."""
     weights = merged_bytes(architecture, layout)
     parts = f"1 process x {PROCESS_BYTES / GIB:.0f} GiB, {weights / GIB:.1f} GiB of weights"
     because = f"merge_adapter.py after training, which takes more than the training: {parts}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,8 +24,10 @@ def mixed_types(section: str, sources: Sequence[SampledSource]) -> Iterator[Diag
             for place, row in zip(source.places, source.rows, strict=True)
             if row.get(column) is not None
         ]
-        usual = max((kind for _, kind, _ in held), key=[kind for _, kind, _ in held].count, default="")
-        if others := [found for found in held if found[1] != usual]:
+        kinds = Counter(kind for _, kind, _ in held).most_common()
+        if len(kinds) > 1:
+            usual = kinds[0][0]
+            others = [found for found in held if found[1] != usual]
             place, kind, source = others[0]
             said = f"`{column}` is {kind} in {place}, and {usual} in {len(held) - len(others)} of {len(held)} rows"
             title = f"`{column}`, which rewards read, is of several types in data.{section}"

@@ -69,6 +69,7 @@ class Needs(Struct, frozen=True):
     first_reads: bool  # one rank of a node reads the weights for the others
     storage: Storage
     merged_bytes: int  # what merge_adapter.py writes: part of `storage` where another stage follows; 0: nothing merges
+    merging_bytes: int  # host memory while it runs: part of `host` where another stage follows; 0: nothing merges
     host: HostMemory
     evaluation: Evaluation
     loader_cores_per_gpu: int

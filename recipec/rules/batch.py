@@ -43,8 +43,11 @@ def global_batch_size(
     Rule book 001 also wants the batch as large as the GPU memory allows, and a smaller batch against instability. Both
     would let the hardware change what is learned. recipec therefore fixes the global batch, and the planner chooses the
     micro batch and reaches the global batch by gradient accumulation, as rule books 002, 003 and 004 do. Where GPUs
-    would be idle with it, or would wait for each other, the planner raises it, within the accepted range or up to 7%
-    above it, where GPUs, or micro batches that they compute well, share such a batch better. The plan says so.
+    would be idle with it, or the largest accepted batch would be clearly faster, the planner raises it: to the smallest
+    that is not clearly slower than the best, within the accepted range or up to 7% above it, where GPUs, or micro
+    batches that they compute well, share such a batch better. Of answers, which are written in little more time where
+    they are more, it takes 16 for each GPU or more, and raises them further only until all GPUs have work, or where
+    these wait for each other. The plan says so.
 
     Continued pretraining packs documents into full blocks and takes 128 blocks. Above 100,000 blocks it takes 512, the
     low end of rule book 001 for pretraining, because a smaller corpus would give too few steps. Blocks count, not

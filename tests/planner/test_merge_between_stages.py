@@ -29,7 +29,7 @@ def test_the_merge_between_stages_counts_where_it_takes_most(tmp_path: Path) -> 
     assert f"of the memory: {moment} of weights" in plan_text(json.loads(found.plan_json))
     readme = " ".join(texts(found)["README.md"].split())
     assert f"Host memory: 17 GiB on every node (predicted: {moment} of weights)" in readme
-    assert "To merge the adapter: 14.2 GiB of host memory" in readme
+    assert "To merge the adapter: 17.2 GiB of host memory, and 14.2 GiB more disk" in readme
 
 
 def test_a_node_that_cannot_merge_between_stages_is_refused(tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
     assert not [line for line in options(tmp_path, with_key(SHORT, key, value)) if "torch_varlen" in line]
 
 
-@pytest.mark.parametrize(("rows", "pays"), [(300, False), (5_000, True)])
+@pytest.mark.parametrize(("rows", "pays"), [(300, False), (5_000, False), (50_000, True)])
 def test_packing_is_not_named_where_the_last_step_makes_a_run_longer(tmp_path: Path, rows: int, pays: bool) -> None:
-    """Of few rows the last step of a pass is a large part, whichever way they are laid out."""
+    """Of few rows the last step of a pass, or all that is not training, is a large part of the run."""
     recipe = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-14B")
     recipe = with_key(with_key(recipe, "data.examples", rows), "hardware", {"gpu": "l40s", "gpus_per_node": 3})
     few = [with_key(recipe, "data.tokens_per_example", tokens) for tokens in range(50, 600, 100)]
@@ -101,7 +101,7 @@ def test_packing_is_not_named_where_the_last_step_makes_a_run_longer(tmp_path: P
         for key, value in re.findall(r"`([\w.]+) = (\S+)`", line):
             after = with_key(after, key, json.loads(value))
         seconds, packed = (good(tmp_path, each).plan.stages[0].run_seconds for each in (before, after))
-        assert packed < seconds
+        assert packed <= 0.95 * seconds
 
 
 @pytest.mark.parametrize(("model", "count"), [("meta-llama/Llama-3.1-8B", 8)])

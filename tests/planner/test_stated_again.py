@@ -89,3 +89,15 @@ def test_answers_are_no_more_than_give_all_gpus_work(tmp_path: Path) -> None:
     pairs = {"gpu": "h100", "gpus_per_node": 2, "nodes": 2, "network_gbps": 400}
     found = planned(tmp_path, with_key(recipe, "hardware", pairs))
     assert (found.gpus, found.global_batch) == (4, 128)
+
+
+def test_what_took_the_place_of_another_training_keeps_its_place_among_the_rest(tmp_path: Path) -> None:
+    """LoRA is searched again for its own batch, and still stands before QLoRA, which is no reason for it."""
+    plan = compiled(tmp_path, of("Llama-3.1-70B", 4, 8, 25), only_plan=True).plan
+    assert plan is not None
+    (stage,) = plan.stages
+    assert stage.layout.adaptation == "lora"
+    because = stage.decisions["adaptation"].because
+    assert "full fine-tuning fits, but takes " in because and "QLoRA" not in because
+    (row,) = [row for row in stage.rejected if row.family.startswith("QLoRA")]
+    assert row.reason.endswith("recipec prefers LoRA")

@@ -40,12 +40,13 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     saves = saves_in(value["eval_every"], value["save_every"], value["total_steps"], steps_taught(value))
     kept = min(value["keep_checkpoints"], max(0, saves - 1))
     storage = run_storage(shape, chosen.layout, work, kept, tokens, downloaded, _made_bytes(facts, first))
-    merged = merged_bytes(shape, chosen.layout) if chosen.layout.adapts.merges else 0
+    merges = chosen.layout.adapts.merges
+    merged, merging = merged_bytes(shape, chosen.layout) if merges else 0, merging_host(shape, chosen.layout)
     rows = looked_at(value, "test")
     per_node = facts.machines.gpus_per_node
     training = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     last = value["stage"] == value["stages"][-1]
-    on_host = training if last or not merged else _larger(training, merging_host(shape, chosen.layout))
+    on_host = training if last or not merges else _larger(training, merging)
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
         read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),
@@ -53,6 +54,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
         first_reads=first_reads(shape, chosen.layout, work, min(chosen.layout.mesh.world_size, per_node)),
         storage=storage if last else _with_merged(storage, merged),
         merged_bytes=merged,
+        merging_bytes=merging.needed_bytes if merges else 0,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work, Answered(rows, asked_tokens)),
         loader_cores_per_gpu=value["dataloader_workers"],

@@ -107,7 +107,7 @@ def _timed(
     if then.chosen is None or not then.chosen.layout.can_be_built or not _same(then.chosen, found.chosen):
         return
     ratio, run = pass_seconds(then) / pass_seconds(found), runs.of(packed, then)
-    if ratio <= WORTH_NAMING and run.seconds < runs.now.seconds:
+    if ratio <= WORTH_NAMING and run.seconds <= WORTH_NAMING * runs.now.seconds:
         stated = tuple(_of_sequences(context, then.chosen.layout))
         alike = ", with about as many examples in a step" * bool(stated)
         why = " and ".join(_gains(context, found, then, loaded))

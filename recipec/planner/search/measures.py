@@ -141,13 +141,12 @@ def beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
 
 
 def _plain(search: Search) -> Fit | None:
-    """Nothing in host memory and no shared layers, but where GPUs are idle, wait or mostly write answers, and that
-    is clearly faster."""
+    """Nothing in host memory and no shared layers, but where GPUs are idle or wait, and that is clearly faster."""
     place, plain = _first(search, search.plain)
     if plain is None:
         return None
     tried, chosen = search.tried[place], plain
-    if _leaves_work(plain, search.context) or waiting_share(plain) > PARTLY or _mostly_writes(plain):
+    if _leaves_work(plain, search.context) or waiting_share(plain) > PARTLY:
         tried.layouts += search.candidates(tried.ledger, on_host=True).layouts
         chosen = _best_with(search.plain, tried.layouts) or plain
         if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
@@ -349,12 +348,6 @@ def _beside_hosted(ledger: Ledger, found: Candidate | None, chosen: Candidate) -
 def idles(chosen: Candidate, context: Context) -> bool:
     """Whether GPUs of the recipe have no work."""
     return chosen.layout.gpus < context.facts.machines.gpus
-
-
-def _mostly_writes(chosen: Candidate) -> bool:
-    """Whether most of a step goes into writing answers, which another place for the states may make much faster."""
-    assert chosen.time is not None
-    return chosen.time.terms.get("generation", 0.0) > MOSTLY * chosen.time.seconds_per_step
 
 
 def _leaves_work(chosen: Candidate, context: Context) -> bool:
