@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import isinf, isnan
 from typing import Any
 
 from recipec.axes import CARRIED, RowFormat
@@ -101,7 +102,7 @@ def on_a_written_scale(rows: Sequence[Row], name: str) -> bool:
     """The same, or of numbers that are texts, as CSV has them, where the name of the column says that it rates."""
     named = any(word in name.lower() for word in RATING_WORDS)
     said = {str(row[name]) for row in rows if row.get(name) not in NOTHING} if named else ()
-    return on_a_scale(rows, name) or (len(said) > 2 and all(map(_is_number, said)))
+    return on_a_scale(rows, name) or (len(said) > 2 and all(map(is_number, said)))
 
 
 def rated_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
@@ -123,11 +124,24 @@ def _unsaid(label: str) -> str:
 
 def _is_word(label: Any) -> bool:
     """Whether a label is a text that is neither one of FLAG_TEXTS nor a number."""
-    return isinstance(label, str) and flag_of(label) is None and not _is_number(label)
+    return isinstance(label, str) and flag_of(label) is None and not is_number(label)
 
 
-def _is_number(text: str) -> bool:
-    return text.strip().lstrip("+-").replace(".", "", 1).isdecimal()
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, or a text that says one, as CSV has them; NaN is none."""
+    number = number_of(value)
+    return number is not None and not isnan(number)
+
+
+def number_of(value: Any) -> float | None:
+    """The number, which may be NaN; None of what is none, and of one that no float holds."""
+    if type(value) not in (int, float, str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if isinf(number) else number
 
 
 _WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recipec.dataset.column_names import orders, speaks, words_of
-from recipec.dataset.contents import Row
+from recipec.dataset.contents import Row, is_number
 
 # Words of names, which recipec chose: of the place of a message, then of its time, then of what happened to it later.
 _PLACE = ("seq", "sequence", "turn", "step", "position", "pos", "index", "idx")
@@ -25,7 +25,7 @@ def order_of(rows: Sequence[Row], talk: str, names: Sequence[str]) -> tuple[str,
     talks: dict[Any, list[Row]] = {}
     for row in rows:
         talks.setdefault(row[talk], []).append(row)
-    found = [name for name in names if _fit(name) and orders(name, [row[name] for row in rows])]
+    found = [name for name in names if _fit(name) and orders(name, [row[name] for row in rows]) and _sorts(rows, name)]
     found = sorted((name for name in found if _differs(name, [*talks.values()])), key=_fit, reverse=True)
     if not found:
         return "", ""
@@ -61,8 +61,9 @@ def _orders(name: str, talks: Sequence[Sequence[Row]]) -> Iterator[list[int]]:
 
 def in_numbers(rows: Sequence[Row], name: str) -> bool:
     """Whether a column is sorted as numbers, which CSV has as texts."""
-    return all(_is_number(row[name]) for row in rows)
+    return all(is_number(row[name]) for row in rows)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) or str(value).strip().lstrip("-").replace(".", "", 1).isdigit()
+def _sorts(rows: Sequence[Row], name: str) -> bool:
+    """Whether values can be sorted: numbers, or texts."""
+    return in_numbers(rows, name) or all(isinstance(row[name], str) for row in rows)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from recipec.dataset.backwards import says_bad
 from recipec.dataset.column_names import words_of
 from recipec.dataset.commands import file_of, python_command, rows_as_json, rows_command
-from recipec.dataset.contents import NOTHING, Row
+from recipec.dataset.contents import NOTHING, Row, number_of
 from recipec.dataset.formats import DataShape
 from recipec.dataset.ratings import goals_with_flag
 
@@ -38,18 +37,9 @@ def _rates(name: str) -> bool:
 def numbers_of(rows: Sequence[Row], name: str) -> list[float]:
     """The numbers of a scale in a column, also where they are texts, as CSV has them; [] where it holds no scale."""
     said = [row[name] for row in rows if row.get(name) not in NOTHING]
-    numbers = [number for value in said if (number := _number(value)) is not None]
+    numbers = [number for value in said if (number := number_of(value)) is not None]
     rated = [number for number in numbers if not math.isnan(number)]
     return rated if len(numbers) == len(said) and 2 < len({*rated}) <= _MOST else []
-
-
-def _number(value: Any) -> float | None:
-    if type(value) not in (int, float, str):
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        return None
 
 
 def least_good(numbers: Sequence[float]) -> float:

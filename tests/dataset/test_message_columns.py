@@ -134,3 +134,18 @@ def test_ratings_of_whole_conversations_stay() -> None:
     assert found is not None
     (line,) = grouped(rows, PLACE, found)
     assert '"csat": turns[0]["csat"], "messages"' in line and '"score"' not in line
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**400, float("inf"), float("nan"), "--5", "²", "2026-01-02"],
+    ids=["huge", "inf", "nan", "dashes", "superscript", "date"],
+)
+def test_a_column_that_cannot_be_sorted_orders_nothing(value: object) -> None:
+    rows = [
+        {"thread_id": f"c{at // 4}", "seq": value if at == 5 else at % 4, "role": ("user", "assistant")[at % 2]}
+        | {"content": f"The answer number {at} says more."}
+        for at in range(40)
+    ]
+    found = message_rows(rows)
+    assert found is not None and found.order == ""

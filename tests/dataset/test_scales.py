@@ -107,3 +107,8 @@ def test_a_scale_that_is_named_as_the_label_becomes_one(tmp_path: Path, file: st
     made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
     labels = [json.loads(line)["label"] for line in (tmp_path / made).read_text().splitlines()]
     assert labels == [row["csat"] > 3 for row in rated([1, 2, 3, 4, 5], "csat")]
+
+
+@pytest.mark.parametrize("value", [10**400, float("inf"), "1e400", True], ids=["huge", "inf", "text", "flag"])
+def test_what_no_scale_has_makes_none_of_a_column(value: object) -> None:
+    assert scales([{"rating": each} for each in (1, 2, 3, value)], ["rating"]) == []
