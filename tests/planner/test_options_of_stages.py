@@ -23,7 +23,7 @@ THREE: Tables = {
         "train": "chat.jsonl",
         "preferences": "pairs.jsonl",
         "examples": 30_000,
-        "tokens_per_example": 600,
+        "tokens_per_example": 400,
         "max_length": 2048,
     },
     "hardware": {"gpu": "a100-80gb", "gpus_per_node": 6, "nodes": 3, "network_gbps": 100},
