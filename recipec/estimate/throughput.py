@@ -7,6 +7,7 @@ communicate: the step from one GPU to several pays the ring's (N-1)/N, and leavi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -62,9 +63,7 @@ _MIXTURES = "the few runs of mixtures of experts that are known took 1.3 to 2.3 
 
 def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: Card, link: Link) -> TimeEstimate:
     """Predict the seconds of one optimizer step of `layout`."""
-    step = step_of(architecture, layout, work)
-    flops = step_flops(architecture, layout, work, step.fixed)
-    micro = calibrated_seconds(architecture, layout, work, step, flops, gpu)
+    step, flops, micro = _micro_step(architecture, layout, work, gpu)
     taught = _taught(layout, step, flops, gpu) if work.teacher else {}
     parts = (architecture, layout, work, step, gpu, link)
     written = {"generation": generation_seconds(*parts)} if work.written_tokens else {}
@@ -91,6 +90,16 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         band_source=_SCORED if scored else f"no run of this kind was scored; {_SCORED}",
         slower=_MIXTURES if architecture.moe is not None and not architecture.moe.all_run else "",
     )
+
+
+@lru_cache(maxsize=8192)  # what a plan compares with more steps, another network or fewer nodes has the same ones
+def _micro_step(
+    architecture: Architecture, layout: Layout, work: Workload, gpu: Card
+) -> tuple[Step, StepFlops, float]:
+    """A micro step, its operations and its seconds on the GPU, whatever the links are."""
+    step = step_of(architecture, layout, work)
+    flops = step_flops(architecture, layout, work, step.fixed)
+    return step, flops, calibrated_seconds(architecture, layout, work, step, flops, gpu)
 
 
 def _taught(layout: Layout, step: Step, flops: StepFlops, gpu: Card) -> dict[str, float]:

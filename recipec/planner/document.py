@@ -49,7 +49,7 @@ def stage_digest(loaded: LoadedRecipe, facts: Facts, stage: StagePlan) -> str:
         {
             "choice": _choice(stage),
             "decisions": {id: d.value for id, d in stage.decisions.items() if trains(d)},
-            "model": (recipe.model.revision, recipe.model.trust_remote_code, stage.stage.starts_from),
+            "model": (recipe.model.revision, recipe.model.trust_remote_code or None, stage.stage.starts_from),
             "arguments": (recipe.train.arguments, getattr(recipe.train, attribute(stage.stage.name)).arguments),
             "template": facts.template_text,
             **({"new_tokens": facts.new_tokens} if facts.new_tokens else {}),

@@ -21,7 +21,16 @@ OTHER = {  # what changes train.py's training, by recipe
     ("on-policy-distill", "alignment.teacher"): "Qwen/Qwen3-4B",
     ("on-policy-distill", "alignment.beta"): 0.5,
 }
-SAME = {("lora-single", "recipe.description"): "Another text.", ("lora-single", "registry.tags"): ["a"]}
+SAME = {
+    ("lora-single", "recipe.description"): "Another text.",
+    ("lora-single", "registry.tags"): ["a"],
+    ("lora-single", "train.fp8"): False,  # these are what a recipe without them gets
+    ("lora-single", "train.compile"): False,
+    ("lora-single", "train.loop"): "trainer",
+    ("lora-single", "model.trust_remote_code"): False,
+    ("lora-single", "data.incomplete"): "refuse",
+    ("lora-single", "recipe.seed"): 42,
+}
 
 
 def plans(tmp_path: Path, recipe) -> dict[str, str]:
@@ -38,7 +47,7 @@ def test_another_training_has_another_digest(tmp_path: Path, base: str, key: str
 
 
 @pytest.mark.parametrize(("base", "key"), SAME)
-def test_what_is_only_told_changes_none(tmp_path: Path, base: str, key: str) -> None:
+def test_what_is_only_told_or_stated_as_it_is_changes_none(tmp_path: Path, base: str, key: str) -> None:
     assert plans(tmp_path, BASES[base]) == plans(tmp_path, with_key(BASES[base], key, SAME[base, key]))
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.axes.loops import LOOPS
+from recipec.axes.loops import LOOPS, TRAINER
 from recipec.catalog.architecture import Architecture
 from recipec.recipe.schema_data import GENERAL
-from recipec.rules import dispatch, forgetting, precision
+from recipec.rules import dispatch, forgetting, kernels, precision
 from recipec.rules.core import Decision, Ledger
 from recipec.rules.evaluation import own_rows
 from recipec.units import percent
@@ -19,6 +19,7 @@ from recipec.units import percent
 OWN_ROWS = "examples", "source_rows", "tokens_per_example", "eval_fraction", "test_fraction"
 _ELASTIC = forgetting.ewc_strength, forgetting.ewc_rows
 _DISPATCH = dispatch.capacity_factor, dispatch.eval_capacity_factor, dispatch.min_capacity, dispatch.balance_loss
+_USUAL = (precision.fp8, False), (kernels.training_loop, TRAINER.name)
 
 
 def dispatch_tokens(ledger: Ledger, shape: Architecture) -> None:
@@ -78,10 +79,12 @@ def _mix(ledger: Ledger) -> None:
     ledger.record(Decision("training_tokens", mixed, because, inputs=inputs, origin="planner"))
 
 
-def multiply_in_fp8(ledger: Ledger) -> None:
-    """Whether linear layers multiply in FP8."""
-    if precision.fp8.key in ledger.wishes:
-        ledger.decide(precision.fp8)
+def unusual(ledger: Ledger) -> None:
+    """FP8 products and a loop of train.py's own; a recipe that states what is usual trains as without the key."""
+    for rule, usual in _USUAL:
+        wish = ledger.wishes.get(rule.key)
+        if wish is not None and wish.value != usual:
+            ledger.decide(rule)
 
 
 def compile_for_fp8(ledger: Ledger, compiled: Decision) -> None:

@@ -22,8 +22,8 @@ from recipec.planner.search.asked import (
     dispatch_tokens,
     hold_weights,
     mix_adapters,
-    multiply_in_fp8,
     replay_rows,
+    unusual,
 )
 from recipec.planner.search.experts import adapted_experts, router_loss
 from recipec.planner.search.global_batch import IDLE, beside_server, raise_batch, whole_groups
@@ -181,10 +181,8 @@ def _stated(wish: Wish) -> str:
 def _numerics(ledger: Ledger) -> None:
     given = ledger.decisions
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
-    multiply_in_fp8(ledger)
+    unusual(ledger)
     ledger.decide(kernels.attention, given["has_sdpa"])
-    if "train.loop" in ledger.wishes:
-        ledger.decide(kernels.training_loop)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
     ledger.decide(
         memory.checkpointing_default,
