@@ -19,6 +19,7 @@ from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
 from recipec.planner import Context, Plan, Selection, contexts, other_plans, plan_recipe
 from recipec.planner.advice.adapters import check_adapters, side_by_side
+from recipec.planner.advice.arguments import check_arguments
 from recipec.planner.advice.limits import (
     check_buildable,
     check_judges,
@@ -174,6 +175,7 @@ def _plan_checked(task: _Planned, sound: bool) -> Report:
     check_stages(task.loaded, task.plan, report)
     check_templates(task.loaded, task.plan, task.facts, report)
     check_answers(task.loaded, task.plan, task.facts, report)
+    check_arguments(task.loaded, task.plan, report)
     if sound:
         warn(task.loaded, task.facts, task.plan, report)
     return report

@@ -158,7 +158,8 @@ def _argument(word: str) -> str | None:
         return None
     return (
         f"# {word}: a keyword of {' and '.join(configs)}\n\nA recipe has no key for it. What you write under "
-        "[train.arguments] is passed on to the trainer as it is.\n"
+        "[train.arguments] is passed on to the trainer as it is, unless it does harm in the plan: `recipec check` then "
+        "says why (E0407).\n"
     )
 
 

@@ -122,7 +122,8 @@ WORDS: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("neftune", "neftune_alpha", "noisy_embedding_alpha"),
-        "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]",
+        "write `arguments = { neftune_noise_alpha = 5.0 }` under [train] where the model neither writes answers nor is "
+        "compared with a reference, as in supervised fine-tuning",
     ),
     **dict.fromkeys(("deterministic", "determinism"), "write `arguments = { full_determinism = true }` under [train]"),
     **dict.fromkeys(

@@ -57,6 +57,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "metric_for_best_model": "",
     "greater_is_better": "",
     "logging_steps": "train.logging_steps",
+    "logging_strategy": "train.logging_steps",
     "logging_nan_inf_filter": "",
     "report_to": "track.to",
     "run_name": "track.run",
@@ -109,10 +110,37 @@ UNFIT_ARGUMENTS = {
     "ignore_data_skip": "a resumed run would train on other rows than are left",
     "resume_from_checkpoint": "train.py takes --resume, and refuses the checkpoints of other runs",
     "save_only_model": "checkpoints could not be resumed",
+    "save_on_each_node": "every node would write the same checkpoint into the folder that the nodes share "
+    "(transformers 5.23 training_args.py:2057), and on one node it changes nothing",
+    "restore_callback_states_from_checkpoint": "no callback of a bundle leaves its state in a checkpoint",
+    **dict.fromkeys(("do_train", "do_eval", "do_predict"), "a bundle has no such switch"),
+    **dict.fromkeys(
+        ("bf16_full_eval", "fp16_full_eval"),
+        "evaluations run within the training, in its precision (transformers 5.23 trainer.py:2940)",
+    ),
+    **dict.fromkeys(
+        (
+            *("prediction_loss_only", "include_for_metrics", "batch_eval_metrics", "eval_do_concat_batches"),
+            *("eval_accumulation_steps", "eval_use_gather_object"),
+        ),
+        "evaluations of a training keep no predictions, only losses (transformers 5.23 trainer.py:2868)",
+    ),
+    "dataloader_in_order": "a resumed run would skip other batches than the training has had",
+    "length_column_name": "prepared rows have their lengths in the column `length`",
+    "dataset_kwargs": "TRL 1.16 reads `skip_prepare_dataset` alone, which leaves the rows without tokens",
+    "use_cache": "training needs no cache of keys and values, and the plan has no memory for one",
+    "ddp_backend": "the launch script and the plan are for NCCL on GPUs and Gloo on CPUs",
+    **dict.fromkeys(
+        ("trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"),
+        "a bundle does not write to Trackio: `track.to` names what it writes to",
+    ),
     "enable_jit_checkpoint": "a run that a signal ends would count as finished, and its last checkpoint as incomplete",
     "truncation_mode": "prepare_data.py, the plan and evaluate.py cut the end off",
     **dict.fromkeys(
-        ("use_transformers_continuous_batching", "use_transformers_paged"),
+        (
+            *("use_transformers_continuous_batching", "use_transformers_paged"),
+            "transformers_continuous_batching_config",
+        ),
         "the plan is for answers that transformers' `generate` or vLLM writes: see `alignment.generation.engine`",
     ),
     **dict.fromkeys(
@@ -143,6 +171,15 @@ UNFIT_ARGUMENTS = {
     **dict.fromkeys(
         ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"),
         "answers would be drawn from other probabilities than are learned",
+    ),
+    "cache_implementation": "the plan is for a cache of keys and values that grows with the answer; transformers "
+    "compiles the model for a static one (5.23 generation/utils.py:2437)",
+    "log_completions_hub_repo": "it uploads every answer to the Hub during the run, which needs the Hub before step 1",
+    "log_multimodal": "models are trained on text",
+    "discopop_tau": "no value of `alignment.loss` has a loss that reads it",
+    **dict.fromkeys(
+        ("vespo_k_pos", "vespo_k_neg", "vespo_lambda_pos", "vespo_lambda_neg"),
+        "no value of `alignment.variant` has a loss that reads it",
     ),
     "num_iterations": "a resumed run would learn from other answers: set `alignment.generation.updates`",
     "ds3_gather_for_generation": "DeepSpeed 0.19.8 stops at the first answer without it",

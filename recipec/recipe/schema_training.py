@@ -153,9 +153,8 @@ class Learning(Section):
     arguments: dict[Line, Any] | None = key(
         "Arguments",
         "Extra keyword arguments for the trainer's configuration, such as SFTConfig. Arguments that recipec sets "
-        "itself are "
-        "an error (E0407). The plan does not reflect them.",
-        {"neftune_noise_alpha": 5.0},
+        "itself, and those that do harm in the plan, are an error (E0407). The plan does not reflect the others.",
+        {"full_determinism": True},
         absent="no extra arguments",
     )
 

@@ -95,35 +95,29 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "true or false": (
         (bool,),
         """
-        average_tokens_across_devices batch_eval_metrics bf16_full_eval dataloader_in_order ddp_broadcast_buffers
-        ddp_static_graph disable_tqdm do_eval do_predict do_train eval_do_concat_batches
-        eval_use_gather_object fp16_full_eval full_determinism log_completions
-        log_multimodal log_on_each_node log_unique_prompts logging_first_step mask_truncated_completions
-        normalize_advantages
-        prediction_loss_only restore_callback_states_from_checkpoint save_on_each_node
-        skip_memory_metrics use_adaptive_entropy use_cache use_weighting
+        average_tokens_across_devices ddp_broadcast_buffers ddp_static_graph disable_tqdm full_determinism
+        log_completions log_on_each_node log_unique_prompts logging_first_step mask_truncated_completions
+        normalize_advantages skip_memory_metrics use_adaptive_entropy use_weighting
         """,
     ),
     "a whole number": (
         (int,),
         """
-        ddp_bucket_cap_mb ddp_timeout eval_accumulation_steps max_tool_calling_iterations
+        ddp_bucket_cap_mb ddp_timeout max_tool_calling_iterations
         num_completions_to_print precompute_ref_batch_size torch_empty_cache_steps
         """,
     ),
     "a number": (
         (int, float),
         """
-        delta discopop_tau entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target epsilon
-        epsilon_high eval_delay
-        f_alpha_divergence_coef label_smoothing_factor ld_alpha neftune_noise_alpha off_policy_mask_threshold
-        top_entropy_quantile vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos
+        delta entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target epsilon epsilon_high
+        eval_delay f_alpha_divergence_coef label_smoothing_factor ld_alpha neftune_noise_alpha
+        off_policy_mask_threshold top_entropy_quantile
         """,
     ),
-    "a list": ((list,), "include_for_metrics loss_weights reward_clip_range"),
-    "a table or text": ((dict, str), "dataset_kwargs transformers_continuous_batching_config"),
+    "a list": ((list,), "loss_weights reward_clip_range"),
     "a list or text": ((list, str), "debug"),
-    "true, false or text": ((bool, str), "include_num_input_tokens_seen trackio_static_space_id"),
+    "true, false or text": ((bool, str), "include_num_input_tokens_seen"),
     "a whole number or text": ((int, str), "pad_to_multiple_of"),
 }
 

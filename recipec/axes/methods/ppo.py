@@ -291,7 +291,7 @@ PPO = Method(
     unread_arguments=(
         "train_sampling_strategy",
         *("dataloader_num_workers", "dataloader_pin_memory"),
-        *("dataloader_prefetch_factor", "dataloader_persistent_workers"),
+        *("dataloader_prefetch_factor", "dataloader_persistent_workers", "dataloader_multiprocessing_context"),
     ),
     precomputes="",
     drops_dropout=False,
