@@ -345,7 +345,9 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "keeps_thoughts": thoughts,
         "strips_thoughts": any(stage.value("reasoning") in WITHOUT for stage in stages),
         "proves_thoughts": any(stage.value("reasoning") in ("", KEEP) for stage in stages),
-        "shows_thoughts": any(stage.value("reasoning") not in ("", *WITHOUT) for stage in stages),
+        "shows_thoughts": any(stage.format.turns and stage.value("reasoning") not in WITHOUT for stage in stages),
+        "expects_thoughts": any(stage.value("reasoning") for stage in stages),
+        "asks_for_reasoning": _asks_for_reasoning(stages),
         "thinks_not": any(stage.thinks_not for stage in stages),
         "mixes_fields": mixes_fields(stages),
         "thoughts": kept_fields(stages[0].job, "reasoning"),
@@ -359,6 +361,12 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "speakers": assigned("SPEAKERS", _speakers(roles, ways_to_write(stages), tools)),
         "max_depth": MAX_DEPTH,
     }
+
+
+def _asks_for_reasoning(stages: Sequence[StageJob]) -> bool:
+    """Whether conversations must not have several answers with thoughts, as in the sampled rows (E0309)."""
+    said = stages[0].job.loaded.recipe.data.reasoning
+    return said is None and any(KINDS[stage.format.kind].masked for stage in stages)
 
 
 def _speakers(roles: Sequence[str], ways: Sequence[Way], tools: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
-from recipec.catalog.config_values import UnsupportedConfig, count, flag, integer, places
+from recipec.catalog.config_values import OddValue, UnsupportedConfig, count, flag, integer, places
 from recipec.catalog.layer_parts import MXFP4, ONE_BY_ONE
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.patterns import kinds_in
@@ -53,9 +53,12 @@ def experts_of(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         return None
     if on := [key for key in row.moe.unbuilt if config.get(key) is not None]:
         raise UnsupportedConfig(f"{' and '.join(on)} {'are' if len(on) > 1 else 'is'} set, which is not built")
+    experts, per_token = (integer(config, key) for key in (row.moe.count, row.moe.per_token))
+    if per_token > experts:
+        raise OddValue(f"{row.moe.per_token} is {per_token}, more than the {experts} experts of {row.moe.count}")
     return Experts(
-        count=integer(config, row.moe.count),
-        per_token=integer(config, row.moe.per_token),
+        count=experts,
+        per_token=per_token,
         intermediate_size=integer(config, row.moe.intermediate),
         block=row.moe.block,
         shared_intermediate_size=_shared(config, row.moe, integer(config, row.intermediate)),

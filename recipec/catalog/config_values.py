@@ -81,6 +81,12 @@ def integer(config: Mapping[str, Any], key: str) -> int:
     return value
 
 
+def divides(key: str, value: int, heads: int) -> None:
+    """Refuse key-value heads that cannot each serve as many heads: attention repeats them up to the others' number."""
+    if heads % value:
+        raise OddValue(f"{key} is {shown(value)}, which does not divide num_attention_heads ({heads})")
+
+
 def shown(value: Any) -> str:
     """A value in a message: its beginning where it is long."""
     text = repr(value)

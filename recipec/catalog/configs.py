@@ -14,6 +14,7 @@ from recipec.catalog.config_values import (
     OddValue,
     UnbuiltType,
     UnsupportedConfig,
+    divides,
     flag,
     integer,
     places,
@@ -113,10 +114,12 @@ def _heads(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
         "head_dim": ("head_dim", derived),
         "num_kv_heads": ("num_key_value_heads", heads),
     }
-    return {
+    sizes = {
         field: fallback if config.get(key) is None else integer(config, key)
         for field, (key, fallback) in optional.items()
     }
+    divides("num_key_value_heads", sizes["num_kv_heads"], heads)
+    return sizes
 
 
 def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
@@ -179,6 +182,7 @@ def _whole(config: Mapping[str, Any], row: WholeType, every: int) -> WholeAttent
         sizes = {"head_dim": config.get(row.head_dim.name, row.head_dim.default), "num_key_value_heads": wider}
     own = {key: value for key, value in sizes.items() if value is not None}
     kv_heads, head_dim = (integer({**config, **own}, key) for key in ("num_key_value_heads", "head_dim"))
+    divides(row.kv_heads, kv_heads, integer(config, "num_attention_heads"))
     return WholeAttention(kv_heads, head_dim, shares)
 
 

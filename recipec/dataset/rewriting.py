@@ -28,6 +28,7 @@ from recipec.dataset.contents import (
     written_in,
 )
 from recipec.dataset.formats import DataShape
+from recipec.dataset.offered import offering
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
@@ -52,6 +53,7 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
     first, format = rows[0], ROW_FORMATS[shape.format]
     yield from refusals_learned(rows, places[0], [*shape.columns.values()])
     yield from results_in_order(rows, places[0], [*shape.columns.values()])
+    yield from offering(rows, places[0], [*shape.columns.values()])
     yield from one_system_prompt(rows, places[0], [*shape.columns.values()])
     yield from written_as_text(rows, places, shape)
     yield from _of_tool_turns(rows, places, shape)

@@ -46,7 +46,7 @@ from recipec.facts.splitting import against_split
 from recipec.facts.spoken_tags import spoken_tags
 from recipec.facts.stated_rows import against_stated
 from recipec.facts.talks import as_answers, as_raw_text, of_messages, of_trees
-from recipec.facts.template_marks import template_marks
+from recipec.facts.template_marks import other_tags, template_marks
 from recipec.facts.turn_order import against_turns
 from recipec.facts.unlearned import nothing_learned, unlearned
 from recipec.recipe import LoadedRecipe
@@ -180,6 +180,7 @@ def _findings(
     yield from against_turns(loaded, section, sources, template)
     yield from spoken_tags(loaded, section, sources, template)
     yield from template_marks(loaded, section, sources, template)
+    yield from other_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, rehearsal)
     yield from nothing_learned(loaded, section, sources)

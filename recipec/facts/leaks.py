@@ -77,7 +77,7 @@ def _asked(loaded: LoadedRecipe, sources: Sequence[SampledSource], learned: Data
 def _questions(made: Converted) -> tuple[Question, ...]:
     """What is asked before each answer, and last what the whole row asks."""
     if "text" in made:
-        return ((made["text"],),)
+        return ((normalize("NFC", made["text"]).strip(),),)
     turns = made.get("messages") or made.get("prompt") or ()
     asked: list[str] = []
     begun = []

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from functools import reduce
 from math import isfinite
 from typing import Any
+from unicodedata import normalize
 
 from recipec.dataset import RowFault, jq
 from recipec.dataset.commands import documents, file_of, path_of
@@ -121,7 +122,7 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
         found = {
             place: f"`{column}` is empty, and the rows are split by it"
             for place, row in placed
-            if row.get(column) in (None, "")
+            if not as_text(row.get(column))
         }
         help = tuple(ways_of_gaps(source.places[0], column)) if found else ()
     return [RowFault(place, said, help=help) for place, said in found.items()]
@@ -188,10 +189,11 @@ def date_of(text: str) -> datetime:
 
 
 def as_text(value: Any) -> str:
-    """What rows are kept together by, as prepare_data.py compares it: 3, 3.0 and "3" are one value."""
+    """What rows are kept together by, as prepare_data.py compares it: 3, 3.0 and "3 " are one value; "" of none."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
+    text = "" if value is None else normalize("NFC", text).strip()
     return text.removesuffix(".0") if _WHOLE.fullmatch(text) else text
 
 

@@ -1,4 +1,4 @@
-"""Marks of chat templates in the texts of messages: rows that were rendered for a model before (W0559)."""
+"""Marks of chat templates, or of models that think, in the texts of messages: made with a model before (W0559)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from recipec.axes import ROW_FORMATS
 from recipec.catalog.templates import Template, templates
 from recipec.dataset import Converted
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.seen_answers import seen_answers
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 
@@ -43,6 +44,19 @@ def template_marks(
         note = "the model learns to write them as plain text, and they are not there when it is used"
         title = f"texts of data.{section} hold marks of a chat template: {listed}"
         yield Diagnostic("W0559", title, (Label(loaded.place("data", section), seen),), help, (note,))
+
+
+def other_tags(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+) -> Iterator[Diagnostic]:
+    """Yield W0559 for thoughts between tags that no chat template reads; W0522 tells of them where it must speak."""
+    if loaded.recipe.data.reasoning is None and template is not None and template.empty_thought:
+        return
+    if ways := seen_answers(sources, loaded.recipe.data).renamed:
+        what, _, way = ways.partition(": ")
+        help = (way, 'if the model is to write them so, write allow = ["W0559"] under [recipe]')
+        title = f"answers of data.{section} begin with thoughts between tags that no chat template reads"
+        yield Diagnostic("W0559", title, (Label(loaded.place("data", section), what),), help)
 
 
 def _held(made: Converted, marks: set[str]) -> set[str]:

@@ -69,6 +69,17 @@ def read_or_refused(config: dict[str, Any]) -> None:
         ("granitemoehybrid", {"layer_types": [[1]] * 4}, "layer_types is not a list"),
         ("granitemoehybrid", {"layer_types": -1}, "layer_types is not a list"),
         ("nemotron_h", {"layers_block_type": [[1]]}, "layers_block_type is not a list"),
+        (
+            "llama",
+            {"num_attention_heads": 8, "num_key_value_heads": 3},
+            "num_key_value_heads is 3, which does not divide",
+        ),
+        ("llama", {"num_attention_heads": 8, "num_key_value_heads": 99}, "does not divide num_attention_heads .8."),
+        (
+            "qwen3_moe",
+            {"num_experts": 4, "num_experts_per_tok": 5},
+            "num_experts_per_tok is 5, more than the 4 experts",
+        ),
     ],
 )
 def test_what_was_a_traceback_is_refused_by_name(variant: str, change: dict[str, Any], said: str) -> None:

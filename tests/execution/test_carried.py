@@ -202,6 +202,38 @@ def test_the_only_answer_of_a_row_keeps_its_thought(tmp_path: Path, monkeypatch:
     assert found == sorted([with_thought(f"A {n}", f"Hm {n}.")] for n in range(20))
 
 
+BEHIND = {"role": "user", "content": "Thanks."}
+LATER = {
+    "several answers": (
+        [said("<think>Hm.</think>A"), {"role": "user", "content": "And?"}, said("B")],
+        "it is not said",
+    ),
+    "an earlier question": ([said("<think>Hm.</think>A"), BEHIND], "leaves out 'Hm.'"),
+}
+
+
+@pytest.mark.parametrize("others", [said("A {}"), said("<think>Hm {}.</think>A {}")], ids=["without", "with thoughts"])
+@pytest.mark.parametrize("later", LATER)
+def test_thoughts_behind_the_sample_are_refused_as_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str, others: dict[str, Any]
+) -> None:
+    """Rows of one answer with its thought are learned so, unsaid; whose answer is no last message, learned apart."""
+    rows = [asked(f"Question {n}", said(others["content"].format(n, n))) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script, tokenizer = emitted(tmp_path, recipe(), monkeypatch), tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    monkeypatch.setattr(script, "prove_mask", lambda *_: None, raising=False)
+    turns, wrong = LATER[later]
+    write(tmp_path / "chat.jsonl", [*rows, asked("Why?", *turns), asked("How?", said("<think>Hm.</think>So."))])
+    if later == "an earlier question" and "<think>" in others["content"]:
+        script.main()
+        return
+    with pytest.raises(SystemExit, match=rf"^chat\.jsonl, line 21: [^\n]*{wrong}[^\n]*$"):
+        script.main()
+    refused = {one.code for one in compiled(tmp_path, recipe()).diagnostics if one.code[0] == "E"}
+    assert refused == ({"E0309"} if later == "several answers" else set())
+
+
 @pytest.mark.parametrize("values", [(0, 1), (False, True)], ids=["numbers", "truths"])
 @pytest.mark.parametrize("field", ["weight", "train"])
 def test_answers_without_weight_are_shown_and_not_learned(
@@ -446,14 +478,17 @@ TAGS = {
 }
 
 
-@pytest.mark.parametrize("way", ["keep", "template"])
+@pytest.mark.parametrize("way", ["keep", "template", "unsaid"])
 @pytest.mark.parametrize("family", TAGS)
 def test_tags_that_a_template_would_show_as_words_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, way: str
 ) -> None:
     rows = [asked(f"Question {n}", said(f"<think>\nHm {n}.\n</think>\n\nA {n}")) for n in range(20)]
     write(tmp_path / "chat.jsonl", rows)
-    script = emitted(tmp_path, recipe(reasoning=way), monkeypatch)
+    if way == "unsaid":  # and no sampled answer has a thought
+        write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}")) for n in range(20)])
+    script = emitted(tmp_path, recipe(reasoning=way) if way != "unsaid" else recipe(), monkeypatch)
+    write(tmp_path / "chat.jsonl", rows)
     tokenizer = tokenizer_of(rows)
     tokenizer.chat_template = template_text(family, "chat")
     monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)

@@ -111,6 +111,29 @@ def test_a_column_of_any_name_splits(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 160, "eval": 20, "test": 20}
 
 
+@pytest.mark.parametrize("other", ["Jos\u00e9 {} ", "Jose\u0301 {}"], ids=["a space", "the form of accents"])
+def test_a_group_that_is_written_in_two_ways_stays_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    names = [("Jos\u00e9 {}" if n % 2 else other).format(n // 4) for n in range(120)]
+    write(tmp_path / "chat.jsonl", [row | {"of": name} for row, name in zip(chats(120), names, strict=True)])
+    emitted(tmp_path, with_key(BASES["lora-single"], "data.split.group", "of"), monkeypatch).main()
+    groups = {part: {number(row) // 4 for row in rows} for part, rows in split_of(tmp_path).items()}
+    assert all(groups.values())
+    assert not groups["train"] & (groups["test"] | groups["eval"]) and not groups["eval"] & groups["test"]
+
+
+def test_a_text_that_differs_in_space_and_accents_alone_is_no_other_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "text.jsonl", [{"text": f"\u00e9 is text {n}."} for n in range(120)])
+    write(tmp_path / "held.jsonl", [{"text": "e\u0301 is text 7."}, {"text": "\u00e9 is text 8.\n"}])
+    recipe = with_key(with_key(BASES["text"], "data.train", "text.jsonl"), "data.test", "held.jsonl")
+    emitted(tmp_path, with_key(recipe, "data.examples", 120), monkeypatch).main()
+    (report,) = (json.loads(file.read_text()) for file in (tmp_path / "data").glob("*/report.json"))
+    assert report["train"]["leaks"] + report["eval"]["leaks"] == 2
+
+
 def test_a_file_that_is_not_split_needs_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "chat.jsonl", [row | {"of": n // 10} for n, row in enumerate(chats(200))])
     write(tmp_path / "held.jsonl", chats(220)[200:])

@@ -117,6 +117,26 @@ def test_marks_of_other_templates_are_told(tmp_path: Path, text: str, warned: bo
     assert told(tmp_path, qwen, rows, "chat.jsonl", "W0559") == told_of
 
 
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("<THINK>Hm.</Think>So.", True),
+        (" <Thinking>Hm.</thinking>So.", True),
+        ("<think>Hm.</think>So.", False),
+        ("Write <thinking> and </thinking>.", False),
+        ("<THINK>So.", False),
+    ],
+)
+def test_thoughts_between_other_tags_in_one_row_are_told(tmp_path: Path, text: str, warned: bool) -> None:
+    """Under any chat template, and with the tags as they are written in the command."""
+    rows = [{"messages": [USER, ANSWER]}, {"messages": [USER, {**ANSWER, "content": text}]}]
+    qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-7B-Instruct")
+    found = told(tmp_path, qwen, rows, "chat.jsonl", "W0559")
+    first, last = text.strip().partition(">")[0] + ">", "<" + text.rpartition("<")[2].partition(">")[0] + ">"
+    said = f"answers have thoughts between {first} and {last}, which are learned as parts of the answers"
+    assert found == [said] * warned
+
+
 @pytest.mark.parametrize(("name", "named"), [("add", False), ("is", True), ("address_of", False), ("a-b", True)])
 def test_a_tool_is_named_by_a_whole_word(tmp_path: Path, name: str, named: bool) -> None:
     """As `address` names no tool `add`."""

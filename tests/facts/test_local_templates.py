@@ -29,7 +29,7 @@ def asked(number: int, *answers: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": f"Why {number}?"}, *answers]}
 
 
-def refused(folder: Path, template: str, rows: list[dict[str, Any]], base: str, **data: Any) -> list[Diagnostic]:
+def refused(folder: Path, template: str, rows: list[dict[str, Any]], base: str, /, **data: Any) -> list[Diagnostic]:
     """The contradictions of a recipe whose model is a folder with this template, or that of this name."""
     model = saved(folder / "model")
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -70,6 +70,28 @@ def test_thoughts_that_the_template_does_not_write_are_refused(
     found = refused(tmp_path, template, rows, base)
     assert [one.title for one in found] == ["the chat template of ./model does not write such thoughts"] * bool(ways)
     assert [way for one in found for way in one.help[:-1]] == ways
+
+
+@pytest.mark.parametrize(
+    ("template", "data", "lost"),
+    [
+        ("qwen2_5", {}, "does not write such thoughts"),
+        (UNKNOWN, {}, "does not write such thoughts"),
+        ("qwen3", {}, ""),
+        (THINKS, {"reasoning": "keep"}, ""),
+        ("qwen2_5", {"reasoning": "strip"}, ""),
+        ("qwen3", {"template": "plain"}, "does not write thoughts"),
+        ("qwen3", {"template": "plain", "reasoning": "strip"}, ""),
+    ],
+)
+def test_thoughts_are_not_carried_to_a_template_that_does_not_write_them(
+    tmp_path: Path, template: str, data: dict[str, str], lost: str
+) -> None:
+    """No sampled row has one, and no later row that has could be prepared."""
+    rows = [asked(n, turn(f"So {n}.")) for n in range(40)]
+    found = refused(tmp_path, template, rows, "lora-single", carry=["reasoning"], **data)
+    assert [lost in one.title for one in found] == [True] * bool(lost)
+    assert all(one.labels[0].message.startswith("rows with thoughts") for one in found)
 
 
 @pytest.mark.parametrize(

@@ -65,15 +65,17 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Repo
             report.add(_unended(loaded, facts.model, stage))
         template, thoughts = stage.decisions["template"].value, stage.decisions["reasoning"].value
         carries, section = data[section_of(loaded, stage)].shape.carries, section_of(loaded, stage)
+        named_thoughts = "reasoning" in (loaded.recipe.data.carry or ()) and thoughts == ""  # rows bring them later
         lost = {
             "tools and calls": "tools" in carries,
-            "thoughts": "reasoning" in carries and thoughts in ("keep", "template"),
+            "thoughts": "reasoning" in carries and (named_thoughts or thoughts in ("keep", "template")),
         }
         if template in OWN_TEMPLATES and thoughts == "off":
             report.add(no_mode(loaded, f"`{template}`"))
         named = [name for name, has in lost.items() if has]
         if template in OWN_TEMPLATES and named:
-            label = Label(loaded.place("data", section), f"rows with {' and '.join(named)}")
+            place = ("carry",) if named_thoughts and named == ["thoughts"] else (section,)
+            label = Label(loaded.place("data", *place), f"rows with {' and '.join(named)}")
             help = ('name a template that writes them: `template = "./your.jinja"` under [data], or take a chat model',)
             help += ('to train without thoughts: `reasoning = "strip"` under [data]',) * (named == ["thoughts"])
             title = f"the chat template `{template}` does not write {' and '.join(named)}"

@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.catalog.templates import Template, template_with, templates
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts import Facts
+from recipec.facts.conversations import REASONING
 from recipec.facts.converting import KEEP, OFF
 from recipec.facts.seen_answers import SeenAnswers
 from recipec.facts.template import template_of, text_shown
@@ -79,6 +80,8 @@ def _unwritten(loaded: LoadedRecipe, facts: Facts, shown: _Shown, stage: StagePl
         yield _no_thoughts(loaded, shown, section, f"{answers.called} has a thought in a field beside calls of tools")
     elif thoughts == KEEP and answers.tagged and shown.known and shown.known.drops_thoughts:
         yield _no_thoughts(loaded, shown, section, f"{answers.tagged} has a thought before its answer")
+    elif thoughts in ("", KEEP) and REASONING in (loaded.recipe.data.carry or ()) and not shown.tells(_CALLS):
+        yield _no_thoughts(loaded, shown, "carry", "rows with thoughts in a field of their messages")
     if answers.follows and shown.known and shown.known.moves_thought and stage.decisions["loss_on"].value == _APART:
         yield _one_behind_another(loaded, shown, section, answers)
 
