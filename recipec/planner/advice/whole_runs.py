@@ -18,6 +18,8 @@ from recipec.rules.core import Wish
 from recipec.rules.words import run_of
 from recipec.units import duration, usd
 
+WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
+
 
 class ChangedRun(Cost, frozen=True):
     """The whole run of a changed stage."""
