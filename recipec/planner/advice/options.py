@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Layout
+from recipec.planner.advice.begins_anew import with_checkpoints
 from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
@@ -70,6 +71,7 @@ def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         *more_answers(context, found, loaded, runs),
         *larger_batch(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),
+        *with_checkpoints(context, found, loaded, runs),
     )
 
 

@@ -1,4 +1,4 @@
-"""A larger global batch that is accepted as well is an option where the whole run takes clearly less with it."""
+"""Options of a large run: a larger accepted global batch, and checkpoints where none is planned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compiling import BASES, Tables, compiled, with_key
 from test_mending import applied
 
 from recipec.planner.advice.whole_runs import WORTH_NAMING
-from recipec.units import duration, usd
+from recipec.units import duration, gib, usd
 
 DATA = {"train": {"hub": "org/chat", "format": "chat"}, "examples": 200_000, "tokens_per_example": 1_500}
 HARDWARE = {"gpu": "h100", "gpus_per_node": 8, "nodes": 8, "network_gbps": 3200}
@@ -43,3 +43,20 @@ def test_no_batch_is_named_that_the_recipe_decides_or_that_gains_little(tmp_path
     plan = compiled(tmp_path, recipe, only_plan=True).plan
     assert plan is not None
     assert not [line for line in plan.stages[0].options if line.startswith("set `train.global_batch_size")]
+
+
+def test_checkpoints_of_a_costly_run_are_named_with_what_they_take_and_come_true(tmp_path: Path) -> None:
+    """A checkpoint of 70B takes so long that none is planned."""
+    now = compiled(tmp_path, LARGE, only_plan=True).plan
+    assert now is not None
+    (line,) = [line for line in now.stages[0].options if line.startswith("set `train.save_every = ")]
+    then = compiled(tmp_path, applied(LARGE, line), only_plan=True).plan
+    assert then is not None
+    (part,) = [part for part in then.stages[0].parts if part.name == "checkpoints"]
+    assert part.because.partition(" each")[0].split(" at ")[0].split(", ")[0] in line
+    assert f"{duration(then.seconds)} instead of {duration(now.seconds)}" in line
+    assert f"{usd(then.cost_usd)} instead of {usd(now.cost_usd)}" in line
+    disk = [gib(plan.stages[0].needs.storage.total_bytes) for plan in (then, now)]
+    assert f"{disk[0]} of disk instead of {disk[1]}" in line
+    cheap = compiled(tmp_path, BASES["lora-single"], only_plan=True).plan
+    assert cheap is not None and not [each for each in cheap.stages[0].options if "train.save_every" in each]
