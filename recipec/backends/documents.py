@@ -28,7 +28,7 @@ from recipec.backends.models import added_by, code, is_below_root, made_folder, 
 from recipec.backends.reading import sources_of
 from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
-from recipec.backends.timing import prepared_ahead, timing, tokenized_ahead
+from recipec.backends.timing import prepared_ahead, scored_apart, timing, tokenized_ahead
 from recipec.backends.told_rows import held_out_told, learned_told, rows_told
 from recipec.backends.training import summary
 from recipec.catalog.stack import stack, torch_index
@@ -137,6 +137,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "resumes": job.because(_resumes(job), "save_every"),
         "prepared_ahead": prepared_ahead(job),
         "tokenized_ahead": tokenized_ahead(job),
+        "scored_apart": scored_apart(job),
         "unpinned": list(unpinned(job)),
         "newest": [each.traced("model", each.job.facts.model.name) for each in job.stages if loads_newest(each)],
         "revision": job.because(job.loaded.recipe.model.revision or "", "model"),

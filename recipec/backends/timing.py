@@ -8,13 +8,20 @@ from typing import Any
 
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import start_of
+from recipec.backends.launchers.launcher import typed_evaluation
 from recipec.backends.reading import asks_commits, sources_of
-from recipec.planner.advice.prepared_ahead import spared_seconds, tokenizing_seconds, waiting_gpus
+from recipec.planner.advice.prepared_ahead import (
+    after_training,
+    before_training,
+    spared_seconds,
+    tokenizing_seconds,
+    waiting_gpus,
+)
 from recipec.planner.document import stage_document
 from recipec.render.traced import Traced
 from recipec.rules import reservations
 from recipec.rules.words import device, run_of
-from recipec.units import duration
+from recipec.units import counted, duration
 
 
 def timing(stage: StageJob) -> dict[str, Any]:
@@ -68,6 +75,39 @@ def prepared_ahead(job: Job) -> Traced:
 def tokenized_ahead(job: Job) -> Traced:
     """How other nodes are spared the tokenization; empty where it takes little of their time."""
     return job.because(" ".join(_tokens_ahead(job)), "prediction", "gpus", "nodes")
+
+
+def scored_apart(job: Job) -> Traced:
+    """How other nodes are spared what evaluate.py does; empty where it takes little of their time."""
+    return job.because(" ".join((*_scored_ahead(job), *_scored_behind(job))), "prediction", "gpus", "nodes")
+
+
+def _scored_ahead(job: Job) -> Iterator[str]:
+    found = before_training(job.plan, job.loaded)
+    if not found.others:
+        return
+    parts = f"The download and the first scoring take about {duration(found.seconds)} (predicted)"
+    yield f"{parts}, in which {counted(found.others, 'GPU')} of other nodes wait."
+    scores = typed_evaluation(job.stages[0], "before")
+    yield (
+        f"To do both before you rent these, run `python prepare_data.py` and `{scores}` on one node, in this folder "
+        "and with the `HF_HOME` that all nodes share. The launch on all nodes finds the model and its scores and "
+        "passes over both."
+    )
+
+
+def _scored_behind(job: Job) -> Iterator[str]:
+    found, last = after_training(job.plan, job.loaded), job.stages[-1]
+    if not found.others:
+        return
+    yield (
+        f"The last scoring takes about {duration(found.seconds)} (predicted) on the first node alone. On the other "
+        "nodes the script ends with the training: give them back then."
+    )
+    yield (
+        "Slurm keeps all nodes of a job until it ends: cancel the job once "
+        f"`outputs/{last.name}/finished.json` is there, and run `{typed_evaluation(last, 'after')}` on one node."
+    )
 
 
 def _rows_ahead(job: Job) -> Iterator[str]:

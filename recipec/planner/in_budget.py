@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from recipec.estimate.cost import Cost
 from recipec.planner.advice.budget import within_budget
 from recipec.planner.advice.ways_out import Pairs
-from recipec.planner.planner import fitted, whole_runs
+from recipec.planner.runs import fitted, whole_runs
 from recipec.planner.search.context import Context
 from recipec.recipe import LoadedRecipe
 
@@ -16,6 +16,6 @@ def in_budget(loaded: LoadedRecipe, given: Sequence[Context], gpus: int) -> tupl
     """All stages with their whole run; None where one of them does not fit, or the run exceeds the budget."""
     pairs = fitted(given, loaded)
     run = whole_runs(pairs, loaded) if pairs else None
-    if run is None or not within_budget(loaded, run, run.seconds / 3600 * gpus):
+    if run is None or not within_budget(loaded, run, gpus):
         return None
     return pairs, run

@@ -20,7 +20,8 @@ from recipec.planner.advice.whole_runs import measures, smaller
 from recipec.planner.in_budget import in_budget
 from recipec.planner.less_training import a_smaller_model, fewer_passes
 from recipec.planner.plan import Plan
-from recipec.planner.planner import contexts, fitted, plan_recipe, whole_runs
+from recipec.planner.planner import contexts, plan_recipe
+from recipec.planner.runs import fitted, whole_runs
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
 from recipec.recipe import LoadedRecipe
@@ -64,7 +65,7 @@ def _on_fewer(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
         if [each.adapts for each in layouts] != [stage.layout.adapts for stage in plan.stages]:
             continue
         run = whole_runs(pairs, loaded)
-        if within_budget(loaded, run, run.seconds / 3600 * machines.gpus):
+        if within_budget(loaded, run, machines.gpus):
             return _told(Change(((f"hardware.{key}", getattr(machines, key)),)), plan, layouts, run)
         if most_hours is not None and run.seconds > 3600 * most_hours:
             return ""

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from math import ceil
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Report
-from recipec.estimate.cost import Cost, run_cost
-from recipec.estimate.storage import checkpoint_bytes
-from recipec.estimate.whole_run import RunPart, rates_of, written_seconds
+from recipec.estimate.cost import Cost
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
-from recipec.planner.advice.bill import bill
-from recipec.planner.advice.budget import check_budget, over_budget
-from recipec.planner.advice.comparison import Compared, compared
+from recipec.planner.advice.budget import check_budget
 from recipec.planner.advice.deciding_keys import deciding_key
-from recipec.planner.advice.evaluations import in_training
 from recipec.planner.advice.idle import idle_gpus, roomier
 from recipec.planner.advice.keys import named_for
 from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.limits import check_learning
 from recipec.planner.advice.mending import avoiding, freed, known_to_fail
-from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.on_fewer import on_one_node, on_used
 from recipec.planner.advice.options import with_options
@@ -44,24 +36,20 @@ from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.waiting import shorter_waits
-from recipec.planner.advice.whole_runs import WholeRuns, run_told
-from recipec.planner.outcome import record_layout, record_prediction, timed_inputs
-from recipec.planner.plan import Needs, OnFewer, Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.outcome import record_prediction
+from recipec.planner.plan import OnFewer, Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.runs import runs_of, settled_run, total_steps, whole_runs
 from recipec.planner.search.bounds import Bounds, bounds_of
-from recipec.planner.search.candidates import Candidate, usable_bytes
-from recipec.planner.search.context import Context, settle, settle_steps
-from recipec.planner.search.evaluating import evaluation_batch
+from recipec.planner.search.candidates import usable_bytes
+from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.measures import beside_shared
-from recipec.planner.search.sequences import training_sequences
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import LAST_STAGE_ONLY
-from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.rules import goal
-from recipec.rules.core import Decision, Ledger, Wish
-from recipec.rules.evaluation import looked_at
+from recipec.rules.core import Decision, Ledger
 from recipec.rules.words import device
 from recipec.units import GIB
 
@@ -94,20 +82,6 @@ def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
     ledger, stages = _stages(loaded, facts)
     goals = tuple(ledger.decisions.values())
     return [_context(loaded, facts, goals, stage, stages) for stage in stages]
-
-
-def fitted(given: Sequence[Context], loaded: LoadedRecipe) -> Sequence[tuple[Context, Fit]]:
-    """All stages, each with a layout that can be built, without advice; none where one has none."""
-    pairs: list[tuple[Context, Fit]] = []
-    for context in given:
-        starts = (found for one, found in pairs if one.stage.name == context.stage.starts_from and found.chosen)
-        before = next((found.chosen.layout.adapts for found in starts if found.chosen), None)
-        changed = replace(context, before=before)
-        found = fit(changed, loaded)
-        if found.chosen is None or not found.chosen.layout.can_be_built:
-            return ()
-        pairs.append((changed, found))
-    return pairs
 
 
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
@@ -168,13 +142,13 @@ def _plan_stage(
     if found.chosen is None or found.ledger is None:
         _report_misfit(context, others, loaded, found, report)
         return None
-    plan = stage_plan(context, found, loaded)
+    plan = stage_plan(context, found, loaded, given)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture, plan.work)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, context, others, [bad]))
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
-    runs = _runs(context, Cost(plan.run_seconds, plan.cost_usd, ""), loaded)
+    runs = runs_of(context, Cost(plan.run_seconds, plan.cost_usd, ""), loaded, given)
     ours = (context, found, loaded, runs)
     plan = replace(plan, unquantized=unquantized(*ours), less_waiting=less_waiting(*ours))
     return with_options(context, others, found, loaded, runs, plan) if advised else plan
@@ -200,7 +174,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     decisions, work, intervals = settled.decisions, work_of(settled, context.facts), _intervals(context)
     if found.tried and (bad := refused(layout, decisions | intervals, shape, work)) and bad.mended_by(*intervals):
         report.add(known_to_fail(loaded, context, others, [bad]))
-    steps = _total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
+    steps = total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
     check_learning(loaded, context.stage.name, steps, decisions, report)
 
 
@@ -230,21 +204,24 @@ def _over(changed: Sequence[Context], loaded: LoadedRecipe) -> str:
     return next((finding.title for finding in report.diagnostics), "")
 
 
-def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
-    """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
+def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequence[Context] = ()) -> StagePlan:
+    """The plan of a stage that fits: its layout and what follows from it are written into its ledger.
+
+    `given` are all stages that share its budget, or none where it is the only one.
+    """
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     _explain_adaptation(ledger, found, facts)
     own_batch(context, ledger, loaded)
     bounds = bounds_of(context, ledger, loaded)
-    run, cost = _settled_run(context, found, loaded, bounds)
+    run, cost = settled_run(context, found, loaded, bounds)
     assert chosen.time is not None
     steps, needs, parts = run.steps, run.needs, run.parts
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = _not_taken(context, found, bounds, seconds)
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
-    given = (context, found, loaded, _runs(context, cost, loaded))
-    unused = idle_gpus(*given)
+    ours = (context, found, loaded, runs_of(context, cost, loaded, given))
+    unused = idle_gpus(*ours)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -266,74 +243,17 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         crowds_host=chosen.crowds_host,
         work_for_idle=unused.ways,
         idle_because=unused.because,
-        on_used=on_used(*given) if unused.because else OnFewer(),
-        on_one_node=on_one_node(*given),
+        on_used=on_used(*ours) if unused.because else OnFewer(),
+        on_one_node=on_one_node(*ours),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(context, found, loaded, bounds),
-        shorter_waits=shorter_waits(*given, bounds),
+        shorter_waits=shorter_waits(*ours, bounds),
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_micro_batch=run.against.micro_batch,
     )
-
-
-class _Run(Struct, frozen=True):
-    """What follows from a layout: how it compares, its optimizer steps, what it needs of a node, and its bill."""
-
-    against: Compared
-    steps: int
-    needs: Needs
-    parts: tuple[RunPart, ...]
-
-
-def _settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[_Run, Cost]:
-    """The run of a layout that fits, which is written into its ledger, and what all of it costs."""
-    assert found.chosen is not None and found.ledger is not None
-    facts, ledger, chosen = context.facts, found.ledger, found.chosen
-    against = compared(facts, ledger, chosen, found.tried, bounds)
-    record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
-    steps = _settled_steps(ledger, chosen, facts, bounds)
-    asked = loaded.recipe.evaluate.max_new_tokens
-    needs = needs_of(facts, ledger, chosen, asked)
-    of_hub = any(source.hub for part in DATA_SOURCES for source in getattr(loaded.recipe.data, part) or ())
-    parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked, of_hub))
-    return _Run(against, steps, needs, parts), _cost(context, chosen, sum(part.seconds for part in parts))
-
-
-def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
-    """What the whole run of a changed recipe would take."""
-    assert found.ledger is not None
-    return _settled_run(context, found, loaded, bounds_of(context, found.ledger, loaded))[1]
-
-
-def _runs(context: Context, now: Cost, loaded: LoadedRecipe) -> WholeRuns:
-    over = partial(over_budget, loaded, context.facts.decisions["gpu_price"].value)
-    return WholeRuns(now, lambda one, then, changed=loaded: _whole_run(one, then, changed), run_told(context), over)
-
-
-def whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
-    """What the whole runs of several stages would take together."""
-    runs = [_whole_run(context, found, loaded) for context, found in pairs]
-    usd = [run.usd for run in runs if run.usd is not None]
-    return Cost(sum(run.seconds for run in runs), sum(usd) if len(usd) == len(runs) else None, "")
-
-
-def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts, bounds: Bounds) -> int:
-    """The optimizer steps, with what depends on their number and on what a checkpoint takes to write."""
-    assert chosen.time is not None
-    steps = _total_steps(ledger.wishes, ledger.decisions, chosen.layout.global_batch)
-    saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    saving_seconds = written_seconds(saved_bytes, rates_of(facts.gpu.measured))
-    training = steps * chosen.time.seconds_per_step
-
-    def looking() -> float:
-        rows = looked_at({id: decision.value for id, decision in ledger.decisions.items()}, "eval")
-        return in_training(facts, ledger, chosen, bounds, rows).seconds
-
-    settle_steps(ledger, steps, training, saving_seconds, looking, timed_inputs(ledger))
-    return steps
 
 
 def _not_taken(context: Context, found: Fit, bounds: Bounds, seconds: float) -> list[Rejected]:
@@ -379,20 +299,3 @@ def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     if why := preferred_but_passed_over(found, facts.gpu, noun):
         stated = "" if decision.origin == "planner" else f"{decision.because}; "
         ledger.decisions[decision.id] = replace(decision, because=f"{stated}{why}")
-
-
-def _cost(context: Context, chosen: Candidate, seconds: float) -> Cost:
-    """Of all devices for so long: what is idle is paid too."""
-    facts = context.facts
-    price, gpus = facts.decisions["gpu_price"], facts.machines.gpus
-    idle, noun = gpus - chosen.layout.gpus, device(facts.decisions["gpu_is_cpu"].value)
-    basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
-    return run_cost(seconds, gpus, price.value, basis, noun, run_told(context))
-
-
-def _total_steps(wishes: Mapping[str, Wish], decisions: Mapping[str, Decision], batch: int) -> int:
-    """Optimizer steps of the stage: every pass ends with a step of what is left, as in transformers 5.23's Trainer."""
-    if "train.max_steps" in wishes:
-        return wishes["train.max_steps"].value
-    value = {id: decision.value for id, decision in decisions.items()}
-    return ceil(value["epochs"] * ceil(training_sequences(value) / batch))

@@ -71,11 +71,12 @@ def test_one_node_on_which_nothing_fits_is_not_advised(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("times", "advised"), [(0.9, True), (1.8, True), (2.2, False)])
 def test_one_node_that_is_slower_and_dearer_is_not_advised(tmp_path: Path, times: float, advised: bool) -> None:
     """One node of two costs as much in twice the time."""
-    plan = compiled(tmp_path, nodes("Qwen/Qwen3-8B", 2, 10), only_plan=True).plan
+    found = compiled(tmp_path, nodes("Qwen/Qwen3-8B", 2, 10), only_plan=True)
+    plan = found.plan
     assert plan is not None and plan.cost_usd is not None
     alone = OnFewer(cost=Cost(times * plan.seconds, times * plan.cost_usd / 2, ""))
     plan = replace(plan, stages=(replace(plan.stages[0], on_one_node=alone),))
-    assert bool([*one_node_instead(plan)]) == advised
+    assert bool([*one_node_instead(found.recipe, plan)]) == advised
 
 
 def test_one_node_is_advised_with_its_global_batch(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from compiling import BASES, Tables, compiled, with_key
 
 from recipec.facts import measured
 from recipec.planner import others
-from recipec.planner.planner import fitted
+from recipec.planner.runs import fitted
 from recipec.planner.search.context import Context
 
 PAIR = Path(__file__).parents[1] / "facts" / "h100-pair.toml"  # two H100, made up

@@ -75,3 +75,48 @@ def test_the_command_states_every_number_that_the_script_would_refuse(
     assert command.startswith(f"OTHER_RANKS=1 NNODES=1 {shards}NODE_RANK=0")
     known = set(re.findall(r"planned ([A-Z_]+) \d", files["launch/nodes.sh"])) - {"NPROC_PER_NODE"}
     assert known == set(re.findall(r"(NNODES|SHARDS)=", command))
+
+
+def long_rows(**more: Any) -> Tables:
+    """Few rows of 90,000 tokens, whose scoring takes long, on 2 nodes."""
+    data = {"train": "chat.jsonl", "examples": 5_000, "tokens_per_example": 90_000, "max_length": 131072}
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "network_gbps": 3200}
+    tables = with_key(with_key(BASES["lora-single"], "model.name", "meta-llama/Llama-3.1-8B-Instruct"), "data", data)
+    return with_key(with_key(tables, "hardware", hardware), "train", {"adaptation": "full"}) | more
+
+
+def of_one_node(folder: Path, tables: Tables) -> list[str]:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan is not None
+    starts = ("run prepare_data.py and evaluate.py before on one node", "give the other nodes back")
+    return [line for line in plan.stages[0].options if line.startswith(starts)]
+
+
+def test_what_one_node_does_alone_is_named_with_what_the_others_cost(tmp_path: Path) -> None:
+    """evaluate.py runs twice, on one of two nodes: half of the money of its time is that of the other."""
+    plan = compiled(tmp_path, long_rows(), only_plan=True).plan
+    assert plan is not None
+    (stage,) = plan.stages
+    scoring, price = stage.scoring_seconds / 2, stage.decisions["gpu_price"].value
+    download = next(part.seconds for part in stage.parts if part.name == "download")
+    ahead, behind = of_one_node(tmp_path, long_rows())
+    both = f"wait for the download ({duration(download)}) and the scoring ({duration(scoring)}) of the model"
+    assert ahead.endswith(f"8 GPUs of other nodes {both}, {usd(8 * (download + scoring) / 3600 * price)}")
+    assert behind.endswith(f"scores the result, {duration(scoring)} and {usd(8 * scoring / 3600 * price)}")
+    few = with_key(long_rows(), "data", {"train": "chat.jsonl", "examples": 5_000, "tokens_per_example": 100})
+    assert not of_one_node(tmp_path, few)
+    assert not of_one_node(tmp_path, long_rows(launch={"with": "none"}))
+
+
+def test_readme_says_how_one_node_scores_alone(tmp_path: Path) -> None:
+    """The commands are those of the launch script, and the file is what evaluate.py looks for."""
+    files = texts(good(tmp_path, long_rows()))
+    (before,) = re.findall(r"run `python prepare_data.py` and `([^`]+)` on one node", files["README.md"])
+    (after,) = re.findall(r"finished.json` is there, and run `([^`]+)` on one node", files["README.md"])
+    launch = files["launch/nodes.sh"].replace('"$BUNDLE/evaluate.py"', "evaluate.py")
+    for command in (before, after):
+        assert f'[[ "$NODE" != 0 ]] || {command} ' in launch
+    assert 'TRAINED = BUNDLE / "outputs" / "sft"' in files["evaluate.py"]
+    assert "`outputs/sft/finished.json`" in files["README.md"] and 'TRAINED / "finished.json"' in files["evaluate.py"]
+    ends = launch.partition(f"{after} ")[2]
+    assert "together" not in ends, "the other nodes have nothing left to do"

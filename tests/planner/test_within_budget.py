@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, Tables, compiled, with_key
+from msgspec.structs import replace
 from test_mending import applied
 
+from recipec.facts import price as price_facts
 from recipec.layout import Machines
-from recipec.planner import others
+from recipec.planner import Plan, others
+from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.ways_out import beside
 from recipec.planner.advice.whole_runs import smaller
+from recipec.planner.planner import contexts
+from recipec.rules.core import Wish
 from recipec.units import duration, usd
 
 
@@ -160,3 +166,49 @@ def test_tables_of_stages_that_no_longer_run_are_removed(
     assert re.findall("`([^`]+)`", names) == removed
     then = helps(tmp_path, applied(with_key(recipe, "budget", None), line))
     assert not [code for code in then if code.startswith("E")]
+
+
+LARGE = with_key(with_key(BASES["lora-single"], "data.examples", 50_000), "hardware.gpu", "h200")
+PAIRS = with_key(with_key(LARGE, "data.preferences", "pairs.jsonl"), "goal.task", "align")
+ALL_WEIGHTS = 'set `train.adaptation = "full"`'
+
+
+def all_weights(folder: Path, recipe: Tables) -> tuple[list[str], Plan]:
+    """What each stage says of training all weights, and the plan that the first of them gives."""
+    plan = compiled(folder, recipe, only_plan=True).plan
+    lines = [line for stage in plan.stages for line in stage.options if line.startswith(ALL_WEIGHTS)]
+    return lines, compiled(folder, applied(with_key(recipe, "budget", None), lines[0]), only_plan=True).plan
+
+
+@pytest.mark.parametrize(("price", "share", "over"), [(None, 0.99, True), (0, 0.99, True), (None, 1.01, False)])
+def test_gpu_hours_need_no_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, price: float | None, share: float, over: bool
+) -> None:
+    """GPU hours are those of the GPUs and the time, also where they are free or nobody knows what they cost."""
+    if price is None:
+        monkeypatch.setattr(price_facts, "price", lambda name: None)
+    priced = with_key(LARGE, "budget", {} if price is None else {"price_per_gpu_hour": price})
+    _, then = all_weights(tmp_path, priced)
+    (line,), _ = all_weights(tmp_path, with_key(priced, "budget.max_gpu_hours", share * then.gpu_hours))
+    assert ("over the budget" in line) is over
+
+
+@pytest.mark.parametrize(("share", "over"), [(0.99, True), (1.01, False)])
+def test_an_option_of_a_stage_is_held_against_all_stages(tmp_path: Path, share: float, over: bool) -> None:
+    """The adaptation is that of both stages: each takes longer with it, and the budget is that of their sum."""
+    _, then = all_weights(tmp_path, PAIRS)
+    assert {stage.layout.adaptation for stage in then.stages} == {"full"}
+    lines, _ = all_weights(tmp_path, with_key(PAIRS, "budget.max_hours", share * then.seconds / 3600))
+    assert lines and all(("over the budget" in line) is over for line in lines)
+
+
+def test_the_other_stages_stay_as_they_are_beside_a_key_of_one(tmp_path: Path) -> None:
+    """`train.sft.micro_batch_size` says nothing of DPO; machines are those of both."""
+    found = compiled(tmp_path, PAIRS, only_plan=True)
+    sft, dpo = contexts(found.recipe, found.facts)
+    sets = {"train.micro_batch_size": Wish(1, ""), "train.optimizer": Wish("adamw-8bit", "")}
+    changed = on_machines(replace(sft, wishes={**sft.wishes, **sets}), Machines(1, 2))
+    then = beside(changed, sft, dpo)
+    assert then.wishes.keys() - dpo.wishes.keys() == {"train.optimizer"}
+    assert then.facts.machines == Machines(1, 2)
+    assert beside(sft, changed, then).wishes == dpo.wishes

@@ -152,8 +152,12 @@ def _own_evaluation(stage: StageJob, when: str) -> Raw:
     """The same in words that a person types in the bundle's folder; "" where there is no merged model to evaluate."""
     if when == "merged" and not evaluates_merged(stage):
         return Raw("")
-    words = _evaluating(stage, when, str(stage.value("world_size") // stage.nodes), "{}")
-    return fragment(" ".join(words), stage.ids("strategy", "prediction", "world_size"))
+    return fragment(typed_evaluation(stage, when), stage.ids("strategy", "prediction", "world_size"))
+
+
+def typed_evaluation(stage: StageJob, when: str) -> str:
+    """These words, as text of a sentence."""
+    return " ".join(_evaluating(stage, when, str(stage.value("world_size") // stage.nodes), "{}"))
 
 
 def _evaluating(stage: StageJob, when: str, processes: str, path: str) -> list[str]:

@@ -86,7 +86,7 @@ def _in_fewer_stages(loaded: LoadedRecipe, plan: Plan, other: Plan | None) -> tu
     method = METHODS[other.stages[-1].stage.name]
     price = "" if other.cost_usd is None else f" and ${other.cost_usd:,.2f}"
     gpus, run = other.stages[0].decisions["gpus"].value, Cost(other.seconds, other.cost_usd, "")
-    over_too = "" if within_budget(loaded, run, run.seconds / 3600 * gpus) else ", still over the budget"
+    over_too = "" if within_budget(loaded, run, gpus) else ", still over the budget"
     why = f"{method.name.upper()} learns from the pairs without a reward model"
     return (f"{_setting(loaded, plan, other)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
 
@@ -106,26 +106,32 @@ def _setting(loaded: LoadedRecipe, plan: Plan, other: Plan) -> str:
     return f'set `alignment.method = "{method.alignment}"`{level}{removed}'
 
 
-def within_budget(loaded: LoadedRecipe, run: Cost, gpu_hours: float | None) -> bool:
-    """Whether a whole run keeps to [budget]; what is not known of it breaks nothing."""
-    budget = loaded.recipe.budget
-    limits = (budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd)
-    taken = (run.seconds / 3600, gpu_hours, run.usd)
+def within_budget(loaded: LoadedRecipe, run: Cost, gpus: int) -> bool:
+    """Whether a whole run on so many GPUs keeps to [budget]; a price that is not known breaks nothing."""
+    hours = run.seconds / 3600
+    limits, taken = _limits(loaded), (hours, hours * gpus, run.usd)
     return all(None in (most, each) or each <= most for each, most in zip(taken, limits, strict=True))
 
 
 def share_left(loaded: LoadedRecipe, plan: Plan) -> float:
     """The part of a plan's time that all limits of [budget] leave: cost and GPU hours shrink with it."""
-    budget = loaded.recipe.budget
-    limits = (budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd)
     taken = (plan.seconds / 3600, plan.gpu_hours, plan.cost_usd)
-    return min(most / each for each, most in zip(taken, limits, strict=True) if each and most is not None)
+    return min(most / each for each, most in zip(taken, _limits(loaded), strict=True) if each and most is not None)
 
 
-def over_budget(loaded: LoadedRecipe, usd_per_gpu_hour: float | None, run: Cost, now: Cost) -> str:
+def over_budget(loaded: LoadedRecipe, run: Cost, now: Cost, gpus: int, present_gpus: int) -> str:
     """What is said behind the figures of a changed run that breaks [budget], and that the present one does as well."""
-    keeps = [
-        within_budget(loaded, each, each.usd / usd_per_gpu_hour if each.usd and usd_per_gpu_hour else None)
-        for each in (run, now)
-    ]
-    return "" if keeps[0] else f",{'' if keeps[1] else ' still'} over the budget"
+    if within_budget(loaded, run, gpus):
+        return ""
+    return f",{'' if within_budget(loaded, now, present_gpus) else ' still'} over the budget"
+
+
+def is_limited(loaded: LoadedRecipe) -> bool:
+    """Whether [budget] has a limit."""
+    return any(most is not None for most in _limits(loaded))
+
+
+def _limits(loaded: LoadedRecipe) -> tuple[float | None, float | None, float | None]:
+    """Of hours, GPU hours and dollars."""
+    budget = loaded.recipe.budget
+    return budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd

@@ -52,7 +52,8 @@ def idle_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRun
     freed = freed_on_more(context, found, loaded)
     removal = _removal(context, freed, found.chosen, runs) if freed is not None else ""
     because = _because(context, found, freed.row if freed is not None and removal else None)
-    return Idle(because, (*[removal] * bool(removal), *_ways(context, found, loaded, runs)))
+    removals = [removal] if removal else _without_a_key(context, found, loaded, runs)
+    return Idle(because, (*removals, *_ways(context, found, loaded, runs)))
 
 
 def _ways(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[str, ...]:
@@ -97,6 +98,19 @@ def _removal(context: Context, freed: Freed, chosen: Candidate, runs: WholeRuns)
     shorter = run.seconds < runs.now.seconds
     outcome = _outcome(then, chosen)
     return told(context, freed.change, outcome, chosen, then, but=(runs.beside(run),)) if shorter else ""
+
+
+def _without_a_key(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
+    """Without a value of the recipe that keeps out a layout on more GPUs, where the whole run is clearly shorter."""
+    assert found.chosen is not None
+    for change, changed in unpinned(context):
+        then = fit(changed, loaded)
+        if then.chosen is None or not _uses_more(then.chosen, found.chosen):
+            continue
+        if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
+            outcome = _outcome(then.chosen, found.chosen)
+            yield told(context, change, outcome, found.chosen, then.chosen, but=(runs.beside(run),))
+            return
 
 
 def _more_host_memory(context: Context, chosen: Candidate, found: Fit) -> Iterator[str]:

@@ -12,7 +12,7 @@ from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.keys import stages_of
 from recipec.planner.advice.waiting import waits_for_network
-from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation, takes
+from recipec.planner.advice.whole_runs import ChangedRun, WholeRuns, same_adaptation, takes
 from recipec.planner.plan import OnFewer
 from recipec.planner.search.bounds import TIE
 from recipec.planner.search.context import Context
@@ -71,7 +71,7 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
     return _on(fewer, runs.of(changed, then), runs, otherwise=otherwise)
 
 
-def _on(fewer: Machines, run: Cost, runs: WholeRuns, **how: Any) -> OnFewer:
+def _on(fewer: Machines, run: ChangedRun, runs: WholeRuns, **how: Any) -> OnFewer:
     return OnFewer(machines=fewer, cost=run, whole_run=runs.beside(run), **how)
 
 

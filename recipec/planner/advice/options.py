@@ -10,17 +10,19 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Layout
+from recipec.planner.advice.begins_anew import with_checkpoints
 from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.host_memory import with_host_memory
 from recipec.planner.advice.keys import as_written
+from recipec.planner.advice.larger_batch import larger_batch
 from recipec.planner.advice.next_better import next_better, on_present_gpus
 from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.smaller_states import in_8_bits
 from recipec.planner.advice.ways_out import holds_for
-from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
+from recipec.planner.advice.whole_runs import WORTH_NAMING, WholeRuns, pass_seconds
 from recipec.planner.advice.written_together import more_answers, older_answers
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.bounds import bounds_of
@@ -30,7 +32,6 @@ from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 
-WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
 LITTLE_PADDING = 0.01  # of the tokens of a batch: less is no reason; our decision
 _UNPROVEN = "recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
 _WITH_MASK = "recipec does not take it by itself, as no run with such a mask on a GPU is recorded (DATA-002)"
@@ -68,7 +69,9 @@ def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         *other_engine(context, found, loaded, runs),
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
+        *larger_batch(context, found, loaded, runs),
         *fewer_gpus(context, found, loaded, runs),
+        *with_checkpoints(context, found, loaded, runs),
     )
 
 

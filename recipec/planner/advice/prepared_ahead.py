@@ -1,18 +1,21 @@
-"""What it costs that GPUs wait for the rows: a machine without GPUs can prepare them, and one node can tokenize them,
-before the GPUs are rented."""
+"""What it costs that GPUs wait for what needs fewer: a machine without GPUs can prepare the rows, and one node can
+download the model, score it and tokenize the rows before the others are rented, and score the result after them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.estimate.whole_run import TOKENIZATION, RunPart
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import NO_SCRIPT
 from recipec.units import counted, duration, usd
 
+_DOWNLOAD, _MADE_FIRST = "download", ("text part", "new tokens")  # parts; the latter are between it and a scoring
 WORTH_PREPARING_AHEAD = 3600.0  # GPU seconds that the GPUs wait for; our decision
 
 
@@ -24,8 +27,47 @@ def spared_seconds(plan: Plan, loaded: LoadedRecipe) -> float:
 def tokenizing_seconds(plan: Plan, loaded: LoadedRecipe) -> float:
     """Seconds that all other nodes need not wait for the tokens of all stages, where one of them makes them first; 0
     where that is little of their time, or there is one node."""
-    several = any(stage.layout.gpus > stage.decisions["gpus_per_node"].value for stage in plan.stages)
-    return _spared(plan, loaded, sum(stage.tokenizing_seconds for stage in plan.stages)) if several else 0.0
+    return _spared(plan, loaded, sum(stage.tokenizing_seconds for stage in plan.stages)) if _several(plan) else 0.0
+
+
+def _several(plan: Plan) -> bool:
+    return any(stage.layout.gpus > stage.decisions["gpus_per_node"].value for stage in plan.stages)
+
+
+class OnOneNode(Struct, frozen=True):
+    """What one of several nodes does alone."""
+
+    download_seconds: float = 0.0
+    scoring_seconds: float = 0.0  # one time of evaluate.py
+    others: int = 0  # GPUs of the other nodes; 0 where it takes little of their time
+
+    @property
+    def seconds(self) -> float:
+        """Of both."""
+        return self.download_seconds + self.scoring_seconds
+
+
+def before_training(plan: Plan, loaded: LoadedRecipe) -> OnOneNode:
+    """What evaluate.py does before the first step: it downloads the model that it scores, where the run reads no other
+    and makes nothing of it before."""
+    first = plan.stages[0]
+    if METHODS[first.stage.name].named_models or any(part.name in _MADE_FIRST for part in first.parts):
+        return OnOneNode()
+    return _alone(plan, loaded, first, sum(part.seconds for part in first.parts if part.name == _DOWNLOAD))
+
+
+def after_training(plan: Plan, loaded: LoadedRecipe) -> OnOneNode:
+    """What evaluate.py does when all is trained; adapters of several tasks are not all scored at the end."""
+    return OnOneNode() if plan.stages[0].stage.task else _alone(plan, loaded, plan.stages[-1], 0.0)
+
+
+def _alone(plan: Plan, loaded: LoadedRecipe, stage: StagePlan, download_seconds: float) -> OnOneNode:
+    """The launch script knows what one node has done, and leaves the others when training ends."""
+    merges = stage is not plan.stages[-1] and stage.needs.merged_bytes  # as the bill counts how often it scores
+    others = stage.decisions["gpus"].value - stage.decisions["gpus_per_node"].value
+    found = OnOneNode(download_seconds, stage.scoring_seconds / (3 if merges else 2), others)
+    scripted = loaded.recipe.launch.with_ != NO_SCRIPT and _several(plan)
+    return found if scripted and others * found.seconds >= WORTH_PREPARING_AHEAD else OnOneNode()
 
 
 def _spared(plan: Plan, loaded: LoadedRecipe, seconds: float) -> float:
@@ -57,6 +99,25 @@ def _ways(plan: Plan, loaded: LoadedRecipe, of: str) -> Iterator[str]:
             "tokenize the rows on one node before the others are rented, as README.md of the bundle says: otherwise "
             f"{waiting_gpus(first)} for train.py, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
         )
+    if (ahead := before_training(plan, loaded)).others:
+        parts = [f"download ({duration(ahead.download_seconds)})"] * bool(ahead.download_seconds)
+        parts += [f"scoring ({duration(ahead.scoring_seconds)})"]
+        yield (
+            "run prepare_data.py and evaluate.py before on one node before the others are rented, as README.md of the "
+            f"bundle says: otherwise {_others(ahead)} wait for the {' and the '.join(parts)} of the model"
+            f"{_money(first, ahead.seconds, ', {}', ahead.others)}"
+        )
+    if (behind := after_training(plan, loaded)).others:
+        last = plan.stages[-1]
+        yield (
+            "give the other nodes back when training ends, as README.md of the bundle says: otherwise "
+            f"{_others(behind)} are paid for while one node scores the result, {duration(behind.seconds)}"
+            f"{_money(last, behind.seconds, ' and {}', behind.others)}"
+        )
+
+
+def _others(found: OnOneNode) -> str:
+    return f"{counted(found.others, 'GPU')} of other nodes"
 
 
 def _told(stage: StagePlan) -> StagePlan:
@@ -77,7 +138,7 @@ def waiting_gpus(stage: StagePlan) -> str:
     return f"{counted(gpus, 'GPU')} {'waits' if gpus == 1 else 'wait'}"
 
 
-def _money(stage: StagePlan, seconds: float, text: str) -> str:
-    """`text` with what so many seconds of all GPUs cost; "" where their price is not known."""
-    price = stage.decisions["gpu_price"].value
-    return "" if price is None else text.format(usd(stage.decisions["gpus"].value * seconds / 3600 * price))
+def _money(stage: StagePlan, seconds: float, text: str, gpus: int | None = None) -> str:
+    """`text` with what so many seconds of some GPUs or of all cost; "" where their price is not known."""
+    price, gpus = stage.decisions["gpu_price"].value, gpus or stage.decisions["gpus"].value
+    return "" if price is None else text.format(usd(gpus * seconds / 3600 * price))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.estimate.cost import Cost
@@ -41,13 +40,13 @@ def slow_network(loaded: LoadedRecipe, plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _ways(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
-    yield from one_node_instead(plan, partial(over_budget, loaded, plan.stages[0].decisions["gpu_price"].value))
+    yield from one_node_instead(loaded, plan)
     for stage in plan.stages:
         yield from stage.less_waiting
     yield "connect the nodes with a faster network"
 
 
-def one_node_instead(plan: Plan, over: Callable[[Cost, Cost], str] = lambda run, now: "") -> Iterator[str]:
+def one_node_instead(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
     """One node, where all stages train the same on it in less time or for less money."""
     runs = [stage.on_one_node.cost for stage in plan.stages]
     seconds = sum(run.seconds for run in runs if run is not None)
@@ -56,8 +55,9 @@ def one_node_instead(plan: Plan, over: Callable[[Cost, Cost], str] = lambda run,
     if None in runs or not (seconds < plan.seconds or cheaper):
         return
     lines = dict.fromkeys(f"`{key} = {toml(value)}`" for stage in plan.stages for key, value in stage.on_one_node.pins)
-    figures = Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, "")
-    then = f"{instead(*figures)}{over(*figures)}"
+    run, now = Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, "")
+    gpus, of_a_node = (plan.stages[0].decisions[id].value for id in ("gpus", "gpus_per_node"))
+    then = f"{instead(run, now)}{over_budget(loaded, run, now, of_a_node, gpus)}"
     takes = dict.fromkeys(stage.on_one_node.takes for stage in plan.stages if stage.on_one_node.takes)
     told = ", ".join([*takes, then])
     yield f"train on one node: set {' and '.join(['`hardware.nodes = 1`', *lines])}: {told}"

@@ -32,7 +32,7 @@ from recipec.planner.advice.changes import (
     unpinned,
     within,
 )
-from recipec.planner.advice.keys import as_written
+from recipec.planner.advice.keys import as_written, named_for, stages_of
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
@@ -241,6 +241,19 @@ def holds_for(change: Change, others: Sequence[Context], loaded: LoadedRecipe) -
     moved = [_on_nodes(change, other) for other in others]
     changed = [replace(other, wishes={**other.wishes, **wished}) for other in moved]
     return all(fitting(other, loaded) is not None for other in changed)
+
+
+def beside(changed: Context, before: Context, other: Context) -> Context:
+    """Another stage with what a change of a stage sets or removes for all of them, and on its machines."""
+    alike, stages = other.stage.name == before.stage.name, stages_of(before)
+    new = {key: wish for key, wish in changed.wishes.items() if before.wishes.get(key) != wish}
+    own = {key for key in new if named_for(key, before.stage.name, stages, before.facts.loaded) != key and not alike}
+    gone = before.wishes.keys() - changed.wishes.keys()
+    kept = {key: wish for key, wish in other.wishes.items() if key not in gone or wish != before.wishes[key]}
+    wishes = kept | {key: wish for key, wish in new.items() if key not in own}
+    machines = changed.facts.machines
+    moved = other if machines == before.facts.machines else on_machines(other, machines)
+    return replace(moved, wishes=wishes)
 
 
 def _on_nodes(change: Change, other: Context) -> Context:

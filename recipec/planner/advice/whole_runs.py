@@ -18,22 +18,29 @@ from recipec.rules.core import Wish
 from recipec.rules.words import run_of
 from recipec.units import duration, usd
 
+WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
+
+
+class ChangedRun(Cost, frozen=True):
+    """The whole run of a changed stage."""
+
+    over: str  # ", still over the budget", which all stages share; "" where it keeps to it
+
 
 class WholeRuns(Struct, frozen=True):
     """The whole run of the plan, and how that of a changed recipe is told."""
 
     now: Cost
-    of: Callable[..., Cost]  # of a changed stage and its plan, and of the recipe where that is changed
+    of: Callable[..., ChangedRun]  # of a changed stage and its plan, and of the recipe where that is changed
     told: str = "the whole run"  # or the stage, where it is one of several
-    over: Callable[[Cost, Cost], str] = lambda run, now: ""  # ", still over the budget"
 
     def instead(self, context: Context, then: Fit) -> str:
         """Time and money of a changed recipe's whole run beside those of the plan."""
         return self.beside(self.of(context, then))
 
-    def beside(self, run: Cost) -> str:
+    def beside(self, run: ChangedRun) -> str:
         """Time and money of another whole run beside those of the plan."""
-        return f"{instead(run, self.now, self.told)}{self.over(run, self.now)}"
+        return f"{instead(run, self.now, self.told)}{run.over}"
 
 
 def run_told(context: Context) -> str:
