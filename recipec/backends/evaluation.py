@@ -64,6 +64,12 @@ _ALWAYS = (
     Import("datasets", "Dataset"),
     *(Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "PreTrainedTokenizerBase")),
 )
+_IN_PIECES = (  # where a model writes: long rows meet its head in pieces
+    ("collections.abc", "Callable"),
+    ("contextlib", "contextmanager"),
+    ("itertools", "cycle"),
+    ("itertools", "starmap"),
+)
 _RANDOM = (
     ("transformers", "AutoConfig"),
     ("transformers", "set_seed"),
@@ -264,6 +270,8 @@ def _imports(stage: StageJob) -> list[Import]:
         *BACKENDS[stage.method.name].measure_of(stage).imports,
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
+    if method.writes:
+        found += [Import(*source, stage.ids("stage")) for source in _IN_PIECES]
     if not stage.adapts.trains_all:
         found.append(Import("peft", "PeftModel", stage.ids("adaptation")))
     if base is not None:

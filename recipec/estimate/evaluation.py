@@ -138,17 +138,18 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     """What a batch takes of rows that are scored, or one question that is answered, whichever is more.
 
     A row that is longer than a batch is a batch of its own.
-    The logits are alive twice, as the head gives them and without the tokens that nothing is learned from. By then the
-    layers are done, but for a teacher's, which run beside the student's logits.
+    Its head is applied to as many of its tokens at once as a batch has. These logits are alive twice, as the head gives
+    them and without the tokens that nothing is learned from. By then the layers are done and have left their last
+    hidden states, but for a teacher's layers, which run beside the student's logits.
     """
     path, tokens = code_path(layout, work), max(tokens_at_once, work.seq_len_tokens)
     layer = _layer(architecture, layout, work, tokens) + tokens * work.seq_len_tokens * _scores(
         architecture, layout, path
     )
     vocabulary = architecture.vocab_size if loss_code(work).to_vocabulary else 1
-    logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
+    logits = vocabulary * (2 * path.compute * tokens_at_once + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
     hidden = tokens * path.compute * architecture.hidden_size
-    scored = layer + 2 * logits if work.teacher else max(layer, logits + hidden)
+    scored = hidden + layer + 2 * logits if work.teacher else max(layer, logits + hidden)
     scored += tokens * path.compute * architecture.cached_features if prefix_tokens(work) else 0  # in its cache
     return max(scored, _answer(architecture, layout, work) if work.method.writes else 0)
 

@@ -136,9 +136,16 @@ def test_a_wider_teacher_decides_how_much_a_batch_takes() -> None:
     assert wide - narrow > 4096 * 100_000 / 2
 
 
-def test_the_layers_are_done_when_the_head_makes_logits():
-    """Of a long row both are large: 131,072 tokens of Llama 3.1 8B have 67 GB of logits, and a layer takes 20 GB."""
-    tokens, shape = 131_072, LLAMA_8B
-    taken = batch_bytes(shape, layout("full"), Workload(seq_len_tokens=tokens), 512)
+def test_the_layers_are_done_when_the_head_makes_logits() -> None:
+    """By then of 4,096 tokens of a Llama 3.1 8B their last hidden states are left: 34 MB beside 2.9 GB of logits."""
+    tokens, shape = 4_096, LLAMA_8B
+    taken = batch_bytes(shape, layout("full"), Workload(seq_len_tokens=tokens), tokens)
     logits = shape.vocab_size * (2 * 2 * tokens + 4 * 3 * 512)
     assert taken == logits + 2 * tokens * shape.hidden_size
+
+
+def test_the_head_takes_no_more_of_a_long_row_than_of_a_batch() -> None:
+    """131,072 tokens of a Llama 3.1 8B would have 67 GB of logits; a layer takes 20 GB of them, and is what counts."""
+    work = Workload(seq_len_tokens=131_072)
+    taken = batch_bytes(LLAMA_8B, layout("full"), work, 512)
+    assert taken == batch_bytes(replace(LLAMA_8B, vocab_size=1_000), layout("full"), work, 512) < 25e9

@@ -368,12 +368,12 @@ def test_answers_in_a_batch_are_those_of_each_question_alone(
     assert all(not stops & set(row["answer"].split()[:-1]) for row in together)
 
 
-class Words:
-    """A tokenizer that counts characters, and a model that finds a token the harder the larger it is."""
+class Words(torch.nn.Module):
+    """A tokenizer that counts characters, and a model that finds all tokens as hard."""
 
     device, eos_token = "cpu", "."
 
-    def __call__(
+    def forward(
         self,
         text: str = "",
         input_ids: torch.Tensor | None = None,
@@ -388,7 +388,12 @@ class Words:
         return SimpleNamespace(logits=torch.zeros(len(input_ids), len(logits_to_keep or []), 5000))
 
     def __init__(self) -> None:
+        super().__init__()
+        self.embeddings = torch.nn.Embedding(1, 1)
         self.seen: list[list[int]] = []
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        return self.embeddings
 
 
 @pytest.fixture

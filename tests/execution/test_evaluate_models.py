@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,17 +67,67 @@ def check(module: ModuleType, scored: Any) -> None:
     assert [loss for loss, _ in found] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize("at_once", [512, 4])  # all rows in a batch, and long ones in pieces
 @pytest.mark.parametrize("model_type", dict.fromkeys((*MODEL_TYPES, *HYBRIDS)))
-def test_losses_in_a_batch_are_those_of_each_row_alone(evaluate: ModuleType, model_type: str) -> None:
+def test_losses_are_those_of_all_logits_of_each_row(
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, model_type: str, at_once: int
+) -> None:
+    monkeypatch.setattr(evaluate, "TOKENS_AT_ONCE", at_once)
     check(evaluate, model(model_type, "eager" if model_type in CAPPED else "sdpa"))
 
 
+@pytest.mark.parametrize("at_once", [512, 4])
 @pytest.mark.parametrize("adaptation", SOFT)
-def test_losses_behind_a_soft_prompt_are_those_of_each_row_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adaptation: str
+def test_losses_behind_a_soft_prompt_are_those_of_all_logits_of_each_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adaptation: str, at_once: int
 ) -> None:
     module = evaluation(tmp_path, "lora-single", monkeypatch, adaptation=adaptation)
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
     check(module, get_peft_model(model("llama", "sdpa"), SOFT[adaptation]).eval())
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"modules_to_save": ["embed_tokens", "lm_head"]}, {"trainable_token_indices": [3]}]
+)
+def test_losses_behind_an_adapter_are_those_of_all_logits_of_each_row(
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    """PEFT wraps the model, and may wrap its embeddings and its head."""
+    monkeypatch.setattr(evaluate, "TOKENS_AT_ONCE", 4)
+    adapter = LoraConfig(target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM", **more)
+    check(evaluate, get_peft_model(model("llama", "sdpa"), adapter).eval())
+
+
+def test_a_long_row_runs_the_layers_once_and_the_head_for_few_learned_tokens_at_once(
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logits of 131,072 tokens of Llama 3.1 8B would take 31 GiB."""
+    monkeypatch.setattr(evaluate, "TOKENS_AT_ONCE", 8)
+    scored = model("llama", "sdpa")
+    run: list[tuple[str, int]] = []
+    scored.model.layers[0].register_forward_hook(lambda _, given, out: run.append(("layers", given[0].shape[1])))
+    scored.lm_head.register_forward_hook(lambda _, given, out: run.append(("head", given[0].shape[1])))
+    row = ([1] * 40, [0] * 10 + [1] * 30)
+    once = [("layers", 40), ("head", 8), ("head", 8), ("head", 8), ("head", 6)]
+    with torch.no_grad():
+        evaluate.summed_losses(scored, [row, row])
+    assert run == once + once
+
+
+def test_a_teacher_is_compared_with_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = evaluation(tmp_path, "distill", monkeypatch)
+    student, teacher = (model(of, "sdpa") for of in ("llama", "qwen2"))
+    monkeypatch.setattr(module, "encode", lambda row, _: row)
+    monkeypatch.setattr(module, "check_tokenizers", lambda *_: None)
+    monkeypatch.setattr(module.AutoTokenizer, "from_pretrained", lambda *_, **__: None)
+    monkeypatch.setattr(module.AutoModelForCausalLM, "from_pretrained", lambda *_, **__: teacher)
+    monkeypatch.setattr(module, "PartialState", lambda *_, **__: SimpleNamespace(device="cpu"), raising=False)
+    found = []
+    for at_once in (512, 4):
+        monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
+        found.append(module.measure(student, None, rows()))
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[0]["divergence"] > 0
 
 
 def test_scores_in_a_batch_are_those_of_each_answer_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
