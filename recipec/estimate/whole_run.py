@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.measured import Measured
 from recipec.estimate.step import step_of
@@ -229,12 +230,16 @@ def scoring(times: int, rows: Rows, seconds_each: float, weights_bytes: int, rat
     )
 
 
-def forward_share(architecture: Architecture, layout: Layout, work: Workload) -> float:
-    """The part of a training step that an evaluation repeats: its forward passes, without backward or recomputation."""
-    scored = step_of(architecture, layout, work).fixed.scored
+def forward_share(architecture: Architecture, layout: Layout, work: Workload, terms: Mapping[str, float]) -> float:
+    """The part of a training step that an evaluation repeats: its forward passes, without backward or recomputation.
+
+    A teacher has no other: of the `terms` of a step, what it takes is repeated as it is.
+    """
+    scored, taught = step_of(architecture, layout, work).fixed.scored, terms.get(TEACHER, 0.0)
     backward = 2.0 if layout.adapts.trains_all else 1.0
     again = layout.recomputed_share(architecture.num_layers)
-    return (1 + scored) / (1 + scored + backward + again)
+    share = (1 + scored) / (1 + scored + backward + again)
+    return (share * terms["compute"] + taught) / (terms["compute"] + taught)
 
 
 def written_seconds(size_bytes: int, rates: Rates) -> float:

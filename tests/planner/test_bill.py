@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from pathlib import Path
 
@@ -208,7 +209,7 @@ def test_every_rank_evaluates_one_full_batch_at_least(tmp_path: Path) -> None:
     assert [each.value("eval_batch_size") for each in (few, many)] == [16, 16]
     assert seconds(many)["evaluations"] == pytest.approx(seconds(few)["evaluations"], rel=0.05)
     forward = (
-        forward_share(plans[0].facts.model.architecture, few.layout, few.work)
+        forward_share(plans[0].facts.model.architecture, few.layout, few.work, few.time.terms)
         * few.time.seconds_per_step
         / few.layout.micro_batch
     )
@@ -223,6 +224,17 @@ def test_an_evaluation_on_several_ranks_asks_the_teacher_too(tmp_path: Path) -> 
     )
     assert two.layout.mesh.data_parallel == 2
     assert seconds(two)["evaluations"] > 0.4 * seconds(one)["evaluations"]
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_an_evaluation_takes_at_least_what_the_teacher_takes_of_its_rows_in_training(tmp_path: Path, gpus: int) -> None:
+    """A teacher runs forward alone, in training and in evaluations."""
+    recipe = with_key(BASES["distill"], "alignment.teacher", "Qwen/Qwen3-32B")
+    found = stage(tmp_path, with_key(recipe, "hardware", {"gpu": "h200", "gpus_per_node": gpus}))
+    (part,) = (part for part in found.parts if part.name == "evaluations")
+    times, rows = map(int, re.findall(r"(\d+) evaluations of (\d+) rows", part.because)[0])
+    taught = found.time.terms["teacher"] / found.layout.global_batch * rows
+    assert seconds(found)["evaluations"] / times > taught
 
 
 def test_rows_that_fill_a_batch_of_each_rank_are_one_batch(tmp_path: Path) -> None:

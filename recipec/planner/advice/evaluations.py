@@ -95,7 +95,8 @@ def _sequences_per_row(ledger: Ledger) -> float:
 
 
 def _forward_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
-    return whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+    assert chosen.time is not None
+    return whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts), chosen.time.terms)
 
 
 def _step_share(facts: Facts, ledger: Ledger, chosen: Candidate) -> float:
