@@ -190,15 +190,15 @@ HSDP = Strategy(
 )
 ZERO1 = Strategy(
     **_ZERO,
-    offloads=(),  # its sums of gradients are whole on the GPU, and those of earlier steps would be added: page BAD-OOO
+    offloads=(EVERYTHING,),
     name="zero1",
     title="DeepSpeed ZeRO-1",
     elsewhere=("zero-1", "zero_stage_1", "stage_1", "deepspeed_zero1", "deepspeed_zero_stage_1", "ds_z1"),
     means="DeepSpeed ZeRO-1: shards optimizer states",
     shards=frozenset({OPTIMIZER}),
     because="optimizer states are sharded over all ranks",
-    pros="no more communication than DDP",
-    cons="every rank holds all weights and gradients; no states in host memory; DeepSpeed is a further package that compiles operators",
+    pros="no more communication than DDP; optimizer states can be offloaded to host memory",
+    cons="every rank holds all weights and gradients; DeepSpeed is a further package that compiles operators",
     source=_ZERO_STAGES,
 )
 ZERO2 = Strategy(

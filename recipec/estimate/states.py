@@ -58,7 +58,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         temporaries = max(temporaries, 3 * sizes.largest * path.trained)
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
-    on_device = _in_sub_groups(_offloaded_by_deepspeed(resident, layout), layout, sizes, path)
+    on_device = _in_sub_groups(_offloaded_by_deepspeed(resident, layout, path), layout, sizes, path)
     return _paged(_in_one_buffer(on_device, layout), path)
 
 
@@ -109,9 +109,13 @@ def _temporaries(layout: Layout, work: Workload, sizes: Sizes, path: CodePath) -
     return copied * max(path.trained, path.master) / path.state_shards
 
 
-def _offloaded_by_deepspeed(states: States, layout: Layout) -> States:
+def _offloaded_by_deepspeed(states: States, layout: Layout, path: CodePath) -> States:
     """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3, where it is asked to, also the weights, and
     those of other models, whose engines TRL gives the same configuration but for the optimizer (`prepare_deepspeed`).
+
+    ZeRO-1 reduces gradients in the last of several micro steps alone. Until then they wait on the device, and those of
+    other ranks until the step is done (DeepSpeed 0.19 stage_1_and_2.py, `reduce_ready_partitions_and_remove_grads` and
+    the end of `reduce_ipg_grads`).
     """
     if not layout.offloads:
         return states
@@ -121,8 +125,10 @@ def _offloaded_by_deepspeed(states: States, layout: Layout) -> States:
     if layout.hosts_weights:
         moved |= {"weights", "adapters", "reference_model", "teacher_model"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
-    host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
-    return States(kept, 0.0, 0.0, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)
+    whole = 0.0 if layout.spreads.shards_gradients else states.gradients
+    share = states.gradients if layout.spreads.shards_gradients else states.gradients / path.state_shards
+    host = sum(states.terms.values()) - sum(kept.values()) + share + states.step_gradients
+    return States(kept, max(0.0, whole - share), whole, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)
 
 
 def _in_sub_groups(states: States, layout: Layout, sizes: Sizes, path: CodePath) -> States:

@@ -24,7 +24,7 @@ from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
 from recipec.estimate.teacher import Teacher, teacher_of
 from recipec.estimate.workload import Workload
-from recipec.layout import Layout, Mesh
+from recipec.layout import Layout
 
 
 class Fixed(Struct, frozen=True):
@@ -160,10 +160,22 @@ def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     )
 
 
+# What no part of Fixed depends on, so that layouts that differ in these alone share one.
+OF_BATCHES = {
+    "micro_batch": 1,
+    "accumulation": 1,
+    "attention": "sdpa",
+    "packing": False,
+    "served_by": 0,
+    "checkpointing": True,
+    "recompute_every": 1,
+    "activation_offload": False,
+}
+
+
 def fixed_of(architecture: Architecture, layout: Layout, work: Workload) -> Fixed:
     """What all micro batches of a layout share, and all ways to recompute its layers."""
-    choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
-    return _fixed(architecture, work, layout.mesh, layout.optimizer, layout.precomputes, *choices)
+    return fixed_by(architecture, replace(layout, **OF_BATCHES), work)
 
 
 def _batch(
@@ -248,12 +260,9 @@ def _depth(layout: Layout, architecture: Architecture) -> Depth:
 
 
 @lru_cache(maxsize=8192)
-def _fixed(
-    architecture: Architecture, work: Workload, mesh: Mesh, optimizer: str, precomputes: bool, *choices: str
-) -> Fixed:
-    adaptation, precision, strategy, offload = choices
-    layout = Layout(adaptation, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
-    layout = replace(layout, precomputes=precomputes)
+def fixed_by(architecture: Architecture, layout: Layout, work: Workload) -> Fixed:
+    """The same by a layout whose OF_BATCHES count for nothing."""
+    mesh, precomputes = layout.mesh, layout.precomputes
     path, code, method = code_path(layout, work), loss_code(work), work.method
     count = rank_sizes(architecture, work.lora, mesh.tensor, code.to_vocabulary)
     if work.capacity_factor:

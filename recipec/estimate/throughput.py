@@ -93,9 +93,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
 
 
 @lru_cache(maxsize=8192)  # what a plan compares with more steps, another network or fewer nodes has the same ones
-def _micro_step(
-    architecture: Architecture, layout: Layout, work: Workload, gpu: Card
-) -> tuple[Step, StepFlops, float]:
+def _micro_step(architecture: Architecture, layout: Layout, work: Workload, gpu: Card) -> tuple[Step, StepFlops, float]:
     """A micro step, its operations and its seconds on the GPU, whatever the links are."""
     step = step_of(architecture, layout, work)
     flops = step_flops(architecture, layout, work, step.fixed)
@@ -131,14 +129,12 @@ def _copied_gradients(layout: Layout, path: CodePath) -> float:
     The last micro step brings the sum to the host in fp32. The sums before it wait there in the compute type, and the
     GPU, which adds to them, reads and writes them: under ZeRO-3 in every micro step (stage3.py, `partition_grads`),
     under ZeRO-2 only where several are added up, and it does not read the first (stage_1_and_2.py,
-    `copy_grads_in_partition`), under ZeRO-1 only in the last of several.
+    `copy_grads_in_partition`). Under ZeRO-1 they wait on the GPU (run with two and four micro steps, 2026-11-30).
     """
     if layout.spreads.shards_weights:
         copies = 2 * layout.accumulation
-    elif layout.accumulation == 1:
-        copies = 0
     else:
-        copies = 2 * layout.accumulation - 1 if layout.spreads.shards_gradients else 2
+        copies = 2 * layout.accumulation - 1 if layout.spreads.shards_gradients and layout.accumulation > 1 else 0
     return copies * path.gradient + FP32_BYTES
 
 

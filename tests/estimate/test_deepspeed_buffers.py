@@ -62,6 +62,18 @@ def test_gradients_that_zero3_offloads_are_in_host_memory():
     assert "gradients" not in step_of(LLAMA_8B, shape, Workload()).fixed.resident
 
 
+def test_gradients_of_other_ranks_stay_on_the_gpu_where_zero1_offloads():
+    """All of them until the last of several micro steps is done; on the host is the share of the rank."""
+    plain, whole = (
+        step_of(LLAMA_8B, layout("full", 1, 4, name, offload="cpu", accumulation=2), Workload()).fixed
+        for name in ("zero2", "zero1")
+    )
+    each = 2 * LLAMA_8B.params
+    assert (plain.states.accumulated, plain.states.gradients) == (0, 0)
+    assert (whole.states.accumulated, whole.states.gradients) == (each, each * 3 / 4)
+    assert whole.accumulating["gradients"] == each and whole.states.host == plain.states.host
+
+
 def test_the_last_layer_to_run_backward_finds_all_of_the_buffer():
     """Its own gradients have their place there before they exist."""
     shape = layout("full", 8, 4, "zero3")
