@@ -111,9 +111,20 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     over = memory.peak_allocated_bytes - room
     on_cpu = gpu.kind == "cpu"  # whose memory is the device's
     needed, obstacle = (0, "") if on_cpu else _on_host(layout, shape, work, memory, bounds)
-    crowds, ranks = bounds.host_bytes is not None and needed > bounds.host_bytes, layout.mesh.world_size
-    beside = (0.0, obstacle, crowds, bounds.host_assumed, ceil(ranks / bounds.link.gpus_per_node), bounds.tie)
-    found = Candidate(work.objective, layout, memory, None, over, needed, *beside, bounds.by_memory)
+    found = Candidate(
+        work.objective,
+        layout,
+        memory,
+        time=None,
+        over_bytes=over,
+        host_bytes=needed,
+        obstacle=obstacle,
+        crowds_host=bounds.host_bytes is not None and needed > bounds.host_bytes,
+        host_assumed=bounds.host_assumed,
+        nodes=ceil(layout.mesh.world_size / bounds.link.gpus_per_node),
+        tie=bounds.tie,
+        by_memory=bounds.by_memory,
+    )
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
     other = bounds.stated and found.layout.global_batch != bounds.global_batch
     memory = on_device(found.memory, found.layout.mesh.world_size, overhead_of(gpu))
