@@ -126,7 +126,9 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
         help = tuple(ways_of_gaps(source.places[0], column)) if found else ()
         if found and key == "group" and column not in _learned(source):
             help += tuple(ways_of_own_groups(source.places[0], column))
-    return [RowFault(place, said, help=help) for place, said in found.items()]
+    empty = {place for place, row in placed if row.get(column) in (None, "")}
+    lacks = dict.fromkeys(empty, f"no `{column}`")
+    return [RowFault(place, said, help=help, lacks=lacks.get(place, "")) for place, said in found.items()]
 
 
 def _learned(source: SampledSource) -> Collection[str]:
