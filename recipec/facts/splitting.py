@@ -116,16 +116,16 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
             for place, row in placed
             if not _is_time(row.get(column))
         }
-        help = tuple(ways_of_times(source.rows, source.places[0], column)) if found else ()
+        help = tuple(ways_of_times(source.rows, next(iter(found)), column)) if found else ()
     else:
         found = {
             place: f"`{column}` is empty, and the rows are split by it"
             for place, row in placed
             if row.get(column) in (None, "")
         }
-        help = tuple(ways_of_gaps(source.places[0], column)) if found else ()
+        help = tuple(ways_of_gaps(next(iter(found)), column)) if found else ()
         if found and key == "group" and column not in _learned(source):
-            help += tuple(ways_of_own_groups(source.places[0], column))
+            help += tuple(ways_of_own_groups(next(iter(found)), column))
     empty = {place for place, row in placed if row.get(column) in (None, "")}
     lacks = dict.fromkeys(empty, f"no `{column}`")
     return [RowFault(place, said, help=help, lacks=lacks.get(place, "")) for place, said in found.items()]
