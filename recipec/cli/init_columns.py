@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 
-from recipec.cli.init_data import look, reads_all
+from recipec.cli.init_data import advice_for, look, reads_all
 
 Columns = dict[str, str]  # role -> column
 
@@ -15,14 +15,17 @@ _LINE = re.compile(r"`(columns = \{.*\})`")  # of a recipe, as the help of an un
 _PLAIN = re.compile(r"[^\s,={}\"`]+")
 
 
-def readings(data: str) -> list[Columns]:
-    """The columns with which rows of no known format would have one, or prompts their answers, as the advice says."""
+def readings(data: str, task: str = "") -> list[Columns]:
+    """The columns with which rows of no known format would have one, or prompts their answers, as the advice says.
+
+    Where the task is known, it is a format that the task learns from, if the rows may have one.
+    """
     from recipec.dataset import UnknownFormat, Unreadable
 
     try:
         lines = look(data).answered
     except UnknownFormat as error:
-        lines = error.help
+        lines = [*advice_for(task, data)] or error.help
     except (Unreadable, OSError, ValueError):
         return []
     advised = [columns for columns in _advised(lines) if reads_all(data, columns)]

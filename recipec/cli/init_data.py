@@ -56,6 +56,15 @@ def reads_all(pattern: str, named: Mapping[str, str]) -> bool:
     return bool(sample and shape and not [*transcripts(sample.rows)])
 
 
+def advice_for(task: str, pattern: str) -> list[str]:
+    """The lines that name columns for a format of the task; none without a task."""
+    from recipec.axes import ROW_FORMATS, formats_of, methods_of
+    from recipec.dataset import suggested_columns
+
+    sample, formats = _sampled(pattern), formats_of(methods_of(task))
+    return [*suggested_columns(sample.rows, [*map(ROW_FORMATS.__getitem__, formats)], {})] if sample and formats else []
+
+
 def _sampled(pattern: str) -> Sample | None:
     from recipec.dataset import by_kind, files_of, globs_in, read_sample
 

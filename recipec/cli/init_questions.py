@@ -42,7 +42,7 @@ def on_hub(given: Flags) -> bool:
 
 def names_columns(given: Flags) -> bool:
     """Whether the user says which column is what: rows that no format knows by names, and where the flag is given."""
-    return "columns" in given or ("data" in given and bool(readings(given["data"])))
+    return "columns" in given or ("data" in given and bool(readings(given["data"], given.get("task", ""))))
 
 
 def _seen(given: Flags) -> SeenRows:
@@ -61,13 +61,13 @@ def _data(folder: Path, given: Flags) -> ProposedAnswer | None:
 
 def _columns(folder: Path, given: Flags) -> ProposedAnswer | None:
     """The only reading that the columns have; of two texts nobody can guess which is the answer."""
-    found = readings(given["data"])
+    found = readings(given["data"], given.get("task", ""))
     return ProposedAnswer(stated(found[0]), "the only reading of these names") if len(found) == 1 else None
 
 
 def _readings(given: Flags) -> list[str]:
     """Every reading of the columns, as the flag takes it."""
-    return [stated(columns) for columns in readings(given["data"])]
+    return [stated(columns) for columns in readings(given["data"], given.get("task", ""))]
 
 
 def _format(folder: Path, given: Flags) -> ProposedAnswer | None:

@@ -45,18 +45,21 @@ class Incomplete(BadContent):
     """A row lacks what its format needs: preparation leaves it out, and counts it, where the recipe says so."""
 
 
-def lacking(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
+def lacking(row: Row, format: RowFormat, columns: Mapping[str, str], split_by: str = "") -> str:
     """What a row lacks that its format needs: a column, what a message says, a label that says anything; or "".
 
     A label that is a word of no pair, such as "unrated", says nothing. A number may be one of a scale, of which no
     label is known to be the good one: such rows are not incomplete but of another kind. A prompt that other rows have
-    is lacking unless both answers may begin with it.
+    is lacking unless both answers may begin with it. Where rows are `split_by` a column, one without a value is, too.
     """
     needed = {role: columns.get(role.name, role.aliases[0]) for role in format.required}
     if format.implicit in columns and not _begin_alike(row, [*needed.values()], columns[format.implicit]):
         needed[format.role(format.implicit)] = columns[format.implicit]
-    if lost := [f"`{name}`" for name in needed.values() if row.get(name) is None]:
-        return f"no {' and '.join(lost)}"
+    lost = {name: "" for name in needed.values() if row.get(name) is None}
+    if split_by and row.get(split_by) in (None, ""):
+        lost[split_by] = ""
+    if lost:
+        return f"no {' and '.join(f'`{name}`' for name in lost)}"
     if mute := [said for name in needed.values() if (said := mute_message(row[name]))]:
         return mute[0]
     labels = (row[name] for role, name in needed.items() if role.holds == FLAGS)

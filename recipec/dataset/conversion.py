@@ -54,7 +54,7 @@ def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = F
     `ends`: of a conversation the last answer alone is scored, after all that was said before it.
     """
     format = ROW_FORMATS[shape.format]
-    if reading.skips_incomplete and (lost := lacking(row, format, shape.columns)):
+    if reading.skips_incomplete and (lost := lacking(row, format, shape.columns, reading.split_by)):
         raise Incomplete(lost)
     if not format.turns:
         return _plain(row, shape, format)

@@ -47,6 +47,7 @@ class RowReading(Struct, frozen=True):
     opening_answers: str = ""  # the value of data.opening_answers
     skips_incomplete: bool = False  # rows that lack what their format needs are left out
     system: str = ""  # the value of data.system
+    split_by: str = ""  # the column that rows are split by, without which they are incomplete, too
 
 
 def messages_of(value: Any, name: str, content: str, reading: RowReading) -> list[Message]:

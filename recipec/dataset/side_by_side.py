@@ -38,7 +38,7 @@ def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> 
     if PROMPT_COMPLETION not in formats:
         return
     names = list(rows[0]) if len(rows[0]) == 2 and not {*rows[0]} & _CARRIED else contents(rows)
-    names = [name for name in names if name.strip()]
+    names = [name for name in names if name.strip() and not _is_noted(rows, name)]
     if any(written_out(str(rows[0][name])) for name in names):
         return
     texts = [name for name in names if not lists_within(rows[0][name]) and not _is_parted_rating(rows, name)]
@@ -48,6 +48,11 @@ def questions_and_answers(rows: Sequence[Row], formats: Sequence[RowFormat]) -> 
         others = ", ".join(f"`{name}`" for name in names if name not in (asked, answer))
         without = f" ({others} {'are' if ', ' in others else 'is'} left out)" * bool(others)
         yield f"to train a model that answers `{asked}` with `{answer}`: `{columns}` under [data]{without}"
+
+
+def _is_noted(rows: Sequence[Row], name: str) -> bool:
+    """Whether a column holds objects that nobody answers, by its name: what is noted of a text, such as `meta`."""
+    return any(isinstance(row.get(name), Mapping) for row in rows) and not speaks(name, _ANSWER)
 
 
 def _is_parted_rating(rows: Sequence[Row], name: str) -> bool:

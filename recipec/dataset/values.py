@@ -86,8 +86,12 @@ def ways_of_units(places: Sequence[str], column: str) -> Iterator[str]:
 
 
 def ways_of_gaps(place: str, column: str) -> Iterator[str]:
-    """Yield the commands for rows without a value: leave them out, or make each a group of its own."""
+    """Yield the command that leaves rows without a value out."""
     yield from _without(place, column)
+
+
+def ways_of_own_groups(place: str, column: str) -> Iterator[str]:
+    """Yield the command that makes a group of its own of each row without a value."""
     name = json.dumps(column, ensure_ascii=False)
     own = f'row | {{{name}: row[{name}] if {_given(column)} else f"row {{number}}"}}'
     if command := rows_command(own, "for number, row in enumerate(rows, 1)", place):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from recipec.axes import METHODS, ROW_FORMATS, RowFormat, readers
+from recipec.axes import METHODS, ROW_FORMATS, RowFormat
 from recipec.dataset import DataShape
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.facts.other_method import asked
+from recipec.facts.running import that_read
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TASK, either
 
@@ -28,17 +29,22 @@ def against_columns(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 def _columns_not_handed_on(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A column that the trainer itself would use is not dropped in silence."""
-    task, named = loaded.recipe.goal.task, loaded.method
     for section, facts in data.items():
-        unread = {name: why for row in readers(section, data, task, named) for name, why in row.unread.items()}
-        for name in (name for name in unread if name in facts.columns and name not in _ignored(loaded)):
-            labels = (
-                Label(loaded.place("data", section), f"every row has `{name}`"),
-                Label(loaded.place(*TASK), f"recipec does not use it: {unread[name]}"),
-            )
-            title = f"data.{section} has a column `{name}` that training would leave out"
-            help = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
-            yield Diagnostic("E0401", title, labels, (help,))
+        for name, why in used_by_trainers(loaded, section, data).items():
+            if name in (*facts.columns, *facts.unread) and name not in _ignored(loaded):
+                lacking = f", except for {facts.gaps[name]}" if name in facts.gaps else ""
+                labels = (
+                    Label(loaded.place("data", section), f"every row has `{name}`{lacking}"),
+                    Label(loaded.place(*TASK), f"recipec does not use it: {why}"),
+                )
+                title = f"data.{section} has a column `{name}` that training would leave out"
+                help = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
+                yield Diagnostic("E0401", title, labels, (help,))
+
+
+def used_by_trainers(loaded: LoadedRecipe, section: str, data: Data) -> dict[str, str]:
+    """Columns that the trainers of the stages that run would use, and recipec does not hand on, with what for."""
+    return {name: why for row in that_read(section, loaded, data) for name, why in row.unread.items()}
 
 
 def _ignored(loaded: LoadedRecipe) -> list[str]:

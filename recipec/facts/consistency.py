@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
 from recipec.axes.adaptations import ALL_LINEAR
 from recipec.axes.adapted import targeted
-from recipec.axes.method import ENVIRONMENT, REWARDS
+from recipec.axes.method import REWARDS
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset.commands import paragraphs
 from recipec.dataset.files import TEXT_ENDINGS, is_glob
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.columns import against_columns
-from recipec.facts.data import DataFacts, preference_format, train_format
+from recipec.facts.data import DataFacts
+from recipec.facts.running import stages_that_run
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import KL_CONTROL, METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
 from recipec.recipe.schema import AUTO
@@ -164,7 +165,7 @@ def _as_prompts(able: Sequence[Method], facts: DataFacts) -> Iterator[str]:
 
 def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A task that only methods with rows of their own fulfil, where no section holds such rows."""
-    task, running = loaded.recipe.goal.task, _stages_that_run(loaded, data)
+    task, running = loaded.recipe.goal.task, stages_that_run(loaded, data)
     able = [row for row in methods_of(task, loaded.method) if row.alignment]
     if not able or not running or set(running) & {row.name for row in able}:
         return
@@ -189,7 +190,7 @@ def _rows_for_earlier_stages_alone(loaded: LoadedRecipe, data: Data) -> Iterator
     own = (row for row in methods_of(task) if row.after and row.section != row.rows_in(()) and not row.alignment)
     row = next(own, None)
     held = {section for section, facts in data.items() if row and not {*facts.formats} & {*row.formats}}
-    if row is None or _stages_that_run(loaded, data) or held != {*data}:
+    if row is None or stages_that_run(loaded, data) or held != {*data}:
         return
     section = next(iter(data))
     labels = (
@@ -206,7 +207,7 @@ def _rows_for_earlier_stages_alone(loaded: LoadedRecipe, data: Data) -> Iterator
 
 def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """The rows decide which stages of a task run; a table of another one would say nothing."""
-    running = _stages_that_run(loaded, data)
+    running = stages_that_run(loaded, data)
     task, named = loaded.recipe.goal.task, loaded.method
     aligned = any(METHODS[name].alignment for name in running)
     for row in stages_of(task, named) if running else ():
@@ -222,15 +223,6 @@ def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
             )
             help = (f"remove [train.{row.name}], or add data.{row.section} with {either(row.formats, '')} rows",)
             yield Diagnostic("E0401", f"[train.{row.name}] is for a stage that does not run", labels, help)
-
-
-def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
-    """The stages that follow from the rows, as the planner runs them; none where no stage can."""
-    task, named, level = loaded.recipe.goal.task, loaded.method, loaded.recipe.alignment.kl_control or "low"
-    held, preferred = train_format(data).value, preference_format(data).value
-    judged = any(loaded.value("alignment", key) for key in (REWARDS, ENVIRONMENT))
-    method = goal.alignment_method(task, preferred, level).value if named in (None, AUTO) else named
-    return goal.stages(task, held, preferred, method, judged, [*data]).value
 
 
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:

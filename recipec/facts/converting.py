@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from recipec.axes import KINDS, ROW_FORMATS, methods_of
+from recipec.axes import KINDS, ROW_FORMATS, SECTIONS, methods_of
 from recipec.dataset import (
     BadContent,
     Converted,
@@ -114,11 +114,18 @@ def _complete(source: SampledSource, lacks: int) -> int:
     return source.sample.total_rows if total is None else round(total * (1 - lacks / len(source.rows)))
 
 
+def _split_by(loaded: LoadedRecipe, source: SampledSource) -> str:
+    """The column by which rows to learn from are split, where some of them have it; "" for files that are held out."""
+    columns = (loaded.value("data", "split") or {}).values() if source.part in SECTIONS else ()
+    return next((name for name in columns if any(name in row for row in source.rows)), "")
+
+
 def _converted(
     loaded: LoadedRecipe, source: SampledSource, shape: DataShape, learned: str = ""
 ) -> tuple[dict[int, Converted], list[RowFault], dict[int, str]]:
     """What becomes of rows, by number, why others are refused, and what others lack; unanswered ones are in none."""
-    reading, made, faults, lacks = reading_of(loaded, shape.carries), {}, [], {}
+    reading = replace(reading_of(loaded, shape.carries), split_by=_split_by(loaded, source))
+    made, faults, lacks = {}, [], {}
     ends = _ends(shape, learned)
     for number, (place, row) in enumerate(zip(source.places, source.rows, strict=True)):
         try:

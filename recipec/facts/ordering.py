@@ -63,13 +63,10 @@ def _no_column(
 def _faults(column: str, source: SampledSource) -> list[RowFault]:
     """The rows without a number, as prepare_data.py would refuse them."""
     placed = zip(source.places, source.rows, strict=True)
-    help = tuple(ways_of_numbers(source.rows, source.places[0], column))
+    found = {place: row.get(column) for place, row in placed if not _is_number(row.get(column))}
+    help = tuple(ways_of_numbers(source.rows, next(iter(found)), column)) if found else ()
     wrong = "which is no number, and says how hard a row is"
-    return [
-        RowFault(place, f"`{column}` holds {row.get(column)!r:.40}, {wrong}", help=help)
-        for place, row in placed
-        if not _is_number(row.get(column))
-    ]
+    return [RowFault(place, f"`{column}` holds {value!r:.40}, {wrong}", help=help) for place, value in found.items()]
 
 
 def _is_number(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import reduce
 from math import isfinite
@@ -15,7 +15,7 @@ from recipec.dataset import RowFault, jq
 from recipec.dataset.commands import documents, file_of, path_of
 from recipec.dataset.files import TEXT_ENDINGS
 from recipec.dataset.formats import MOST_NAMES
-from recipec.dataset.values import ways_of_gaps, ways_of_times, ways_of_units
+from recipec.dataset.values import ways_of_gaps, ways_of_own_groups, ways_of_times, ways_of_units
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, all_read, places_of, rows_of, states_counts
@@ -117,15 +117,24 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
             for place, row in placed
             if not _is_time(row.get(column))
         }
-        help = tuple(ways_of_times(source.rows, source.places[0], column)) if found else ()
+        help = tuple(ways_of_times(source.rows, next(iter(found)), column)) if found else ()
     else:
         found = {
             place: f"`{column}` is empty, and the rows are split by it"
             for place, row in placed
             if not as_text(row.get(column))
         }
-        help = tuple(ways_of_gaps(source.places[0], column)) if found else ()
-    return [RowFault(place, said, help=help) for place, said in found.items()]
+        help = tuple(ways_of_gaps(next(iter(found)), column)) if found else ()
+        if found and key == "group" and column not in _learned(source):
+            help += tuple(ways_of_own_groups(next(iter(found)), column))
+    empty = {place for place, row in placed if row.get(column) in (None, "")}
+    lacks = dict.fromkeys(empty, f"no `{column}`")
+    return [RowFault(place, said, help=help, lacks=lacks.get(place, "")) for place, said in found.items()]
+
+
+def _learned(source: SampledSource) -> Collection[str]:
+    """The columns of the format: what is written into one of them is trained on."""
+    return source.shape.columns.values() if source.shape else ()
 
 
 def _mixed_times(section: str, column: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from recipec.axes import CARRIED, KINDS, METHODS, ROW_FORMATS, readers
+from recipec.axes import CARRIED, KINDS, METHODS, ROW_FORMATS
 from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES
 from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
 from recipec.dataset.questions import PASSAGE
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.columns import of_other_formats
+from recipec.facts.columns import of_other_formats, used_by_trainers
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
 
@@ -38,9 +38,7 @@ def against_unread(loaded: LoadedRecipe, data: Mapping[str, DataFacts]) -> Itera
 
 def _told(loaded: LoadedRecipe, data: Mapping[str, DataFacts], section: str) -> Iterator[str]:
     """Columns that would be used by the trainer, or by rows of another format: each has a finding of its own."""
-    goal = loaded.recipe.goal
-    for row in readers(section, data, goal.task, loaded.method):
-        yield from row.unread
+    yield from used_by_trainers(loaded, section, data)
     yield from _forbidden(loaded, data[section])
 
 

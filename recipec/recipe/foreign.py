@@ -130,7 +130,7 @@ NAMES = (
     Names(
         "data.template",
         "",
-        "chat_template chat_template_jinja",
+        "chat_template chat_template_jinja chatml_template",
         "template",
         "jinja jinja_template prompt_template conversation",
     ),

@@ -275,7 +275,8 @@ class Data(_Learned):
         "Incomplete rows",
         "What to do with rows that lack what their format needs: a prompt, an answer or a label that is missing or "
         "null, a message without content, or a label that is no rating, such as `unrated`; with rewards, also a column "
-        "that a reward function or an environment asks for. Set it for files in which not every answer is rated.",
+        "that a reward function or an environment asks for; with `data.split`, also a value to split by. Set it "
+        "for files in which not every answer is rated.",
         "skip",
         default="refuse",
     )

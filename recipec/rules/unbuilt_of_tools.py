@@ -251,4 +251,14 @@ OF_TOOLS = (
         "recipes where you want both; answers of the teacher are rows of `data.train`: let it write them before",
         words=("lmbda", "seq_kd", "sequence_kd", "distillation_alpha"),
     ),
+    Unbuilt(
+        "NOT-045",
+        "Margins of pairs in the loss of a reward model",
+        "Llama 2 (arXiv 2307.09288, 2023); TRL 1.16, trainer/reward_trainer.py (margin)",
+        "a reward model learns from which answer of a pair is better, and not from by how much: prepare_data.py hands "
+        "no column `margin` on, so a recipe whose pairs have one is refused (E0401)",
+        'train without the margins, `ignore = ["margin"]` under [data], or leave out pairs whose margin is small '
+        "before you train; the target margin of SimPO is `alignment.gamma`",
+        words=("margin", "reward_margin", "preference_margin"),
+    ),
 )

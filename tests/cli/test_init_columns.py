@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -227,3 +228,24 @@ def test_flags_beside_answers_are_told_with_what_some_rows_lack(init_with):
     assert init_with(f"prompt,completion,thumbs_up\n{rows}", *FLAGS).exit_code == 0
     with open("new/recipe.toml") as file:
         assert 'and `incomplete = "skip"` for rows without one' in file.read().replace("\n# ", " ")
+
+
+@pytest.mark.parametrize(("task", "key"), [("continue-pretrain", "domain_text"), ("pretrain", "train")])
+@pytest.mark.parametrize("beside", ["meta", "summary"])
+def test_pretraining_reads_a_column_as_text_whatever_stands_beside_it(run, tmp_path, monkeypatch, task, key, beside):
+    monkeypatch.chdir(tmp_path)
+    texts = [{"raw_content": f"Pump {n} moves water.", "published": f"2026-01-{n + 1:02}"} for n in range(20)]
+    rows = [row | {beside: {"lang": "en"} if beside == "meta" else f"Of {n}."} for n, row in enumerate(texts)]
+    Path("raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("init", "new", "--data", "raw.jsonl", "--task", task, "--gpu", "h100", "--yes")
+
+    data = tomllib.loads(Path("new/recipe.toml").read_text())["data"]
+    assert data[key] == "../raw.jsonl" and data["columns"] == {"text": "raw_content"}
+
+
+def test_objects_beside_texts_answer_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"raw_content": f"Pump {n}.", "meta": {"number": n}} for n in range(20)]
+    Path("raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("init", "new", "--data", "raw.jsonl", "--gpu", "h100", "--yes")
+    assert tomllib.loads(Path("new/recipe.toml").read_text())["data"]["columns"] == {"text": "raw_content"}

@@ -62,3 +62,29 @@ def test_rows_are_left_out_for_the_reasons_that_preparation_has(
     counts = report["train"]
     assert {reason: counts[reason] for reason in lost} == lost
     assert counts["read"] == len(rehearsal.rows) == len(rows)
+
+
+@pytest.mark.parametrize("brings", [False, True], ids=["drawn", "eval from a file"])
+@pytest.mark.parametrize("key", ["group", "stratify", "time"])
+def test_rows_without_a_value_to_split_by_are_left_out_where_the_recipe_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, brings: bool
+) -> None:
+    found: list[RehearsedRows] = []
+    monkeypatch.setattr(data, "rehearsed", lambda sources: found.append(rehearsed(sources)) or found[-1])
+    dates = ["2026-01-01", "2026-02-01", "2026-03-01"]
+    rows = [{"prompt": asked, "completion": f"So {asked}", "of": dates[n % 3]} for n, asked in enumerate(QUESTIONS)]
+    write(
+        tmp_path / "rows.jsonl",
+        [*rows, *({**row, "prompt": f"Also {n}?", "of": [None, ""][n % 2]} for n, row in enumerate(rows[:4]))],
+    )
+    write(tmp_path / "eval.jsonl", [{"prompt": f"Held {n}?", "completion": f"Then {n}."} for n in range(4)])
+    given = {"train": "rows.jsonl", "split": {key: "of"}, "test_fraction": 0.2, "incomplete": "skip"}
+    given |= {"eval": "eval.jsonl"} if brings else {"eval_fraction": 0.2}
+    script = emitted(tmp_path, with_key(BASES["lora-single"], "data", given), monkeypatch)
+    monkeypatch.setattr(script, "MAX_DROPPED", 1)
+    script.main()
+
+    (report,) = (json.loads(file.read_text()) for file in tmp_path.glob("data/*/report.json"))
+    assert report["train"]["lacks"] == {"no `of`": 4} and report["train"]["read"] == 64
+    assert not brings or (report["eval"]["incomplete"], report["eval"]["read"]) == (0, 4)
+    assert [source.incomplete for source in found[0].sources] == [("no `of`",) * 4]

@@ -64,3 +64,12 @@ def test_a_source_that_is_not_read_may_be_split(tmp_path: Path, key: str) -> Non
     stated = with_key(with_key(recipe, "data.train", "elsewhere.jsonl"), "data.examples", 900)
     stated = with_key(stated, "data.tokens_per_example", 300)
     assert [one.code for one in compiled(tmp_path, stated).diagnostics if one.code[0] == "E"] == []
+
+
+@pytest.mark.parametrize(("key", "value"), [("group", ""), ("stratify", None), ("time", None)])
+def test_the_key_that_leaves_rows_without_a_value_out_is_offered(tmp_path: Path, key: str, value: object) -> None:
+    rows = [*chats(25, by=2026), *chats(1, by=value)]
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = with_key(with_key(BASES["lora-single"], "data.train", "chat.jsonl"), "data.split", {key: "by"})
+    (found,) = [one for one in compiled(tmp_path, recipe).diagnostics if one.code == "E0304"]
+    assert found.help[0] == 'to leave such rows out, counted: `incomplete = "skip"` under [data]'

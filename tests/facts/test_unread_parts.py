@@ -95,3 +95,34 @@ def test_a_column_without_a_name_is_described_and_can_be_ignored(tmp_path: Path)
     assert found.code == "W0516" and "nothing reads a column without a name" in found.labels[0].message
     assert "to_csv(index=False)" in found.labels[0].message and 'ignore = [""]' in found.help[-1]
     assert not findings(tmp_path, with_key(recipe, "data.ignore", [""]))
+
+
+PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No."} for n in range(8)]
+
+
+def with_margins(task: str, **keys: object) -> dict[str, Any]:
+    recipe = with_key(BASES["reward"], "data.preferences", "rated.jsonl") | {"alignment": keys}
+    return with_key(recipe, "goal.task", task)
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 7])
+def test_a_margin_that_some_rows_lack_is_refused_as_one_that_all_have(tmp_path: Path, lacking: int) -> None:
+    rows = [row | {"margin": None if n < lacking else 0.5} for n, row in enumerate(PAIRS)]
+    (found,) = findings(tmp_path, with_margins("reward"), rated=rows)
+
+    assert (found.code, found.title) == (
+        "E0401",
+        "data.preferences has a column `margin` that training would leave out",
+    )
+    assert (f"except for {lacking} of 8 sampled rows" in found.labels[0].message) == bool(lacking)
+    recipe = with_key(with_margins("reward"), "data.ignore", ["margin"])
+    assert not findings(tmp_path, recipe, rated=rows)
+
+
+def test_a_margin_is_what_the_trainer_that_runs_makes_of_it_named_or_not(tmp_path: Path) -> None:
+    rows = [row | {"margin": 0.5} for row in PAIRS]
+    ways = [with_margins("align"), with_margins("align", method="dpo"), with_margins("align", method="auto")]
+    told = [[found.code for found in findings(tmp_path, recipe, rated=rows)] for recipe in ways]
+
+    assert told == [["W0516"]] * 3
+    assert [found.code for found in findings(tmp_path, with_margins("align", method="ppo"), rated=rows)] == ["E0401"]

@@ -15,11 +15,12 @@ from compiling import BASES, compiled, with_key
 
 from recipec.diagnostics.model import Diagnostic
 
-SPLIT_TIME, GROUP, ORDER = ("data.split.time", "data.split.group", "train.curriculum.column")
+SPLIT_TIME, GROUP, STRATIFY = ("data.split.time", "data.split.group", "data.split.stratify")
+ORDER = "train.curriculum.column"
 
 
-def refused(folder: Path, key: str, file: str) -> list[Diagnostic]:
-    recipe = with_key(with_key(BASES["lora-single"], key, "of"), "data.train", file)
+def refused(folder: Path, key: str, file: str, column: str = "of") -> list[Diagnostic]:
+    recipe = with_key(with_key(BASES["lora-single"], key, column), "data.train", file)
     return [found for found in compiled(folder, recipe, only_plan=True).diagnostics if found.code == "E0304"]
 
 
@@ -105,15 +106,27 @@ def test_what_is_no_date_gets_no_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("key", "value"), [(SPLIT_TIME, "2026-01-31"), (GROUP, "a"), (ORDER, 3)])
 def test_rows_without_a_value_are_left_out_by_a_command(tmp_path: Path, kind: str, key: str, value: Any) -> None:
     (found,) = refused(tmp_path, key, written(tmp_path, [value, None, value, value] * 10, kind))
-    assert len(values_after(tmp_path, found.help[0], kind)) == 30
+    (command,) = [line for line in found.help if "to leave rows without a value" in line]
+    assert len(values_after(tmp_path, command, kind)) == 30
     assert not refused(tmp_path, key, f"rows.new.{kind}")
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
 def test_rows_of_no_group_can_each_be_one(tmp_path: Path, kind: str) -> None:
     (found,) = refused(tmp_path, GROUP, written(tmp_path, ["a", None, "b", None] * 10, kind))
-    assert values_after(tmp_path, found.help[1], kind)[:4] == ["a", "row 2", "b", "row 4"]
+    assert values_after(tmp_path, found.help[2], kind)[:4] == ["a", "row 2", "b", "row 4"]
     assert not refused(tmp_path, GROUP, f"rows.new.{kind}")
+
+
+@pytest.mark.parametrize(("key", "column"), [(STRATIFY, "of"), (STRATIFY, "completion"), (GROUP, "completion")])
+def test_classes_and_learned_columns_get_no_values_of_their_own(tmp_path: Path, key: str, column: str) -> None:
+    file = written(tmp_path, ["a", None, "b"] * 10)
+    text = (tmp_path / file).read_text()
+    (tmp_path / file).write_text(text.replace('"So 1."', '""'))
+    found = refused(tmp_path, key, file, column)
+    lines = [line for one in found for line in one.help]
+    assert any("without a value" in line for line in lines)
+    assert not any("of its own" in line for line in lines)
 
 
 def test_fields_that_are_longer_than_csv_takes_are_rewritten(tmp_path: Path) -> None:
@@ -121,12 +134,12 @@ def test_fields_that_are_longer_than_csv_takes_are_rewritten(tmp_path: Path) -> 
     text = (tmp_path / file).read_text()
     (tmp_path / file).write_text(text.replace("So 0.", "So. " * 50_000))
     (found,) = refused(tmp_path, GROUP, file)
-    assert values_after(tmp_path, found.help[1], "csv")[:3] == ["a", "row 2", "b"]
+    assert values_after(tmp_path, found.help[2], "csv")[:3] == ["a", "row 2", "b"]
 
 
 def test_the_group_zero_stays_together(tmp_path: Path) -> None:
     (found,) = refused(tmp_path, GROUP, written(tmp_path, [0, None, 1, ""] * 10))
-    assert values_after(tmp_path, found.help[1], "jsonl")[:5] == [0, "row 2", 1, "row 4", 0]
+    assert values_after(tmp_path, found.help[2], "jsonl")[:5] == [0, "row 2", 1, "row 4", 0]
 
 
 @pytest.mark.parametrize("date", ["2024-9-8", "2024-09", "2024-09-08 00:00:00 UTC", "2024-9-8T07:00", "2024-W36"])
