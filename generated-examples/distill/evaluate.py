@@ -15,7 +15,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle, starmap
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -141,11 +143,8 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     encoded = [[part[:MAX_LENGTH] for part in encode(row, tokenizer)] for row in rows]
     for places in batches([row_tokens for row_tokens, _ in encoded]):
         batch = [encoded[place] for place in places]
-        logits, labels, _ = learned_logits(model, batch)
-        wanted, *_ = learned_logits(teacher, batch)
-        loss = summed_loss(logits, labels)
-        apart = summed_divergence(logits, wanted[:, : logits.shape[1]].to(logits.device))
-        found.append((places, apart, loss, len(labels)))
+        pieces = zip(learned_logits(model, batch), learned_logits(teacher, batch), strict=True)
+        found.append((places, *map(sum, zip(*starmap(compared, pieces), strict=True))))
     found = sorted(found)  # a sum depends on its order
     divergence, loss, tokens = (sum(batch[part] for batch in found) for part in (1, 2, 3))
     if not tokens:
@@ -153,16 +152,47 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     return {"divergence": divergence / tokens, "answer_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 
+def compared(own: tuple[torch.Tensor, torch.Tensor], wanted: tuple[torch.Tensor, torch.Tensor]) -> tuple:
+    """The divergence of learned tokens, their loss and how many they are."""
+    return summed_divergence(own, wanted), summed_loss(*own), len(own[1])
+
+
 def learned_logits(
     model: PreTrainedModel, batch: list[tuple[list[int], list[int]]]
-) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
-    """The logits that foretell the learned tokens of a batch, these tokens, and how many each sequence has."""
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The logits that foretell the learned tokens of a batch, and these tokens: of a long row in pieces."""
     ids = padded([tokens for tokens, _ in batch]).to(model.device)
     present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
-    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
-    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
-    return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
+    kept = learned.any(0).nonzero().flatten()  # where the head is needed
+    inputs = {"input_ids": ids, "attention_mask": present, "use_cache": False}
+    with kept_states(model) as repeat:
+        for places in kept.split(TOKENS_AT_ONCE):  # all places of several rows
+            here = learned[:, places]
+            yield model(**inputs, logits_to_keep=places.tolist()).logits[here], ids[:, 1 + places][here]
+            repeat()
+
+
+@contextmanager
+def kept_states(model: PreTrainedModel) -> Iterator[Callable[[], None]]:
+    """The layers run until they are told to repeat what they have found: then only the head runs."""
+    embeddings = model.get_input_embeddings()
+    layers = [module for module in model.modules() if embeddings in module.children()][-1]  # wrappers have them, too
+    run, found = layers.forward, []
+
+    def noted(*args: object, **options: object) -> object:
+        found.append(run(*args, **options))
+        return found[-1]
+
+    def repeat() -> None:
+        again = cycle(found)  # more than one state where several adapters answer together
+        layers.forward = lambda *_, **__: next(again)
+
+    layers.forward = noted
+    try:
+        yield repeat
+    finally:
+        layers.forward = run
 
 
 def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
@@ -187,10 +217,11 @@ def summed_loss(logits: torch.Tensor, labels: torch.Tensor) -> float:
     return sum(torch.nn.functional.cross_entropy(some.float(), of, reduction="sum").item() for some, of in parts)
 
 
-def summed_divergence(logits: torch.Tensor, wanted: torch.Tensor) -> float:
+def summed_divergence(own: tuple[torch.Tensor, torch.Tensor], wanted: tuple[torch.Tensor, torch.Tensor]) -> float:
     """The forward KL: from the teacher's probabilities to the model's."""
-    found = 0.0
-    for pair in zip(logits.split(AT_ONCE), wanted.split(AT_ONCE), strict=True):
+    logits, found = own[0], 0.0
+    targets = wanted[0][:, : logits.shape[1]].to(logits.device)
+    for pair in zip(logits.split(AT_ONCE), targets.split(AT_ONCE), strict=True):
         ours, theirs = (torch.log_softmax(part.float() / TEMPERATURE, dim=-1) for part in pair)
         found += kl(theirs, ours)
     return TEMPERATURE**2 * found

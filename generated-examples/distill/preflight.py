@@ -222,12 +222,6 @@ class StopWithoutProgress(TrainerCallback):
             control.should_training_stop = True
 
 
-def best_of_saved(trainer: Trainer) -> None:
-    """Only what is saved can be the best: transformers judges all evaluations, and may load an older checkpoint."""
-    judge = trainer._determine_best_metric
-    trainer._determine_best_metric = lambda metrics, trial: trainer.control.should_save and judge(metrics, trial)
-
-
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))

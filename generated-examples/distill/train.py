@@ -25,7 +25,6 @@ from distillation import SupervisedDistillationTrainer
 from preflight import (
     RunGuard,
     StopWithoutProgress,
-    best_of_saved,
     check_devices,
     check_disk,
     check_rows,
@@ -42,7 +41,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "5695ab37a8a98a75-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "d558c9497bc14989-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 
@@ -51,7 +50,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "distill")
-    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, deletes them; or a path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: a finished run anew; or a path")
     return parser.parse_args()
 
 
@@ -82,10 +81,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         assistant_only_loss=True,
         train_sampling_strategy="group_by_length",  # orders evaluations; similar_lengths.py orders the training
         eval_strategy="steps",
-        eval_steps=150 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=300 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -130,7 +129,6 @@ def main() -> None:
         callbacks=[StopWithoutProgress(patience=3)],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
-    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

@@ -158,6 +158,9 @@ class Ensemble(torch.nn.Module):
     def device(self) -> torch.device:
         return self.model.device
 
+    def get_input_embeddings(self) -> torch.nn.Module:
+        return self.model.get_input_embeddings()
+
     def forward(self, **batch: object) -> SimpleNamespace:
         likely = 0.0
         for task, weight in self.weights.items():

@@ -629,7 +629,12 @@ def question(row: dict) -> bytes:
 def asked_in(messages: list[dict]) -> bytes:
     """What the user asks in a conversation, whatever is answered, spaces around it and the form of accents aside."""
     asked = [message["content"] for message in messages if message["role"] == "user"]
-    return digest([normalize("NFC", content).strip() for content in asked])
+    return digest([alike(content) for content in asked])
+
+
+def alike(text: str) -> str:
+    """What two texts have in common that differ in the spaces around them and the form of accents alone."""
+    return normalize("NFC", text).strip()
 
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:

@@ -583,12 +583,44 @@ def check_texts(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse a special token in a message: it would begin or end a turn there."""
     special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     special -= {"<think>", "</think>"}  # thoughts stand in texts
+    check_tags(rows, tokenizer)
     for row in rows:
         turns = [turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict)]
         said = json.dumps(turns, ensure_ascii=False)
         if held := sorted(token for token in special if token in said):
             wrong = f"a message holds {held[0]}, a special token of the tokenizer, which would begin or end a turn"
             raise UnreadableRow(f"{row['place']}: {wrong}. Write it with a space in it, or remove the row")
+
+
+def check_tags(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse thoughts between tags where the chat template writes thoughts in another way."""
+    thinking = [row["place"] for row in rows if any(map(ends_thought, row.values()))]
+    if thinking and (otherwise := instead_of_tags(tokenizer)):
+        wrong = "a thought ends with </think>, which the chat template does not know and would show as a word"
+        raise UnreadableRow(f"{thinking[0]}: {wrong}. {otherwise}")
+
+
+def ends_thought(value: object) -> bool:
+    """Whether an answer among the messages of a column ends a thought."""
+    turns = [turn for turn in value if isinstance(turn, dict)] if isinstance(value, list) else []
+    return any(parted(turn["content"])[0] for turn in turns if turn["role"] == "assistant")
+
+
+def instead_of_tags(tokenizer: PreTrainedTokenizerBase) -> str:
+    """What to do about <think> in texts where the chat template writes thoughts in another way, else ""."""
+    asked = [{"role": "user", "content": "?"}]
+    answer = {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}
+    shown = tokenizer.apply_chat_template([*asked, answer], tokenize=False)
+    thinks, thinks_not = (
+        tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True, enable_thinking=mode)
+        for mode in (True, False)
+    )
+    if any(tag in shown + thinks + thinks_not for tag in ("<think>", "</think>")):
+        return ""
+    strip = 'Set reasoning = "strip" under [data] and build again'
+    if "Hm." in shown:
+        return f"{strip}, or write thoughts into the field `reasoning_content` of their messages"
+    return strip if thinks != thinks_not else ""
 
 
 def marks(row: dict) -> dict:
@@ -643,7 +675,12 @@ def question(row: dict) -> bytes:
 def asked_in(messages: list[dict]) -> bytes:
     """What the user asks in a conversation, whatever is answered, spaces around it and the form of accents aside."""
     asked = [message["content"] for message in messages if message["role"] == "user"]
-    return digest([normalize("NFC", content).strip() for content in asked])
+    return digest([alike(content) for content in asked])
+
+
+def alike(text: str) -> str:
+    """What two texts have in common that differ in the spaces around them and the form of accents alone."""
+    return normalize("NFC", text).strip()
 
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:

@@ -371,6 +371,7 @@ def converted_row(raw: dict, stage: Stage) -> dict:
         row = parsed(raw["row"])
         made = CONVERTERS[stage.format](row)
         check_ended(made)
+        check_thoughts(made)
         return made
     except (ValueError, RecursionError) as error:
         raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
@@ -562,6 +563,15 @@ def check_ended(row: dict) -> None:
             raise ValueError(f"an answer has a thought that no </think> ends: {text!r:.100}")
 
 
+def check_thoughts(row: dict) -> None:
+    """Refuse thoughts in a conversation of several answers: the recipe does not say what later ones see of them."""
+    answers = [turn for turn in row.get("messages", ()) if turn["role"] == "assistant"]
+    if len(answers) > 1 and (thought := next(filter(None, map(thought_of, answers)), "")):
+        wrong = "a conversation of several answers holds thoughts, and it is not said how they are learned"
+        ways = 'Set reasoning = "keep", "template" or "strip" under [data] and build again'
+        raise ValueError(f"{wrong}: {thought!r:.60}. {ways}")
+
+
 def from_chat(row: dict) -> dict:
     """A conversation: every answer of the assistant is learned."""
     return {"messages": conversation_of(row, "messages")}
@@ -605,12 +615,44 @@ def check_texts(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse a special token in a message: it would begin or end a turn there."""
     special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     special -= {"<think>", "</think>"}  # thoughts stand in texts
+    check_tags(rows, tokenizer)
     for row in rows:
         turns = [turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict)]
         said = json.dumps(turns, ensure_ascii=False)
         if held := sorted(token for token in special if token in said):
             wrong = f"a message holds {held[0]}, a special token of the tokenizer, which would begin or end a turn"
             raise UnreadableRow(f"{row['place']}: {wrong}. Write it with a space in it, or remove the row")
+
+
+def check_tags(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse thoughts between tags where the chat template writes thoughts in another way."""
+    thinking = [row["place"] for row in rows if any(map(ends_thought, row.values()))]
+    if thinking and (otherwise := instead_of_tags(tokenizer)):
+        wrong = "a thought ends with </think>, which the chat template does not know and would show as a word"
+        raise UnreadableRow(f"{thinking[0]}: {wrong}. {otherwise}")
+
+
+def ends_thought(value: object) -> bool:
+    """Whether an answer among the messages of a column ends a thought."""
+    turns = [turn for turn in value if isinstance(turn, dict)] if isinstance(value, list) else []
+    return any(parted(turn["content"])[0] for turn in turns if turn["role"] == "assistant")
+
+
+def instead_of_tags(tokenizer: PreTrainedTokenizerBase) -> str:
+    """What to do about <think> in texts where the chat template writes thoughts in another way, else ""."""
+    asked = [{"role": "user", "content": "?"}]
+    answer = {"role": "assistant", "content": "So.", "reasoning_content": "Hm."}
+    shown = tokenizer.apply_chat_template([*asked, answer], tokenize=False)
+    thinks, thinks_not = (
+        tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True, enable_thinking=mode)
+        for mode in (True, False)
+    )
+    if any(tag in shown + thinks + thinks_not for tag in ("<think>", "</think>")):
+        return ""
+    strip = 'Set reasoning = "strip" under [data] and build again'
+    if "Hm." in shown:
+        return f"{strip}, or write thoughts into the field `reasoning_content` of their messages"
+    return strip if thinks != thinks_not else ""
 
 
 def marks(row: dict) -> dict:
@@ -668,7 +710,12 @@ def question(row: dict) -> bytes:
 def asked_in(messages: list[dict]) -> bytes:
     """What the user asks in a conversation, whatever is answered, spaces around it and the form of accents aside."""
     asked = [message["content"] for message in messages if message["role"] == "user"]
-    return digest([normalize("NFC", content).strip() for content in asked])
+    return digest([alike(content) for content in asked])
+
+
+def alike(text: str) -> str:
+    """What two texts have in common that differ in the spaces around them and the form of accents alone."""
+    return normalize("NFC", text).strip()
 
 
 def openings(messages: list[dict]) -> list[bytes]:
@@ -771,7 +818,8 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     except Exception as error:  # a template raises what it likes
         raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.100}: {error}") from error
     said = [spoken(message) for message in messages]
-    said.append(thought_of(messages[-1]))
+    answers = [message for message in messages if message["role"] == "assistant"] if "messages" in row else messages
+    said.append(thought_of(answers[-1]))
     everything = "\0".join(said)
     lost = [part for part in said if part and lacks(text, part, everything.count(part))]
     if lost:

@@ -45,6 +45,11 @@ class Incomplete(BadContent):
     """A row lacks what its format needs: preparation leaves it out, and counts it, where the recipe says so."""
 
 
+def is_blank(value: Any) -> bool:
+    """Whether a value is none to split by."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def lacking(row: Row, format: RowFormat, columns: Mapping[str, str], split_by: str = "") -> str:
     """What a row lacks that its format needs: a column, what a message says, a label that says anything; or "".
 
@@ -56,7 +61,7 @@ def lacking(row: Row, format: RowFormat, columns: Mapping[str, str], split_by: s
     if format.implicit in columns and not _begin_alike(row, [*needed.values()], columns[format.implicit]):
         needed[format.role(format.implicit)] = columns[format.implicit]
     lost = {name: "" for name in needed.values() if row.get(name) is None}
-    if split_by and row.get(split_by) in (None, ""):
+    if split_by and is_blank(row.get(split_by)):
         lost[split_by] = ""
     if lost:
         return f"no {' and '.join(f'`{name}`' for name in lost)}"

@@ -104,9 +104,9 @@ def _without(place: str, column: str) -> Iterator[str]:
 
 
 def _given(column: str) -> str:
-    """Whether a row has a value, for Python; NaN is none."""
+    """Whether a row has a value, for Python; NaN is none, and neither are spaces alone."""
     name = json.dumps(column, ensure_ascii=False)
-    return f'row.get({name}) not in (None, "") and row[{name}] == row[{name}]'
+    return f"row.get({name}) is not None and str(row[{name}]).strip() and row[{name}] == row[{name}]"
 
 
 def ways_of_numbers(rows: Sequence[Row], place: str, column: str) -> Iterator[str]:

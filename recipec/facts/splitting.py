@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from recipec.dataset import RowFault, jq
 from recipec.dataset.commands import documents, file_of, path_of
+from recipec.dataset.contents import is_blank
 from recipec.dataset.files import TEXT_ENDINGS
 from recipec.dataset.formats import MOST_NAMES
 from recipec.dataset.values import ways_of_gaps, ways_of_own_groups, ways_of_times, ways_of_units
@@ -127,7 +128,7 @@ def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
         help = tuple(ways_of_gaps(next(iter(found)), column)) if found else ()
         if found and key == "group" and column not in _learned(source):
             help += tuple(ways_of_own_groups(next(iter(found)), column))
-    empty = {place for place, row in placed if row.get(column) in (None, "")}
+    empty = {place for place, row in placed if is_blank(row.get(column))}
     lacks = dict.fromkeys(empty, f"no `{column}`")
     return [RowFault(place, said, help=help, lacks=lacks.get(place, "")) for place, said in found.items()]
 

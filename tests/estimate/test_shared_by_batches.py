@@ -11,8 +11,14 @@ from msgspec.structs import replace
 from recipec.estimate.step import OF_BATCHES, fixed_by, fixed_of
 
 OTHER = {
-    **{"micro_batch": 4, "accumulation": 3, "attention": "eager", "packing": True, "served_by": 2},
-    **{"checkpointing": False, "recompute_every": 2, "activation_offload": True},
+    "micro_batch": 4,
+    "accumulation": 3,
+    "attention": "eager",
+    "packing": True,
+    "served_by": 2,
+    "checkpointing": False,
+    "recompute_every": 2,
+    "activation_offload": True,
 }
 
 

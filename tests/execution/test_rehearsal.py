@@ -75,7 +75,7 @@ def test_rows_without_a_value_to_split_by_are_left_out_where_the_recipe_says_so(
     rows = [{"prompt": asked, "completion": f"So {asked}", "of": dates[n % 3]} for n, asked in enumerate(QUESTIONS)]
     write(
         tmp_path / "rows.jsonl",
-        [*rows, *({**row, "prompt": f"Also {n}?", "of": [None, ""][n % 2]} for n, row in enumerate(rows[:4]))],
+        [*rows, *({**row, "prompt": f"Also {n}?", "of": [None, "", " "][n % 3]} for n, row in enumerate(rows[:4]))],
     )
     write(tmp_path / "eval.jsonl", [{"prompt": f"Held {n}?", "completion": f"Then {n}."} for n in range(4)])
     given = {"train": "rows.jsonl", "split": {key: "of"}, "test_fraction": 0.2, "incomplete": "skip"}

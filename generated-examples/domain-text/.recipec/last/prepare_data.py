@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import category
+from unicodedata import category, normalize
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -496,7 +496,12 @@ def file_digest(path: Path) -> str:
 
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
-    return digest(row["text"])
+    return digest(alike(row["text"]))
+
+
+def alike(text: str) -> str:
+    """What two texts have in common that differ in the spaces around them and the form of accents alone."""
+    return normalize("NFC", text).strip()
 
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
