@@ -64,12 +64,7 @@ _ALWAYS = (
     Import("datasets", "Dataset"),
     *(Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "PreTrainedTokenizerBase")),
 )
-_IN_PIECES = (  # where a model writes: long rows meet its head in pieces
-    ("collections.abc", "Callable"),
-    ("contextlib", "contextmanager"),
-    ("itertools", "cycle"),
-    ("itertools", "starmap"),
-)
+_IN_PIECES = (("collections.abc", "Callable"), ("contextlib", "contextmanager"), ("itertools", "cycle"))
 _RANDOM = (
     ("transformers", "AutoConfig"),
     ("transformers", "set_seed"),
@@ -92,7 +87,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
     why = wrap(f"{because[:1].upper()}{because[1:]}.", WIDTH - 2)
     how = _how(stage)
     soft_prompt = stage.because(stage.adapts.trains == PROMPTS, "adaptation")
-    measured = {**measure.names(stage), **how, "soft_prompt": soft_prompt}
+    rows = {"soft_prompt": soft_prompt, "in_pieces": stage.because(in_pieces(stage), "max_length", "gpu", "model")}
+    measured = {**measure.names(stage), **how, **rows}
     standard, installed = import_blocks(_imports(stage))
     return {
         **_title(stage),
@@ -143,6 +139,11 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "answers_all": stage.because(measure.answers_all, "stage"),
         "measure": snippet(measure.template, measured | _written(stage), stage.ids("stage")),
     }
+
+
+def in_pieces(stage: StageJob) -> bool:
+    """Whether a row may have more tokens than a batch: its logits are then made in pieces. Answers are not cut."""
+    return stage.method.generates or stage.value("max_length") > stage.plan.needs.evaluation.tokens_at_once
 
 
 def _sizes(stage: StageJob) -> dict[str, Any]:
@@ -271,7 +272,8 @@ def _imports(stage: StageJob) -> list[Import]:
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
     if method.writes:
-        found += [Import(*source, stage.ids("stage")) for source in _IN_PIECES]
+        pieces = _IN_PIECES if in_pieces(stage) else ()
+        found += [Import(*source, stage.ids("stage")) for source in (*pieces, ("itertools", "starmap"))]
     if not stage.adapts.trains_all:
         found.append(Import("peft", "PeftModel", stage.ids("adaptation")))
     if base is not None:
