@@ -198,7 +198,8 @@ ZERO1 = Strategy(
     shards=frozenset({OPTIMIZER}),
     because="optimizer states are sharded over all ranks",
     pros="no more communication than DDP",
-    cons="every rank holds all weights and gradients; no states in host memory; DeepSpeed is a further package that compiles operators",
+    cons="every rank holds all weights and gradients; no states in host memory; DeepSpeed is a further package that "
+    "compiles operators",
     source=_ZERO_STAGES,
 )
 ZERO2 = Strategy(
