@@ -156,7 +156,7 @@ def _unfit(loaded: LoadedRecipe, plan: Plan, stage: StagePlan) -> Iterator[Diagn
     for row in UNFIT:
         for name in row.names:
             if name in stage.verbatim and row.applies(stage):
-                path = _path(loaded, stage, name)
+                path = given_at(loaded, stage, name)
                 label = Label(loaded.place(*path, part="key"), row.why)
                 title = f"`{name}` cannot be given as a trainer argument of {_method(stage).title}"
                 help = (row.instead, *_elsewhere(plan, row, shared=len(path) == len(_SHARED) + 1))
@@ -166,7 +166,8 @@ def _unfit(loaded: LoadedRecipe, plan: Plan, stage: StagePlan) -> Iterator[Diagn
 _SHARED = ("train", "arguments")
 
 
-def _path(loaded: LoadedRecipe, stage: StagePlan, name: str) -> tuple[str, ...]:
+def given_at(loaded: LoadedRecipe, stage: StagePlan, name: str) -> tuple[str, ...]:
+    """Where the recipe has a keyword of a stage: in its own table, or in the one of all stages."""
     own = ("train", stage.stage.name, "arguments", name)
     return own if loaded.is_set(*own) else (*_SHARED, name)
 
