@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 
 def groups_of(table: Iterable[Row], scores: Iterable[Score]) -> str:
-    """The scored runs of dense models by card, precision, method and strategy, as recipec/estimate/nearest.py reads
+    """The scored runs of dense models by card, precision, training and strategy, as recipec/estimate/nearest.py reads
     them."""
     published, found = {row["id"]: row for row in table}, defaultdict[tuple[str, ...], list[tuple[int, float]]](list)
     for item in scores:
@@ -45,14 +45,15 @@ def groups_of(table: Iterable[Row], scores: Iterable[Score]) -> str:
         case, card = case_of(row), card_of(row)
         layout = case.layout
         if case.architecture.moe is None:
-            key = (card.name, str(card.capability), layout.precision, item.method, layout.adaptation, layout.strategy)
+            trained = "pretraining" if item.method == "pretrain" else layout.adapts.title
+            key = (card.name, str(card.capability), layout.precision, trained, layout.adaptation, layout.strategy)
             found[key].append((layout.mesh.world_size, 1 + item.error))
     return "\n".join([_WRITTEN, *(_table(key, runs) for key, runs in sorted(found.items()))])
 
 
 def _table(key: tuple[str, ...], runs: Sequence[tuple[int, float]]) -> str:
     card, capability, *others = key
-    names = ("precision", "method", "adaptation", "strategy")
+    names = ("precision", "trained", "adaptation", "strategy")
     gpus, ratios = sorted({count for count, _ in runs}), [ratio for _, ratio in runs]
     lines = [f'card = "{card}"', f"capability = {capability}"]
     lines += [f'{name} = "{value}"' for name, value in zip(names, others, strict=True)]

@@ -19,13 +19,13 @@ from recipec.units import counted
 FILE = Path(__file__).parent / "nearest.toml"
 
 
-class Group(Struct, frozen=True):
+class ScoredRuns(Struct, frozen=True):
     """Runs of dense models that have all of this in common."""
 
     card: str
     capability: float
     precision: str
-    method: str  # as the table of the runs has it: "pretrain", or an adaptation
+    trained: str  # what they do, in words: "pretraining", or the title of their adaptation
     adaptation: str
     strategy: str
     gpus: tuple[int, ...]
@@ -59,16 +59,15 @@ def nearest(capability: float | None, precision: str, adaptation: str, strategy:
     return _said(found)
 
 
-def _said(group: Group) -> str:
+def _said(group: ScoredRuns) -> str:
     low, high = (f"{100 * (ratio - 1):+.0f}%" for ratio in (group.low, group.high))
     band = low if low == high else f"{low} to {high}"
-    trained = "pretraining" if group.method == "pretrain" else ADAPTATIONS[group.adaptation].title
     sharded = "" if STRATEGIES[group.strategy].one_rank else f" with {group.strategy}"
     gpus = " or ".join(map(str, group.gpus))
-    runs = f"{counted(group.runs, 'run')} of {trained}{sharded} on {gpus} x {group.card}"
+    runs = f"{counted(group.runs, 'run')} of {group.trained}{sharded} on {gpus} x {group.card}"
     return f"the nearest scored: {runs}, {band}"
 
 
 @cache
-def _groups() -> tuple[Group, ...]:
-    return convert(tomllib.loads(FILE.read_text(encoding="utf-8"))["group"], tuple[Group, ...])
+def _groups() -> tuple[ScoredRuns, ...]:
+    return convert(tomllib.loads(FILE.read_text(encoding="utf-8"))["group"], tuple[ScoredRuns, ...])
