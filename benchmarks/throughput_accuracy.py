@@ -7,28 +7,58 @@ Errors are predicted / measured - 1.
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from benchmarks.names import card_of
 from benchmarks.published import RESULTS, Row, Unmodelled, rows
 from benchmarks.report import Score, publish
 from benchmarks.stacks import case_of
 from recipec.estimate.links import link_of
+from recipec.estimate.nearest import FILE
 from recipec.estimate.throughput import step_time
 
 _IN_SAMPLE = (
     "The rates of recipec/estimate/kernels.py were chosen with these runs in view: another table may score worse."
 )
 
+_WRITTEN = "# Measured over predicted time of a step; written by `python -m benchmarks.throughput_accuracy`.\n"
+
 
 def main(arguments: list[str]) -> int:
-    """Print the tables; write them to benchmarks/results unless another CSV is named."""
+    """Print the tables; write them, and the groups that plans tell of, unless another CSV is named."""
     names = [argument for argument in arguments if not argument.startswith("--")]
     scores, skipped = score(rows(names[0] if names else "published_throughput.csv"))
     target = None if names else RESULTS / "throughput_accuracy.md"
     publish("Accuracy of the throughput estimate", scores, skipped, arguments, target, [_IN_SAMPLE])
+    if target is not None:
+        FILE.write_text(groups_of(rows("published_throughput.csv"), scores), encoding="utf-8")
     return 0
+
+
+def groups_of(table: Iterable[Row], scores: Iterable[Score]) -> str:
+    """The scored runs of dense models by card, precision, training and strategy, as recipec/estimate/nearest.py reads
+    them."""
+    published, found = {row["id"]: row for row in table}, defaultdict[tuple[str, ...], list[tuple[int, float]]](list)
+    for item in scores:
+        row = published[item.id]
+        case, card = case_of(row), card_of(row)
+        layout = case.layout
+        if case.architecture.moe is None:
+            trained = "pretraining" if item.method == "pretrain" else layout.adapts.title
+            key = (card.name, str(card.capability), layout.precision, trained, layout.adaptation, layout.strategy)
+            found[key].append((layout.mesh.world_size, 1 + item.error))
+    return "\n".join([_WRITTEN, *(_table(key, runs) for key, runs in sorted(found.items()))])
+
+
+def _table(key: tuple[str, ...], runs: Sequence[tuple[int, float]]) -> str:
+    card, capability, *others = key
+    names = ("precision", "trained", "adaptation", "strategy")
+    gpus, ratios = sorted({count for count, _ in runs}), [ratio for _, ratio in runs]
+    lines = [f'card = "{card}"', f"capability = {capability}"]
+    lines += [f'{name} = "{value}"' for name, value in zip(names, others, strict=True)]
+    lines += [f"gpus = {gpus}", f"runs = {len(runs)}", f"low = {min(ratios):.2f}", f"high = {max(ratios):.2f}"]
+    return "\n".join(["[[group]]", *lines, ""])
 
 
 def score(table: Iterable[Row]) -> tuple[list[Score], Counter[str]]:

@@ -43,8 +43,8 @@ _OTHERS = {
     "bound by": "What most of a step's time goes to: computation, memory bandwidth, communication, offload or the "
     "optimizer.",
     "measured over predicted": "What published runs measured, divided by what recipec predicts for them. At +4%, a "
-    "run took 4% more than predicted. Where no run of this kind was scored, the plan says so. The runs are listed in "
-    "recipec's repository, in benchmarks/results.",
+    "run took 4% more than predicted. Where no run of this kind was scored, the plan says so and "
+    "names the nearest ones, where there are any. The runs are listed in recipec's repository, in benchmarks/results.",
     "peak": "The moment of a step at which most memory is allocated; the plan names it in parentheses beside the "
     "figure.",
     "micro batch": "The rows that go through the model at once on one GPU. Micro batch x accumulation x ranks is the "

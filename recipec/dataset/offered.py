@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from recipec.axes import CARRIED
 from recipec.dataset.commands import python_command
-from recipec.dataset.contents import NOTHING, Row, turns_of
+from recipec.dataset.contents import CALLS, NOTHING, Row, turns_of
 
 
 def offering(rows: Sequence[Row], place: str, names: Sequence[str]) -> Iterator[str]:
@@ -18,7 +18,8 @@ def offering(rows: Sequence[Row], place: str, names: Sequence[str]) -> Iterator[
         if not any(column in row and row[column] in NOTHING and _calls(row, talks) for row in rows):
             continue
         named, listed = (json.dumps(value, ensure_ascii=False) for value in (column, talks))
-        calls = f'calls = lambda row: any(turn.get("tool_calls") for name in {listed} for turn in row[name]); '
+        called = f'turn.get("tool_calls") or "{CALLS}" in (turn.get("from"), turn.get("role"))'
+        calls = f"calls = lambda row: any({called} for name in {listed} for turn in row[name]); "
         if command := python_command("row", f"for row in rows if row.get({named}) or not calls(row)", place, calls):
             yield f"to leave out rows that call tools and offer none: {command}"
         if offered and all(tools == offered[0] for tools in offered):
@@ -29,4 +30,5 @@ def offering(rows: Sequence[Row], place: str, names: Sequence[str]) -> Iterator[
 
 
 def _calls(row: Row, talks: Sequence[str]) -> bool:
-    return any(turn.get("tool_calls") for name in talks for turn in turns_of(row[name]))
+    turns = [turn for name in talks for turn in turns_of(row[name])]
+    return any(turn.get("tool_calls") or CALLS in (turn.get("from"), turn.get("role")) for turn in turns)

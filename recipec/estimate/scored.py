@@ -30,12 +30,17 @@ def time_scored(architecture: Architecture, layout: Layout, work: Workload, card
 
 
 def _described(architecture: Architecture, layout: Layout, work: Workload) -> bool:
-    """A dense model whose rows pass it once, within one node, whole or sharded over all its ranks, on the device."""
+    """A usual step within one node, of a model that is whole or sharded over all ranks."""
+    mesh = layout.mesh
+    near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
+    return near and usual_step(architecture, layout, work)
+
+
+def usual_step(architecture: Architecture, layout: Layout, work: Workload) -> bool:
+    """Whether the rows pass a dense model once and all is on the device, however it is spread."""
     dense = (
         architecture.moe is None and work.method.single_pass and not work.written_tokens and layout.optimizer == "adamw"
     )
-    mesh = layout.mesh
     learned = layout.adapts.trains_all or layout.adapts.trains == MATRICES
     typed = layout.precision in SCORED_PRECISIONS and not work.fp8 and not work.elastic
-    near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
-    return dense and learned and typed and near and layout.on_device
+    return dense and learned and typed and layout.on_device

@@ -20,9 +20,10 @@ from recipec.estimate.generation import generation_seconds
 from recipec.estimate.kernels import Card, memory_rate, peak_flops, teacher_seconds
 from recipec.estimate.links import Link
 from recipec.estimate.memory import step_memory
+from recipec.estimate.nearest import nearest
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.overhead import overhead_of
-from recipec.estimate.scored import time_scored
+from recipec.estimate.scored import time_scored, usual_step
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
 from recipec.estimate.workload import Workload
@@ -88,8 +89,17 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         scored=scored,
         band=BAND,
         band_source=_SCORED if scored else f"no run of this kind was scored; {_SCORED}",
-        slower=_MIXTURES if architecture.moe is not None and not architecture.moe.all_run else "",
+        slower="" if scored else _known(architecture, layout, work, gpu),
     )
+
+
+def _known(architecture: Architecture, layout: Layout, work: Workload, gpu: Card) -> str:
+    """What is known of runs that are like a plan whose kind was not scored."""
+    if architecture.moe is not None and not architecture.moe.all_run:
+        return _MIXTURES
+    if not usual_step(architecture, layout, work):
+        return ""
+    return nearest(gpu.capability, layout.precision, layout.adaptation, layout.strategy)
 
 
 @lru_cache(maxsize=8192)  # what a plan compares with more steps, another network or fewer nodes has the same ones

@@ -177,9 +177,8 @@ def _reasoning(
         looked = bool(rows_of(sources)) and not states_rows(loaded)
         seen = "no sampled answer holds a thought" if looked else "the recipe says nothing of thoughts"
         return known("reasoning", "", seen, origin="data")
-    several = {place: turns for place, turns in thinking.items() if len(turns) > 1}
-    if several and KINDS[ROW_FORMATS[shape.format].kind].masked:
-        report.add(_ambiguous(loaded, section, several))
+    for finding in ambiguous_thoughts(loaded, section, sources, shape):
+        report.add(finding)
     because = f"the answers of {len(thinking)} sampled rows begin with thoughts, each the only answer of its row"
     return known("reasoning", KEEP, because, origin="data")
 
@@ -207,8 +206,20 @@ def answers_in(made: Converted, shape: DataShape) -> Iterator[Message]:
         yield from (message for message in made[column] if message["role"] == ASSISTANT[0])
 
 
+def ambiguous_thoughts(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], shape: DataShape
+) -> Iterator[Diagnostic]:
+    """Yield E0309 for conversations of several answers with thoughts, of which the recipe says nothing: what does a
+    later answer see of an earlier thought?"""
+    if loaded.recipe.data.reasoning is not None or not KINDS[ROW_FORMATS[shape.format].kind].masked:
+        return
+    said = _sampled_answers(sources)
+    several = {place: turns for place, turns in said.items() if len(turns) > 1 and any(map(thoughts, turns))}
+    if several:
+        yield _ambiguous(loaded, section, several)
+
+
 def _ambiguous(loaded: LoadedRecipe, section: str, several: _Answers) -> Diagnostic:
-    """Conversations of several answers with thoughts: what a later answer sees of an earlier thought (E0309)."""
     place, answers = next(iter(several.items()))
     index, thought = next((index, text) for index, turn in enumerate(answers, 1) if (text := thoughts(turn)))
     shown = f"{thought[:_SHOWN]}…" if len(thought) > _SHOWN else thought

@@ -12,7 +12,7 @@ from recipec.axes.tasks import AUTO
 from recipec.catalog.templates import Template
 from recipec.dataset import BadRows, DataShape, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.conversations import carries, prompted
+from recipec.facts.conversations import ambiguous_thoughts, carries, prompted
 from recipec.facts.converting import SKIP, as_learned, faults_of
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
@@ -36,8 +36,8 @@ def with_held_out(
     """Return the sections with has_eval_file, has_test_file and, where a recipe names such rows, has_general_file:
     whether the file holds rows like theirs. `template` is what is known of the chat template of the training.
 
-    Reports E0303 and E0304, E0305 for a file whose rows are like those of no section, and W0554. What a section holds
-    whose rows cannot be used is not known: a file may be like those.
+    Reports E0303, E0304, E0309 and W0554, and E0305 for a file whose rows are like those of no section. What a section
+    holds whose rows cannot be used is not known: a file may be like those.
     """
     whole = all(name in data for name in SECTIONS if loaded.is_set("data", name))
     sources = {part: sources_of(loaded, part, report) if loaded.is_set("data", part) else None for part in PARTS}
@@ -49,6 +49,9 @@ def with_held_out(
         held_out = {part: _held_out(loaded, held, carrying.shape) for part, held in parts.items()}
         for part, held in parts.items():
             _check(loaded, part, held, carrying, report)
+            learned = [as_learned(loaded, source, carrying.shape) for source in held]
+            for finding in ambiguous_thoughts(loaded, part, learned, carrying.shape):
+                report.add(finding)
         apart = {part: held for part, held in parts.items() if part in HELD_OUT}
         for finding in leaks(loaded, name, carrying.shapes, carrying.shape, apart):
             report.add(finding)

@@ -36,7 +36,7 @@ from recipec.rules.evaluation import looked_at
 from recipec.rules.words import device
 
 
-class Run(Struct, frozen=True):
+class PlannedRun(Struct, frozen=True):
     """What follows from a layout: how it compares, its optimizer steps, what it needs of a node, and its bill."""
 
     against: Compared
@@ -45,7 +45,7 @@ class Run(Struct, frozen=True):
     parts: tuple[RunPart, ...]
 
 
-def settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[Run, Cost]:
+def settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[PlannedRun, Cost]:
     """The run of a layout that fits, which is written into its ledger, and what all of it costs."""
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
@@ -56,7 +56,7 @@ def settled_run(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Boun
     needs = needs_of(facts, ledger, chosen, asked)
     of_hub = any(source.hub for part in DATA_SOURCES for source in getattr(loaded.recipe.data, part) or ())
     parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked, of_hub))
-    return Run(against, steps, needs, parts), _cost(context, chosen, sum(part.seconds for part in parts))
+    return PlannedRun(against, steps, needs, parts), _cost(context, chosen, sum(part.seconds for part in parts))
 
 
 def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:

@@ -38,7 +38,7 @@ _CLASSES = {
     "save_pretrained": 'remove it: README.md of a bundle, section "The result", says what a run leaves',
     "fast_inference": 'set `alignment.generation.engine = "vllm"`',
 }
-_SWITCHES = "do_train do_eval plot_loss overwrite_cache ddp_timeout memory_efficient_fsdp_wrap custom_sharded_layers"
+_SWITCHES = "do_train do_eval plot_loss overwrite_cache memory_efficient_fsdp_wrap custom_sharded_layers"
 _MASKING += " masking loss_masking"
 _CLASSES_OF_ROWS = "class_weight class_weights weighted_loss imbalance imbalanced class_imbalance"
 _CLASSES_OF_ROWS += " oversample oversampling"

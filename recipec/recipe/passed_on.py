@@ -33,7 +33,7 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
     for path, name, value in _arguments(written):
         row = _unread_by(written, path, name)
         if row is not None:
-            label = Label(written.key(*path), f"{row.title} has another loss")
+            label = Label(written.key(*path), _why_unread(row, name))
             yield Diagnostic("E0407", f"`{name}` is not read by the trainer of {row.name}", (label,), ("remove it",))
         elif _is_keyword_argument(name) and (found := _of_others(written, path, name, homes.get(name, ""))):
             yield found
@@ -106,6 +106,14 @@ def _unread_by(written: Written, path: KeyPath, name: str) -> Method | None:
     """The first of the methods that the keyword could be for, where the trainer of none reads it."""
     rows = _rows(written, path)
     return rows[0] if rows and all(name in row.unread_arguments for row in rows) else None
+
+
+def _why_unread(row: Method, name: str) -> str:
+    if name == "train_sampling_strategy":
+        return row.sampling_because
+    if name.startswith("dataloader_"):
+        return "its trainer reads the prompts in its own process, without a data loader"
+    return f"{row.title} {'compares with no reference' if 'ref_' in name else 'has another loss'}"
 
 
 def _rows(written: Written, path: KeyPath) -> Sequence[Method]:

@@ -122,6 +122,13 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
+# What methods refuse, though their trainers take it; the rows that refuse are in planner/advice/arguments.py.
+_TAKEN_BY_SOME = {
+    "neftune_noise_alpha": "; methods whose model writes answers, or is compared with a reference, refuse it",
+    "label_smoothing_factor": "; supervised fine-tuning and pretraining alone take it",
+}
+
+
 def kind_of(keyword: str) -> tuple[str, tuple[type, ...]]:
     """What the value of a keyword must be that a recipe may give: in words, and its types in TOML."""
     found = ((words, types) for words, (types, keywords) in _KINDS.items() if keyword in keywords.split())
@@ -139,7 +146,8 @@ def written_as_argument(keyword: str, value: object) -> str:
         return ""
     given = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float) else "VALUE"
     whose = "" if len(configs) == len(_MORE) else f" ({', '.join(configs)})"
-    return f"write `arguments = {{ {keyword} = {given} }}` under [train]: it is a keyword of the trainer{whose}"
+    limit = _TAKEN_BY_SOME.get(keyword, "")
+    return f"write `arguments = {{ {keyword} = {given} }}` under [train]: it is a keyword of the trainer{whose}{limit}"
 
 
 def arguments_of(config: str) -> frozenset[str]:

@@ -72,7 +72,7 @@ LEARNING: dict[str, Any] = {
     "lora.targets": ["q_proj", "v_proj"],
     "lora.dropout": 0.2,
     "lora.variant": "rslora",
-    "arguments": {"neftune_noise_alpha": 5.0},
+    "arguments": {"full_determinism": True},  # every trainer takes it
 }
 SOURCES = tuple(
     f"data.{part}" for part in ("train", "domain_text", "preferences", "prompts", "eval", "test", "general")

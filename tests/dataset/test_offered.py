@@ -20,14 +20,25 @@ def row(number: int, tools: Any, *calls: Any) -> dict[str, Any]:
     return {"messages": [asked, answer], "tools": tools}
 
 
+def shared(number: int, tools: Any, *calls: Any) -> dict[str, Any]:
+    """The same in the words of ShareGPT, where a call is a turn of its own."""
+    turns = [{"from": "human", "value": f"Where is order {number}?"}]
+    turns += [{"from": "function_call", "value": json.dumps(call["function"])} for call in calls]
+    turns += [{"from": "observation", "value": "There."}] if calls else []
+    return {"conversations": [*turns, {"from": "gpt", "value": f"There, {number}."}], "tools": tools}
+
+
 def faults(folder: Path, file: str) -> list[Any]:
     made = with_key(with_key(BASES["lora-single"], "data.train", file), "data.max_length", 512)
     return [one for one in compiled(folder, made).diagnostics if one.code == "E0304"]
 
 
+@pytest.mark.parametrize("row", [row, shared], ids=["tool_calls", "function_call"])
 @pytest.mark.parametrize("tools", [[TOOL], json.dumps([TOOL])], ids=["a list", "a text"])
 @pytest.mark.parametrize(("way", "left"), [("leave out", 39), ("give them", 40)])
-def test_rows_that_call_tools_and_offer_none_have_a_way_out(tmp_path: Path, tools: Any, way: str, left: int) -> None:
+def test_rows_that_call_tools_and_offer_none_have_a_way_out(
+    tmp_path: Path, row: Any, tools: Any, way: str, left: int
+) -> None:
     rows = [*(row(n, tools, CALL) for n in range(38)), row(38, None, CALL), row(39, None)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     (found,) = faults(tmp_path, "rows.jsonl")

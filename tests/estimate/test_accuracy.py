@@ -10,13 +10,18 @@ from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
-from estimate_shapes import layout
+from estimate_shapes import LLAMA_8B, layout
 
 from benchmarks import memory_accuracy, memory_grid, throughput_accuracy
 from benchmarks.published import RESULTS, rows
 from benchmarks.report import percentiles
+from recipec.axes.strategies import STATES
+from recipec.catalog.gpus import gpu
+from recipec.estimate.links import link_of
 from recipec.estimate.memory import error_band
-from recipec.estimate.throughput import BAND
+from recipec.estimate.nearest import FILE, nearest
+from recipec.estimate.throughput import BAND, step_time
+from recipec.estimate.workload import Workload
 from recipec.layout import Mesh
 
 
@@ -105,9 +110,50 @@ def test_the_stated_band_of_times_holds_eight_tenths_of_the_runs(throughput):
 def test_the_committed_accuracy_is_that_of_the_estimates(benchmark, tmp_path, monkeypatch):
     """Whoever changes an estimate writes its accuracy again, and reads what became of it."""
     monkeypatch.setattr(benchmark, "RESULTS", tmp_path)
+    monkeypatch.setattr(throughput_accuracy, "FILE", tmp_path / FILE.name)
     assert benchmark.main([]) == 0
-    (written,) = tmp_path.iterdir()
-    assert written.read_text(encoding="utf-8") == (RESULTS / written.name).read_text(encoding="utf-8")
+    for written in tmp_path.iterdir():
+        committed = FILE if written.name == FILE.name else RESULTS / written.name
+        assert written.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
+
+
+H100, A100 = 9.0, 8.0
+
+
+@pytest.mark.parametrize(
+    ("card", "precision", "adaptation", "strategy", "said"),
+    [
+        (H100, "bf16", "full", "hsdp", "1 run of pretraining with zero3 on 8 x h800, +26%"),
+        (A100, "bf16", "full", "zero3", "2 runs of pretraining with zero3 on 8 x a800-80gb, +14% to +15%"),
+        (A100, "bf16", "lora", "zero2", "19 runs of LoRA with fsdp on 2 or 4 x a100-80gb, +9% to +67%"),
+        (8.9, "bf16", "qlora", "single", "1 run of LoRA on 1 x rtx-4090, -9%"),
+    ],
+)
+def test_a_plan_like_no_scored_run_tells_of_the_nearest(card, precision, adaptation, strategy, said):
+    assert nearest(card, precision, adaptation, strategy) == f"the nearest scored: {said}"
+
+
+@pytest.mark.parametrize(
+    ("card", "precision", "adaptation"), [(H100, "bf16", "lora"), (A100, "fp32", "full"), (None, "bf16", "full")]
+)
+def test_runs_of_other_cards_precisions_and_trained_weights_are_not_near(card, precision, adaptation):
+    assert not nearest(card, precision, adaptation, "single")
+
+
+@pytest.mark.parametrize(
+    ("change", "near"),
+    [
+        ({}, True),
+        ({"offload": STATES}, False),
+        ({"optimizer": "adafactor"}, False),
+        ({"activation_offload": True}, False),
+    ],
+)
+def test_what_a_step_does_beside_is_not_near(change, near):
+    shape = replace(layout("full", 1, 8, "zero3"), **change)
+    found = step_time(LLAMA_8B, shape, Workload(seq_len_tokens=4096), gpu("h100"), link_of(gpu("h100")))
+    assert not found.scored
+    assert bool(found.slower) == near
 
 
 def test_the_committed_distance_to_the_simulation_is_that_of_the_formula():

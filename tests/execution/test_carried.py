@@ -196,6 +196,18 @@ def test_what_later_answers_see_of_thoughts_is_asked(tmp_path: Path, field: str)
     assert "answer 1 of 2 in chat.jsonl:1 thinks 'First 0.'" in str(found.labels)
 
 
+@pytest.mark.parametrize("part", ["eval", "test", "general"])
+@pytest.mark.parametrize("said_of", [{}, {"reasoning": "keep"}], ids=["unsaid", "said"])
+def test_it_is_asked_of_rows_beside_those_of_the_task(tmp_path: Path, part: str, said_of: dict[str, str]) -> None:
+    """Preparation refuses them, too; rows of the task may be of one answer each, or without thoughts."""
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"<think>Hm.</think>A {n}")) for n in range(20)])
+    write(tmp_path / "other.jsonl", thinking(field=""))
+    found = compiled(tmp_path, with_key(recipe(**said_of), f"data.{part}", "other.jsonl")).diagnostics
+    titles = [each.title for each in found if each.code == "E0309"]
+    told = f"answers in data.{part} hold thoughts, and it is not said how they are learned"
+    assert titles == ([] if said_of else [told])
+
+
 def test_the_only_answer_of_a_row_keeps_its_thought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [asked(f"Question {n}", said(f"A {n}", reasoning_content=f"Hm {n}.")) for n in range(20)]
     found = learned(tmp_path, recipe(), rows, monkeypatch)

@@ -120,3 +120,27 @@ def test_readme_says_how_one_node_scores_alone(tmp_path: Path) -> None:
     assert "`outputs/sft/finished.json`" in files["README.md"] and 'TRAINED / "finished.json"' in files["evaluate.py"]
     ends = launch.partition(f"{after} ")[2]
     assert "together" not in ends, "the other nodes have nothing left to do"
+
+
+def large(examples: int, **more: Any) -> Tables:
+    """A model of 132 GiB on one node: its download takes 8 minutes, of which 8 GPUs are paid for."""
+    hardware = {"gpu": "h100", "gpus_per_node": 8} | more
+    data = {"train": "chat.jsonl", "examples": examples, "tokens_per_example": 500}
+    tables = with_key(with_key(BASES["lora-single"], "model.name", "meta-llama/Llama-3.3-70B-Instruct"), "data", data)
+    return with_key(tables, "hardware", hardware)
+
+
+@pytest.mark.parametrize(("examples", "more", "named"), [(1_000, {}, 1), (200_000, {}, 0), (1_000, {"nodes": 2}, 0)])
+def test_a_download_that_the_gpus_of_one_node_wait_for_is_named(
+    tmp_path: Path, examples: int, more: dict[str, int], named: int
+) -> None:
+    plan = compiled(tmp_path, large(examples, **more), only_plan=True).plan
+    assert plan is not None
+    (stage,) = plan.stages
+    lines = [line for line in stage.options if line.startswith("download the model without GPUs")]
+    assert len(lines) == named
+    seconds = next(part.seconds for part in stage.parts if part.name == "download")
+    for line in lines:
+        assert "`hf download meta-llama/Llama-3.3-70B-Instruct`" in line
+        cost = usd(8 * seconds / 3600 * stage.decisions["gpu_price"].value)
+        assert line.endswith(f"otherwise 8 GPUs wait for it, {duration(seconds)} and {cost}")

@@ -23,7 +23,7 @@ GOOD = {
     "a split of a share": BASE.replace("[data]", '[data]\ntest_fraction = 0.1\nsplit = {group = "user"}'),
     "steps of one stage, epochs of the other": ALIGN + "[train]\nepochs = 1\n[train.sft]\nmax_steps = 5\n",
     "arguments of every kind": BASE
-    + '[train.arguments]\neval_delay = 1\nlog_level = "info"\ninclude_for_metrics = [1]\ndataset_kwargs = {e = true}\n',
+    + '[train.arguments]\neval_delay = 1\nlog_level = "info"\ndebug = ["underflow_overflow"]\n',
     "variables that are not secret": BASE + '[launch.env]\nNCCL_DEBUG = "INFO"\nTOKENIZERS_PARALLELISM = "false"\n',
 }
 

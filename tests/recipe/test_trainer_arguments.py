@@ -17,10 +17,11 @@ from transformers import TrainingArguments
 
 from recipec.axes import METHODS
 from recipec.backends.methods import BACKENDS
-from recipec.planner.advice.arguments import UNFIT
+from recipec.planner.advice.arguments import NEFTUNE, SMOOTHING, UNFIT
+from recipec.recipe.foreign import KEYS
 from recipec.recipe.kept_arguments import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, OF_VARIANTS, UNFIT_ARGUMENTS
 from recipec.recipe.schema_keys import keys_of
-from recipec.recipe.trainer_arguments import arguments_of, kind_of
+from recipec.recipe.trainer_arguments import arguments_of, kind_of, written_as_argument
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
@@ -183,6 +184,35 @@ def test_every_keyword_of_every_trainer_is_judged() -> None:
     in_some_plans = {name for row in UNFIT for name in row.names}
     assert known - DECIDED_ARGUMENTS.keys() - UNFIT_ARGUMENTS.keys() - in_some_plans == PASSED_ON
     assert not PASSED_ON & in_some_plans
+
+
+@pytest.mark.parametrize("name", sorted(PASSED_ON | {name for row in UNFIT for name in row.names}))
+def test_what_the_trainer_takes_is_not_to_be_removed(name: str) -> None:
+    """Written under [train], it leads to `arguments`."""
+    told = KEYS.get(name) or written_as_argument(name, 1)
+    assert told.startswith(("write `arguments", "set `"))
+
+
+def test_a_keyword_that_some_methods_refuse_says_so_where_it_is_looked_for() -> None:
+    for name in NEFTUNE + SMOOTHING:
+        assert "trainer; " in written_as_argument(name, 1)
+
+
+UNREAD = {
+    ("ppo", "dataloader_multiprocessing_context"): "without a data loader",
+    ("ppo", "train_sampling_strategy"): "once for all passes over its answers",
+    ("grpo", "train_sampling_strategy"): "in a random order",
+    ("simpo", "sync_ref_model"): "compares with no reference",
+    ("simpo", "ld_alpha"): "has another loss",
+    ("distill", "loss_type"): "has another loss",
+}
+
+
+@pytest.mark.parametrize(("method", "name"), UNREAD)
+def test_a_keyword_that_a_trainer_does_not_read_says_why(tmp_path: Path, method: str, name: str) -> None:
+    found = compiled(tmp_path, with_key(BASES[method], f"train.{method}.arguments", {name: 1})).diagnostics
+    (told,) = (each for each in found if each.code == "E0407")
+    assert UNREAD[method, name] in told.labels[0].message
 
 
 CHANGE_THE_RUN = (

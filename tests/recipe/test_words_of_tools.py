@@ -225,7 +225,14 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         (
             "train",
             "neftune_noise_alpha = 5.0",
-            "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]: it is a keyword of the trainer",
+            "write `arguments = { neftune_noise_alpha = 5.0 }` under [train]: it is a keyword of the trainer; methods "
+            "whose model writes answers, or is compared with a reference, refuse it",
+        ),
+        (
+            "train",
+            "label_smoothing_factor = 0.1",
+            "write `arguments = { label_smoothing_factor = 0.1 }` under [train]: it is a keyword of the trainer; "
+            "supervised fine-tuning and pretraining alone take it",
         ),
         (
             "train",

@@ -79,21 +79,21 @@ UNFIT = (
     ),
     Unfit(
         names=SMOOTHING,
-        applies=lambda stage: _method(stage).name == "dpo",
+        applies=lambda stage: _method(stage).loss == "pairs",
         why="DPO's trainer does not read it",
         instead='remove it; for data with some wrong labels, set `alignment.loss = "robust"`',
         source="TRL 1.16 trainer/dpo_trainer.py:817",
     ),
     Unfit(
         names=SMOOTHING,
-        applies=lambda stage: _method(stage).name == "distill",
+        applies=lambda stage: _method(stage).loss == "divergence",
         why="the loss of a teacher has no labels to smooth, and the run would stop at its first batch",
         instead="remove it; to soften the teacher's probabilities, raise `alignment.temperature`",
         source="TRL 1.16 trainer/sft_trainer.py:1601",
     ),
     Unfit(
         names=SMOOTHING,
-        applies=lambda stage: _method(stage).name not in ("dpo", "distill") and _method(stage).loss != "supervised",
+        applies=lambda stage: _method(stage).loss not in ("pairs", "divergence", "supervised"),
         why="only the trainer of supervised fine-tuning and pretraining reads it",
         source="TRL 1.16 trainer/sft_trainer.py:1601",
     ),
@@ -156,7 +156,7 @@ def _unfit(loaded: LoadedRecipe, plan: Plan, stage: StagePlan) -> Iterator[Diagn
     for row in UNFIT:
         for name in row.names:
             if name in stage.verbatim and row.applies(stage):
-                path = _path(loaded, stage, name)
+                path = given_at(loaded, stage, name)
                 label = Label(loaded.place(*path, part="key"), row.why)
                 title = f"`{name}` cannot be given as a trainer argument of {_method(stage).title}"
                 help = (row.instead, *_elsewhere(plan, row, shared=len(path) == len(_SHARED) + 1))
@@ -166,7 +166,8 @@ def _unfit(loaded: LoadedRecipe, plan: Plan, stage: StagePlan) -> Iterator[Diagn
 _SHARED = ("train", "arguments")
 
 
-def _path(loaded: LoadedRecipe, stage: StagePlan, name: str) -> tuple[str, ...]:
+def given_at(loaded: LoadedRecipe, stage: StagePlan, name: str) -> tuple[str, ...]:
+    """Where the recipe has a keyword of a stage: in its own table, or in the one of all stages."""
     own = ("train", stage.stage.name, "arguments", name)
     return own if loaded.is_set(*own) else (*_SHARED, name)
 

@@ -17,6 +17,7 @@ from recipec.units import counted, duration, usd
 
 _DOWNLOAD, _MADE_FIRST = "download", ("text part", "new tokens")  # parts; the latter are between it and a scoring
 WORTH_PREPARING_AHEAD = 3600.0  # GPU seconds that the GPUs wait for; our decision
+WORTH_DOWNLOADING_AHEAD = 0.05  # of the whole run, on one node; our decision
 
 
 def spared_seconds(plan: Plan, loaded: LoadedRecipe) -> float:
@@ -54,6 +55,16 @@ def before_training(plan: Plan, loaded: LoadedRecipe) -> OnOneNode:
     if METHODS[first.stage.name].named_models or any(part.name in _MADE_FIRST for part in first.parts):
         return OnOneNode()
     return _alone(plan, loaded, first, sum(part.seconds for part in first.parts if part.name == _DOWNLOAD))
+
+
+def downloading_seconds(plan: Plan, loaded: LoadedRecipe) -> float:
+    """Seconds that the GPUs of one node wait for the model, which is all that the run reads; 0 where that is little of
+    their time, or several nodes wait."""
+    first = plan.stages[0]
+    seconds = sum(part.seconds for part in first.parts if part.name == _DOWNLOAD)
+    little = seconds <= WORTH_DOWNLOADING_AHEAD * sum(stage.run_seconds for stage in plan.stages)
+    others = METHODS[first.stage.name].named_models or _several(plan)
+    return 0.0 if little or others or not _costs(first, seconds) else seconds
 
 
 def after_training(plan: Plan, loaded: LoadedRecipe) -> OnOneNode:
@@ -98,6 +109,14 @@ def _ways(plan: Plan, loaded: LoadedRecipe, of: str) -> Iterator[str]:
         yield (
             "tokenize the rows on one node before the others are rented, as README.md of the bundle says: otherwise "
             f"{waiting_gpus(first)} for train.py, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
+        )
+    if seconds := downloading_seconds(plan, loaded):
+        revision = loaded.recipe.model.revision
+        command = f"hf download {first.decisions['model'].value}{f' --revision {revision}' * bool(revision)}"
+        yield (
+            f"download the model without GPUs, with `{command}` into a `HF_HOME` that the node of the run then has: "
+            f"otherwise {waiting_gpus(first)} for it, {duration(seconds)}"
+            f"{_money(first, seconds, ' and {}')}"
         )
     if (ahead := before_training(plan, loaded)).others:
         parts = [f"download ({duration(ahead.download_seconds)})"] * bool(ahead.download_seconds)

@@ -21,6 +21,7 @@ from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.slow_network import slow_network
+from recipec.planner.advice.smoothing import label_smoothing
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.bounds import usable_host_bytes
@@ -57,7 +58,8 @@ def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None
         _host(loaded, model, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
-        for finding in (*assumed_machine(loaded, stage), *few_general(loaded, stage)):
+        smoothed = label_smoothing(loaded, model, stage)
+        for finding in (*assumed_machine(loaded, stage), *few_general(loaded, stage), *smoothed):
             report.add(finding)
 
 
