@@ -65,6 +65,7 @@ class Layout(Struct, frozen=True):
     activation_offload: bool = False  # with checkpointing: the inputs of recomputed layers wait in host memory
     precomputes: bool = False  # the reference scores all rows before training, and is then not there
     served_by: int = 0  # GPUs of the node that do not train: they write the answers that the others learn from
+    engine_tensor_parallel: int = 1  # GPUs that share each copy of the weights which writes answers beside the training
 
     @property
     def adapts(self) -> Adaptation:
@@ -94,7 +95,8 @@ class Layout(Struct, frozen=True):
     @property
     def alone(self) -> Layout:
         """The same on one rank, with everything on the device."""
-        return replace(self, strategy=SINGLE.name, mesh=Mesh(), offload=ON_DEVICE, activation_offload=False)
+        here = {"offload": ON_DEVICE, "activation_offload": False, "engine_tensor_parallel": 1}
+        return replace(self, strategy=SINGLE.name, mesh=Mesh(), **here)
 
     @property
     def offloads(self) -> bool:

@@ -255,6 +255,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100", "gpus_per_node": 4},
         alignment={"reward": "judge.py:is_right", "generation": {"engine": "vllm-server"}},
     ),
+    "copied": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100", "gpus_per_node": 4},
+        alignment={"reward": "judge.py:is_right", "generation": {"engine": "vllm"}},
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "text-sft": _recipe(
         "instruct",

@@ -99,6 +99,8 @@ ENGINE = Own(
     "its cache are given back (sleep level 2). The plan counts its copy of the weights, keys and values of all answers "
     "at their longest and the buffers of its first run, and train.py reserves that share of the GPU. Each token's "
     "weight in the loss is the ratio of the two probabilities, at most 2 (truncated importance sampling).\n\n"
+    "Where a whole copy does not fit, several GPUs of a node share one "
+    "(`alignment.generation.engine_tensor_parallel`).\n\n"
     "With LoRA, TRL merges the adapter into the base for every generation and subtracts it again, after which a base "
     "in bf16 is not what it was. `merged_weights.py` of the bundle sends the merged weights and leaves the base alone. "
     "A quantized base is refused (BAD-160), as vLLM would have to write with other weights than those that learn.\n\n"
@@ -142,6 +144,55 @@ SERVER_GPUS = Own(
     "GPU that neither writes nor trains is paid for all the same. More of them write faster, and fewer are left to "
     "train. The number must divide the attention heads of the model. The server takes the last of the GPUs that the "
     "node shows.",
+)
+
+ENGINE_TENSOR_PARALLEL = Own(
+    id="RL-022",
+    name="engine_tensor_parallel",
+    key="generation.engine_tensor_parallel",
+    argument="vllm_tensor_parallel_size",
+    of_trainer=False,
+    elsewhere={
+        "trl": ("vllm_tensor_parallel_size",),
+        "typed": (
+            *("rollout.tensor_model_parallel_size", "actor_rollout_ref.rollout.tensor_model_parallel_size"),
+            *("rollout_tensor_parallel", "engine_tp", "vllm_tp"),
+        ),
+    },
+    title="Tensor parallelism of the engine",
+    description="Number of GPUs that share each copy of the weights which `vllm` writes with on the GPUs that train; "
+    "each holds a part of every layer.",
+    formula="",
+    value=1,
+    because="a whole copy of the weights fits on every GPU beside the training",
+    source="TRL 1.16 generation/vllm_generation.py (tensor_parallel_size in colocate mode); vLLM 0.30 (tensor "
+    "parallelism divides the attention heads); memory and time estimates of the planner",
+    accepts=None,
+    above=1,
+    closed=True,
+    whole=True,
+    most=8,
+    values=None,
+    changes={},
+    watch="tokens_per_second: near the plan; if answers are written far slower, compare with other values of "
+    "`alignment.generation.engine_tensor_parallel`",
+    page="Tensor parallelism of the engine: how many of the GPUs that train share one copy of vLLM's weights.\n\n"
+    "It is the smallest of 1, 2, 4 and 8 with which the layout fits, so it is 1 wherever a whole copy finds room "
+    "beside the training. The GPUs of a group are neighbors on one node. Their number must divide the GPUs of a node "
+    "that train, and the attention heads of the model. Where the model has fewer key and value heads than a group has "
+    "GPUs, several GPUs hold the same heads.\n\n"
+    "| per GPU | with a group of N |\n|---|---|\n"
+    "| weights of the copy | 1/N |\n"
+    "| keys and values | as with 1: N times the answers, each with 1/N of the heads |\n"
+    "| logits while a token is drawn | N times as many: every GPU has those of all answers of its group |\n"
+    "| reads of the weights for a token | 1/N |\n"
+    "| all-reduces for a token | two in most layers, over the link of the node |\n\n"
+    "The ranks of a group gather their prompts, write all answers together, and each keeps its own. Rank and GPU of "
+    "the training do not change. With `vllm-server`, `alignment.generation.server_gpus` is the number of GPUs that "
+    "share the copy.\n\n"
+    "recipec never ran vLLM on a GPU. Only a run shows that vLLM starts in groups beside the training, that all ranks "
+    "of a group draw the same tokens, how long its all-reduces take, and what NCCL and recorded graphs of a group "
+    "take of the memory. Verification runs the trainer's groups with a stand-in for vLLM.",
 )
 
 RESULT_TOKENS = Own(

@@ -14,6 +14,8 @@ class Generator(Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...]  # that it needs beside those of every bundle
     own_copy: bool  # it writes with a copy of the weights, which it gets anew for each generation
     beside: bool  # on GPUs of its own, which do not train; False: on those that train
+    # GPUs of a node that may share a copy on those that train: the planner takes the fewest with which a layout fits
+    splits: tuple[int, ...]
     replays: bool  # a step is one launch of a recorded graph; False: each kernel is launched by itself
     # Times that keys and values move in a step: read once where they stay in place. Copied, old ones are read, new ones
     # written and both read by attention (counted on meta tensors: two caches for the copies alone).
@@ -31,6 +33,7 @@ TRANSFORMERS = Generator(
     packages=(),
     own_copy=False,
     beside=False,
+    splits=(1,),
     replays=False,
     cache_moves=3.5,
     source="transformers 5.23 cache_utils.py (DynamicCache)",
@@ -42,6 +45,7 @@ VLLM = Generator(
     packages=("vllm",),
     own_copy=True,
     beside=False,
+    splits=(1, 2, 4, 8),
     replays=True,
     cache_moves=1.0,
     source="TRL 1.16 generation/vllm_generation.py; PagedAttention (arXiv 2309.06180, 2023)",
@@ -53,6 +57,7 @@ VLLM_SERVER = Generator(
     packages=("vllm",),
     own_copy=True,
     beside=True,
+    splits=(1,),
     replays=True,
     cache_moves=1.0,
     source="TRL 1.16 generation/vllm_client.py; vLLM 0.30 (its weight transfer over NCCL)",

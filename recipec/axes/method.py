@@ -176,6 +176,7 @@ class Method(Struct, frozen=True, kw_only=True):
     # where it does not follow its papers or usual loops, and why: a sentence or two each
     otherwise: tuple[str, ...] = ()
     serves: tuple[Own, ...] = ()  # beside these, where the answers are written on GPUs of their own
+    splits: tuple[Own, ...] = ()  # beside these, where GPUs that train may share a copy: each is part of the layout
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
     proof: tuple[str, ...]  # of PROOFS
@@ -189,8 +190,8 @@ class Method(Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[Own, ...]:
-        """All hyperparameters that only some methods have, also those that it has with tools or a server alone."""
-        return (*self.own, *self.acts, *self.serves)
+        """All hyperparameters that only some methods have, also those that need tools, a server or a copy."""
+        return (*self.own, *self.acts, *self.serves, *self.splits)
 
     def called(self, adaptation: Adaptation) -> str:
         """What training it with an adaptation is called, everywhere: "QLoRA", "full fine-tuning"."""

@@ -38,6 +38,8 @@ def generator_arguments(stage: StageJob) -> Iterator[Arg]:
         newest = "; TRL gives vLLM no revision: see README.md" * loads_newest(stage)
         yield Arg("vllm_mode", "colocate", (*ids, *stage.ids("model")), f"on the GPUs that train{newest}")
         yield Arg("vllm_enable_sleep_mode", True, ids, "gives its memory back while the model learns")
+        for own in stage.method.splits:
+            yield stage.arg(own.argument, own.name, note=True)
         yield stage.arg("vllm_gpu_memory_utilization", "generator_share", note=True)
         yield Arg("vllm_max_model_length", longest_answer(stage), stage.ids(*_OF_LENGTH), "a prompt and its answer")
         if stage.job.loaded.recipe.model.trust_remote_code:

@@ -111,7 +111,9 @@ def _served(job: Job) -> str:
     """What a generator with GPUs of its own takes of them, and where it tells how it fares."""
     serving = [stage for stage in job.stages if stage.served_by]
     if not serving:
-        return ""
+        split = max(stage.plan.layout.engine_tensor_parallel for stage in job.stages)
+        shared = f"; {split} neighboring GPUs of a node share each copy of the weights with which vLLM writes answers"
+        return shared if split > 1 else ""
     stage = serving[0]
     share = f"{stage.value('generator_share'):.0%} of {'its' if stage.served_by == 1 else 'their'} memory"
     log = f"`outputs/{server_log(stage)}`"

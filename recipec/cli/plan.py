@@ -104,7 +104,7 @@ def stage_text(stage: Document) -> str:
 def _chosen(choice: Document, values: Document, settled: Document) -> list[str]:
     machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
     spread = STRATEGIES[choice["strategy"]].title
-    served_by = f"; {_writers(values['server_gpus'])}" if "server_gpus" in values else ""
+    served_by = f"; {_writers(values['server_gpus'])}" if "server_gpus" in values else _copies(values)
     batch = counted(choice["global_batch_size"], METHODS[values["stage"]].example)
     return [
         _row("trains", trained(choice, values)),
@@ -123,6 +123,11 @@ def _chosen(choice: Document, values: Document, settled: Document) -> list[str]:
 
 def _writers(gpus: int) -> str:
     return "1 more writes the answers" if gpus == 1 else f"{gpus} more write the answers"
+
+
+def _copies(values: Document) -> str:
+    split = values.get("engine_tensor_parallel", 1)
+    return f"; groups of {split} GPUs share a copy of the weights that writes the answers" if split > 1 else ""
 
 
 def _by_planner(stage: Document) -> Document:

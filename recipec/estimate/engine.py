@@ -1,8 +1,8 @@
 """A generator that writes with a copy of the weights: what it takes while the training waits for it.
 
 On the GPUs that train it sleeps while the model learns, and then holds nothing (TRL 1.16 generation/vllm_generation.py,
-sleep level 2). On GPUs of its own it holds a share of them at all times, and writes as many answers at once as their
-keys and values find room; the rest is for the weights on their way.
+sleep level 2); several GPUs may share a copy. On GPUs of its own it holds a share of them at all times, and writes as
+many answers at once as their keys and values find room; the rest is for the weights on their way.
 """
 
 from __future__ import annotations
@@ -21,17 +21,34 @@ SAMPLING_COPIES = 3
 # Weights travel to a server in chunks of so many bytes or of one larger tensor, and one is packed while the one before
 # it is sent: vLLM 0.30 distributed/weight_transfer/packed_tensor.py, whose consumer has as many; not measured.
 CHUNK_BYTES = GIB
-CONNECTION_BYTES = GIB // 2  # of the process group that sends them: our decision, not measured
+# Of the process group that sends them, or of the one in which GPUs share a copy: our decision, not measured.
+CONNECTION_BYTES = GIB // 2
 GRAPHS_BYTES = (
     GIB  # recorded graphs for its batch sizes: our decision, as large as its documentation tells; not measured
 )
 
 
-def engine_bytes(architecture: Architecture, work: Workload, step: Step, answers: int) -> float:
-    """Bytes of a rank while it writes so many answers: weights, their keys and values at full length, and buffers."""
-    path = step.fixed.path
-    cache = answers * work.seq_len_tokens * path.compute * architecture.cached_features
-    return copied_bytes(step) + cache + _buffers(architecture, step, answers)
+def engine_bytes(architecture: Architecture, work: Workload, step: Step, answers: int, gpus: int = 1) -> float:
+    """Bytes of a rank while it writes so many answers: weights, their keys and values at full length, and buffers.
+
+    Of several GPUs that share a copy each holds its part of the weights, and its heads of the answers of all of them,
+    whose logits are gathered on each (vLLM model_executor/layers/logits_processor.py).
+    """
+    together = gpus * answers
+    cache = together * work.seq_len_tokens * step.fixed.path.compute * cached_features(architecture, gpus)
+    connected = CONNECTION_BYTES * (gpus > 1)
+    return copied_bytes(step) / gpus + cache + _buffers(architecture, step, together) + connected
+
+
+def cached_features(architecture: Architecture, gpus: int) -> float:
+    """Features of keys and values that each of the GPUs which share a copy keeps of a token.
+
+    Each has whole heads: where there are fewer heads than GPUs, several have the same (vLLM config/model.py,
+    get_num_kv_heads).
+    """
+    attending = ((layers, kind) for kind, layers in architecture.kinds if kind.attention and not kind.borrows)
+    shapes = ((layers, architecture.attending_in(kind)) for layers, kind in attending)
+    return sum(2 * layers * shape.head_dim * max(1, shape.num_kv_heads / gpus) for layers, shape in shapes)
 
 
 def served_at_once(architecture: Architecture, work: Workload, step: Step, gpus: int, capacity: float) -> float:
@@ -39,7 +56,7 @@ def served_at_once(architecture: Architecture, work: Workload, step: Step, gpus:
 
     The GPUs share the weights and the heads; each has buffers of its own, as for one answer.
     """
-    token = step.fixed.path.compute * architecture.cached_features
+    token = gpus * step.fixed.path.compute * cached_features(architecture, gpus)
     room = gpus * (server_share(architecture, capacity) * capacity - _buffers(architecture, step, 1))
     room -= copied_bytes(step)
     return max(0.0, room / (work.seq_len_tokens * token + gpus * _drawn(architecture)))

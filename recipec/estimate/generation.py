@@ -14,7 +14,14 @@ from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibration_of
 from recipec.estimate.device import GIB
-from recipec.estimate.engine import copied_bytes, engine_bytes, sending_bytes, sent_bytes, served_at_once
+from recipec.estimate.engine import (
+    cached_features,
+    copied_bytes,
+    engine_bytes,
+    sending_bytes,
+    sent_bytes,
+    served_at_once,
+)
 from recipec.estimate.flops import forward_flops
 from recipec.estimate.kernels import (
     DEQUANTIZE_BYTES,
@@ -50,7 +57,8 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
     if work.method.written_by.beside:
         return {"communication_buffers": sending_bytes(architecture, step)}
     if work.method.written_by.own_copy:
-        return {"generation_engine": engine_bytes(architecture, work, step, answers)}
+        held = engine_bytes(architecture, work, step, answers, layout.engine_tensor_parallel)
+        return {"generation_engine": held}
     longest = work.seq_len_tokens + work.reread_tokens
     prompt = longest - work.written_tokens
     token = path.compute * architecture.cached_features
@@ -137,27 +145,32 @@ def _added_up(architecture: Architecture, step: Step, tokens: float, gpus: int, 
 def _own_seconds(
     architecture: Architecture, layout: Layout, work: Workload, step: Step, card: Card, link: Link, answers: int
 ) -> float:
-    """Of the GPUs that train, each of which writes its own answers.
+    """Of the GPUs that train, each of which writes its own answers, or those of a group that shares a copy.
 
     Every round of tool calls reads all answers again, half of their length on average; what its results take is not
-    written. A recorded graph is issued once; a copy of the weights is sent before the first token.
+    written. A recorded graph is issued once; a copy of the weights is sent before the first token. The GPUs of a group
+    share each product and each read of the weights, and add up what each has found.
     """
     engine = work.method.written_by
-    prompt = work.seq_len_tokens - work.written_tokens
+    gpus = layout.engine_tensor_parallel if engine.own_copy else 1
+    prompt, together = work.seq_len_tokens - work.written_tokens, gpus * answers
     found = calibration_of(card, layout.precision)
     operations = pass_launches(architecture, work) + rounding_launches(architecture, step.fixed.path)
     issued = found.launch_seconds * (1 if engine.replays else operations)
-    cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
-    moved = (copied_bytes(step) if engine.own_copy else _weight_bytes(step)) + engine.cache_moves * cached
-    products = _written_seconds(architecture, layout, card, answers)
+    cached = _cache_bytes(architecture, step, together, prompt + work.written_tokens / 2, gpus)
+    copied = copied_bytes(step) / gpus
+    moved = (copied if engine.own_copy else _weight_bytes(step)) + engine.cache_moves * cached
+    products = _written_seconds(architecture, layout, card, together) / gpus
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = side_by_side(kernels, issued, card, step.fixed.path)
+    each += _added_up(architecture, step, together, gpus, link)
     written = max(work.rounds + 1, work.written_tokens - work.rounds * work.result_tokens)
     gathering = _gathering(layout, step, link)
     seconds = written * each + gathering * (1 if engine.own_copy else written)
-    seconds += 2 * copied_bytes(step) / memory_rate(card) if engine.own_copy else 0.0  # read and written
-    read = prompt + work.rounds * (prompt + work.written_tokens / 2)
-    return seconds + _forward(architecture, layout, work, card, answers * read) * found.kernel_factor
+    seconds += 2 * copied / memory_rate(card) if engine.own_copy else 0.0  # read and written
+    read = together * (prompt + work.rounds * (prompt + work.written_tokens / 2))
+    seconds += _added_up(architecture, step, read, gpus, link)
+    return seconds + _forward(architecture, layout, work, card, read) * found.kernel_factor / gpus
 
 
 def _weight_bytes(step: Step) -> float:
@@ -170,8 +183,9 @@ def _weight_bytes(step: Step) -> float:
     return sizes.params * (stored + 2 * path.compute if path.autocast_copies and stored == 4 else stored)
 
 
-def _cache_bytes(architecture: Architecture, step: Step, answers: float, tokens: float) -> float:
-    return step.fixed.path.compute * architecture.cached_features * answers * tokens
+def _cache_bytes(architecture: Architecture, step: Step, answers: float, tokens: float, gpus: int = 1) -> float:
+    """Keys and values of so many answers on each of the GPUs that share them."""
+    return step.fixed.path.compute * cached_features(architecture, gpus) * answers * tokens
 
 
 def _gathering(layout: Layout, step: Step, link: Link) -> float:

@@ -22,7 +22,7 @@ from recipec.planner.search.workload import work_of
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
 from recipec.rules.evaluation import eval_batch_size
-from recipec.rules.preference import precomputed_reference
+from recipec.rules.preference import precomputed_reference, splitting_rules
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -43,7 +43,7 @@ MEMORY_INPUTS = (
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout", "ia3_scales", "max_new_tokens"),
     *("virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size", "updates"),
     *("reduction_factor", "adapters_after"),
-    *("schema_tokens", "result_tokens", "tool_rounds"),
+    *("schema_tokens", "result_tokens", "tool_rounds", "engine_tensor_parallel"),
 )
 TIME_INPUTS = (
     *("gpus", "gpu", "measured", "max_length", "tokens_per_example", "global_batch_size"),
@@ -81,7 +81,7 @@ Ruled = tuple[Rule, Choice, tuple[str, ...]]  # a rule, its answer, the decision
 
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Compared, evaluated: int) -> None:
-    """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order.
+    """Record a copy's GPUs, strategy, offload, world size, recomputation, batch split, shared layers, in this order.
 
     `evaluated` are the rows that a rank evaluates at once.
     """
@@ -89,6 +89,8 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
     peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB {memory}"
     target = ledger.decisions["global_batch_size"].value
     run_batch(ledger, chosen.layout)
+    for ruled in _split(ledger, chosen.layout, facts):
+        ledger.record(_ruled(ledger, peak, *ruled))
     placement = _placement(ledger, chosen, facts, peak, target, against)
     for ruled in [*placement, *_recomputation(ledger, chosen.layout, against)]:
         ledger.record(_ruled(ledger, peak, *ruled))
@@ -188,6 +190,17 @@ def _mesh(mesh: Mesh) -> list[Row]:
     return rows
 
 
+def _split(ledger: Ledger, layout: Layout, facts: Facts) -> Iterator[Ruled]:
+    """How many of the GPUs that train share each copy of the weights."""
+    for rule in splitting_rules(settled_method(ledger.decisions)):
+        choice, gpus = rule(), layout.engine_tensor_parallel
+        if gpus > 1:
+            copied = copied_bytes(step_of(facts.model.architecture, layout, work_of(ledger, facts))) / GIB
+            because = f"the smallest group with which this layout fits: of a copy of {copied:.1f} GiB each GPU holds"
+            choice = replace(choice, value=gpus, because=f"{because} {copied / gpus:.1f} GiB")
+        yield rule, choice, ("generator", *COMPARED_INPUTS)
+
+
 def _generator(ledger: Ledger, chosen: Candidate, facts: Facts) -> Iterator[Row]:
     """The share of a GPU for a generator with a copy of the weights: what the plan counts for it."""
     method = settled_method(ledger.decisions)
@@ -198,11 +211,11 @@ def _generator(ledger: Ledger, chosen: Candidate, facts: Facts) -> Iterator[Row]
     elif method.generates and method.written_by.own_copy:
         layout, work = chosen.layout, work_of(ledger, facts)
         step = step_of(facts.model.architecture, layout, work)
-        held = engine_bytes(facts.model.architecture, work, step, answers_at_once(layout, work))
-        copied = copied_bytes(step)
-        because = (
-            f"{held / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB: its copy of the weights takes {copied / GIB:.1f}"
-        )
+        gpus = layout.engine_tensor_parallel
+        held = engine_bytes(facts.model.architecture, work, step, answers_at_once(layout, work), gpus)
+        part = f"its part of a copy of the weights, which {gpus} GPUs share," if gpus > 1 else "its copy of the weights"
+        copied = f"takes {copied_bytes(step) / gpus / GIB:.1f}"
+        because = f"{held / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB: {part} {copied}"
         share = engine_share(held, facts.gpu.memory_gib * GIB)
         yield "generator_share", share, f"{because}, the rest is for keys and values and its buffers", MEMORY_INPUTS
 

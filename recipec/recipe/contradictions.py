@@ -27,7 +27,7 @@ from recipec.recipe.check_data import (
 )
 from recipec.recipe.check_elastic import held_by_nothing, replay_of_nothing
 from recipec.recipe.check_rewards import controlled_without_pairs, judged_twice, missing_rewards
-from recipec.recipe.check_server import no_gpus_to_serve, said_of_no_server
+from recipec.recipe.check_server import no_gpus_to_serve, said_of_no_copy, said_of_no_server
 from recipec.recipe.check_tools import longer_than_answers, said_of_no_tools
 from recipec.recipe.clashes import (
     TASK,
@@ -318,6 +318,7 @@ CHECKS: tuple[Check, ...] = (
     said_of_no_tools,
     longer_than_answers,
     said_of_no_server,
+    said_of_no_copy,
     no_gpus_to_serve,
     nothing_to_run,
     _both_of_exclusive,

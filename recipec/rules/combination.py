@@ -83,6 +83,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     acts: bool  # answers call tools and go on with their results
     renamed: bool  # its parameters have other names in memory than in a checkpoint
     served_whole: bool  # GPUs that write answers for the others share the heads of a layer equally
+    copy_whole: bool  # GPUs that train and share a copy of the weights share the heads of a layer equally
+    copy_divides: bool  # they are equal groups of the ranks of a node
     served_fits: bool  # they hold a copy of the weights and an answer
     serves_nodes: bool  # they write for a training on several nodes
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
@@ -207,6 +209,8 @@ PLAIN: Mapping[str, Any] = {
     "has_class": True,
     "acts": False,
     "served_whole": True,
+    "copy_whole": True,
+    "copy_divides": True,
     "served_fits": True,
     "serves_nodes": False,
     "cuts_groups": False,

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from recipec.rules.combination import BadCombination
 
+# What a refusal says beside its reason; in TRL 1.16 `vllm_server_host` may be the address of any node.
+ONE_NODE = (
+    "a vLLM server for a training on several nodes is a limit of recipec, not of TRL or vLLM: recipec's launch scripts "
+    "start the server only on the one node that trains (BAD-168)"
+)
+
 ONLINE = (
     BadCombination(
         "BAD-050",
@@ -146,5 +152,22 @@ ONLINE = (
         "TRL 1.16 trainer/grpo_config.py (vllm_server_host: the server is one address for all ranks)",
         'use `hardware.nodes = 1`, or set `alignment.generation.engine = "vllm"`',
         lambda f: f.serves_nodes,
+    ),
+    BadCombination(
+        "BAD-169",
+        "a copy of vLLM whose GPUs do not divide the attention heads",
+        "each GPU that shares the copy computes whole heads of every layer",
+        "vLLM 0.30 (tensor parallelism: total number of attention heads must be divisible by tensor parallel size)",
+        "leave `alignment.generation.engine_tensor_parallel` out: recipec takes the smallest number that fits",
+        lambda f: not f.copy_whole,
+    ),
+    BadCombination(
+        "BAD-174",
+        "a copy of vLLM whose GPUs do not divide the GPUs of a node that train",
+        "the trainer makes equal groups of neighboring ranks, and a group that spans nodes would add up every layer "
+        "over the network",
+        "TRL 1.16 generation/vllm_generation.py (tensor_parallel_size must divide world size evenly: ValueError)",
+        "leave `alignment.generation.engine_tensor_parallel` out: recipec takes the smallest number that fits",
+        lambda f: not f.copy_divides,
     ),
 )

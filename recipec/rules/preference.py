@@ -213,6 +213,12 @@ def serving_rules(method: Method) -> list[Rule]:
     return [_OWN[own.id] for own in method.serves] if method.generates and method.written_by.beside else []
 
 
+def splitting_rules(method: Method) -> list[Rule]:
+    """Those of a copy of the weights that GPUs which train may share: what they decide is part of the layout."""
+    several = method.generates and len(method.written_by.splits) > 1
+    return [_OWN[own.id] for own in method.splits] if several else []
+
+
 def _own_rule(own: Own) -> Rule:
     """A rule whose answer, or the formula behind it, and whose page are a row's."""
 

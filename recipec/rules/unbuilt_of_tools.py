@@ -207,9 +207,9 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-040",
-        "vLLM on another machine, and in methods other than GRPO",
+        "vLLM on another node than the training, and in methods other than GRPO",
         "TRL 1.16, trainer/grpo_config.py (vllm_mode), rloo_config.py and distillation_config.py",
-        "the launch script starts the server on the machine of the training, whose GPUs it shares; RLOO and "
+        "the launch scripts start the server only on the one node that trains; RLOO and "
         "distillation do not correct that vLLM's probabilities differ from those that learn",
         'set `alignment.generation.engine = "vllm-server"` for GRPO, where vLLM writes on GPUs that do not train, or '
         '"vllm" for those that do; to serve the result with vLLM, see NOT-029',

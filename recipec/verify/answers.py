@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from recipec.verify.bundle import BundleStage
 from recipec.verify.situation import Applied, Situation
 from recipec.verify.sizes import batch_of, group_of
@@ -52,7 +54,15 @@ def generator(given: Situation) -> Applied | None:
     used += ", in a server that gets them in a file in place of NCCL" * beside
     titles = ", ".join(dict.fromkeys(row.title for row in copied))
     patches = {"vllm-server": True, "shared-gpus": given.ranks + _most_serving(given)} if beside else {}
-    return Applied(f"answers of {titles}", used, {"vllm": True} | patches)
+    groups = {f"{stage.folder}train.py": found for stage in given.bundle.stages if (found := _groups(given, stage))}
+    used += ", in groups of the ranks that are here" * bool(groups)
+    return Applied(f"answers of {titles}", used, {"vllm": True, "script-arguments": groups} | patches)
+
+
+def _groups(given: Situation, stage: BundleStage) -> dict[str, int]:
+    """Ranks that share a copy of the weights: as many as planned, if there are; nothing where none share one."""
+    planned, ranks = stage.decisions.get("engine_tensor_parallel", 1), min(given.ranks, stage.choice["world_size"])
+    return {"vllm_tensor_parallel_size": gcd(planned, ranks)} if planned > 1 else {}
 
 
 def _most_serving(given: Situation) -> int:

@@ -57,6 +57,7 @@ class DecidedForm(Struct, kw_only=True):
     dropped_rows_limit: float
     decay_share: float = 0.0
     early_stopping_patience: Whole
+    engine_tensor_parallel: Counted = 1
     epochs: float
     eval_every: float
     eval_samples: Whole

@@ -162,6 +162,7 @@ CASES: dict[str, tuple[str, Any]] = {
     **{f"alignment.{own.key}": (OF_METHOD[row.name], others_of(own)[0]) for row in METHODS.values() for own in row.own},
     **{f"alignment.{own.key}": ("tools", others_of(own)[0]) for row in METHODS.values() for own in row.acts},
     **{f"alignment.{own.key}": ("served", 1) for row in METHODS.values() for own in row.serves},
+    **{f"alignment.{own.key}": ("copied", 2) for row in METHODS.values() for own in row.splits},
     "alignment.environment": ("tools+no functions", "shop.py:Market"),
     "alignment.tools": ("tools", ["shop.py:add", "shop.py:double"]),
     "alignment.teacher.name": ("distill+teacher", "Qwen/Qwen2.5-3B-Instruct"),

@@ -37,6 +37,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "data.test_fraction": (0.2,),
     "data.tokens_per_example": (900, 100),
     "alignment.generation.server_gpus": (1,),
+    "alignment.generation.engine_tensor_parallel": (2,),
     "fusion.identity_penalty": (0.1, 0),
     "goal.first_time": (True,),
     "goal.new_domain": (True,),
@@ -124,6 +125,7 @@ EXCEPTIONS = {
 JOINT = (
     *("adaptation", "quantization", "strategy", "offload", "world_size"),
     *("checkpointing", "activation_offload", "micro_batch_size", "gradient_accumulation", "precomputed_reference"),
+    "engine_tensor_parallel",
 )
 # Decisions that some stages do not have, and what decides that.
 CONDITIONAL = {
@@ -132,6 +134,7 @@ CONDITIONAL = {
     ),
     "lora_expert_rank": "lora_experts",
     "server_gpus": "generator",
+    "engine_tensor_parallel": "generator",
     "router_loss": "model",
     **dict.fromkeys(("virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size"), "adaptation"),
     **dict.fromkeys(("reduction_factor", "adapters_after"), "adaptation"),

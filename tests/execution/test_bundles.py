@@ -26,12 +26,14 @@ SHIPPED = (
 )
 # What these do not show: that a run learns and resumes, alone and with answers of its own; packed examples and 4 bits;
 # further strategies; layers without attention; a variant of LoRA, prompts and modules behind layers; steps of
-# train.py's own, tokens that the model did not have, and a server that writes the answers.
+# train.py's own, tokens that the model did not have, a server that writes the answers, and ranks that share a copy
+# which writes them.
 CASES = dict.fromkeys(("sft-lora", "grpo"), "learn")
 CASES |= dict.fromkeys(
     (
         *("packed", "qlora", "zero1", "zero2", "zero3", "fsdp-lora", "hsdp"),
         *("hybrid", "dora", "prefix-tuning", "bottleneck", "loop-torch", "new-tokens", "grpo-vllm-server"),
+        "grpo-vllm-split",
     ),
     "run",
 )

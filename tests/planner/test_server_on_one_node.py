@@ -8,14 +8,23 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, Tables, compiled, with_key
+from msgspec.structs import replace
 from test_mending import applied
 
+from recipec.axes.generators import GENERATORS, VLLM
 from recipec.estimate.cost import Cost
 from recipec.planner import Plan
 from recipec.planner.advice import other_engines
 from recipec.units import duration, usd
 
+COPY = '`alignment.generation.engine = "vllm"`'
 SERVER = '`alignment.generation.engine = "vllm-server"`'
+
+
+@pytest.fixture
+def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPUs share a copy of the weights beside the training, as with a model whose heads they do not divide."""
+    monkeypatch.setitem(GENERATORS, VLLM.name, replace(VLLM, splits=(1,)))
 
 
 def full_32b(nodes: int) -> Tables:
@@ -32,7 +41,7 @@ def planned(folder: Path, tables: Tables) -> Plan:
     return plan
 
 
-def test_a_server_on_one_of_several_nodes_is_proposed_where_it_is_cheaper(tmp_path: Path) -> None:
+def test_a_server_on_one_of_several_nodes_is_proposed_where_it_is_cheaper(tmp_path: Path, unshared: None) -> None:
     recipe = full_32b(3)
     now = planned(tmp_path, recipe)
     (line,) = [line for line in now.stages[0].options if SERVER in line]
@@ -43,7 +52,25 @@ def test_a_server_on_one_of_several_nodes_is_proposed_where_it_is_cheaper(tmp_pa
     assert f"{usd(then.cost_usd)} instead of {usd(now.cost_usd)}" in line
 
 
-def test_a_server_is_a_way_out_where_no_engine_is_named(tmp_path: Path) -> None:
+def test_groups_of_gpus_that_share_a_copy_are_proposed_where_they_are_cheaper(tmp_path: Path) -> None:
+    """They take no GPU from the training, and stay on all of its nodes."""
+    recipe = full_32b(3)
+    now = planned(tmp_path, recipe)
+    (line,) = [line for line in now.stages[0].options if COPY in line]
+    then = planned(tmp_path, applied(recipe, line))
+    assert then.stages[0].layout.engine_tensor_parallel > 1 and then.seconds < 0.5 * now.seconds
+    assert f"{usd(then.cost_usd)} instead of {usd(now.cost_usd)}" in line
+
+
+def test_a_group_is_a_way_out_where_no_engine_is_named(tmp_path: Path) -> None:
+    recipe = with_key(with_key(full_32b(1), "hardware.network_gbps", None), "hardware.nodes", None)
+    (problem,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "E0402"]
+    (line,) = [line for line in problem.help if COPY in line]
+    then = planned(tmp_path, applied(recipe, line))
+    assert then.stages[0].layout.engine_tensor_parallel > 1 and usd(then.cost_usd) in line
+
+
+def test_a_server_is_a_way_out_where_no_engine_is_named(tmp_path: Path, unshared: None) -> None:
     recipe = with_key(with_key(full_32b(1), "hardware.network_gbps", None), "hardware.nodes", None)
     (problem,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "E0402"]
     (line,) = [line for line in problem.help if SERVER in line]

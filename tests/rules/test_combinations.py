@@ -127,6 +127,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-166": (VLLM | {"served_fits": False}, [{"served_fits": True}]),
     "BAD-167": (VLLM | {"moe": True}, [{"moe": False}, {"method": "grpo"}]),
     "BAD-168": (VLLM | {"serves_nodes": True}, [{"serves_nodes": False}]),
+    "BAD-169": (VLLM | {"copy_whole": False}, [{"copy_whole": True}]),
+    "BAD-174": (VLLM | {"copy_divides": False}, [{"copy_divides": True}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],

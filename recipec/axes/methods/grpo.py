@@ -1,6 +1,14 @@
 """Group relative policy optimization: several answers to each prompt, judged by rewards, compared with each other."""
 
-from recipec.axes.answering import ENGINE, MAX_NEW_TOKENS, RESULT_TOKENS, SERVER_GPUS, TEMPERATURE, TOOL_ROUNDS
+from recipec.axes.answering import (
+    ENGINE,
+    ENGINE_TENSOR_PARALLEL,
+    MAX_NEW_TOKENS,
+    RESULT_TOKENS,
+    SERVER_GPUS,
+    TEMPERATURE,
+    TOOL_ROUNDS,
+)
 from recipec.axes.hyperparameters import Default, Own
 from recipec.axes.method import Method, Pass
 from recipec.axes.variants import VARIANTS
@@ -241,6 +249,7 @@ GRPO = Method(
     ),
     acts=(RESULT_TOKENS, TOOL_ROUNDS),
     serves=(SERVER_GPUS,),
+    splits=(ENGINE_TENSOR_PARALLEL,),
     acts_metrics=("tools/call_frequency", "tools/failure_frequency"),
     metrics=(
         *("reward", "reward_std", "frac_reward_zero_std", "entropy"),

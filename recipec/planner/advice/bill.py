@@ -91,7 +91,9 @@ def _writer(chosen: Candidate, value: Mapping[str, Any]) -> str:
         return ""
     served_by = value.get("server_gpus", 0)
     shared = f"{counted(served_by, 'GPU')} of its own" + ", which share each product" * (served_by > 1)
-    place = shared if served_by else f"{value['generator_share']:.0%} of each GPU, each of which reads all weights"
+    split = value.get("engine_tensor_parallel", 1)
+    reads = f"groups of {split} of which share the weights" if split > 1 else "each of which reads all weights"
+    place = shared if served_by else f"{value['generator_share']:.0%} of each GPU, {reads}"
     return f"{row.title} writes them on {place}, as estimated and never measured"
 
 

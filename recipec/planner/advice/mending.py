@@ -72,11 +72,12 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "alignment.precompute_reference": ("precomputes",),
     "alignment.generation.engine": ("generator",),
     "alignment.generation.server_gpus": ("served_whole", "served_fits"),
+    "alignment.generation.engine_tensor_parallel": ("copy_whole", "copy_divides"),
     **dict.fromkeys(("alignment.environment", "alignment.tools"), ("acts",)),
 }
 _WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
 _OF_LAYOUTS = ("strategy", "offload", "recompute_every", "activation_offload", "micro_batch", "tensor", "context")
-_OF_LAYOUTS += ("expert",)
+_OF_LAYOUTS += ("expert", "copy_whole", "copy_divides")
 
 
 def known_to_fail(

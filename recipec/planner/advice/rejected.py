@@ -8,6 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
+from recipec.axes.answering import ENGINE
+from recipec.axes.generators import GENERATORS
 from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
@@ -40,6 +42,7 @@ from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
+from recipec.rules.combinations_online import ONE_NODE
 from recipec.rules.core import Ledger, Wish
 from recipec.units import counted, enough_gib, gib, times
 
@@ -352,7 +355,15 @@ def does_not_fit(
     given = (context, others, loaded)
     ways = [*_with_host_memory(*given, found.tried, whole), *ways_out(*given, over, whole)]
     help = tuple(by_cost(ways)) or ("no change that was tried is enough; use a smaller model, or more or larger GPUs",)
+    notes += _served_on_one_node(context)
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
+
+
+def _served_on_one_node(context: Context) -> tuple[str, ...]:
+    """What would take the copy of the weights off the GPUs of several nodes, and is not built."""
+    wish = context.wishes.get(f"alignment.{ENGINE.key}")
+    copied = wish is not None and GENERATORS[wish.value].own_copy
+    return (ONE_NODE,) if copied and context.facts.machines.nodes > 1 else ()
 
 
 def _written(context: Context, candidate: Candidate) -> str:

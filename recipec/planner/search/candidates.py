@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
 from math import ceil, inf
 
 from msgspec import Struct
@@ -101,8 +101,22 @@ def gpu_gib(gpu: Gpu, allocated_bytes: int, world_size: int) -> float:
 def candidates(
     layouts: Iterable[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds
 ) -> list[Candidate]:
-    """Each layout with the smallest micro batch that fits and is about as fast as the fastest."""
-    return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
+    """Each layout with the smallest micro batch that fits and is about as fast as the fastest.
+
+    Neighbors that differ in nothing but how many GPUs share a copy of the weights are one: the first that fits.
+    """
+    alike = groupby(layouts, key=lambda layout: replace(layout, engine_tensor_parallel=1))
+    return [_on_fewest(splits, shape, work, gpu, bounds) for _, splits in alike]
+
+
+def _on_fewest(splits: Iterator[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
+    """The first that fits; the last where none does, or where it is not while answers are written that it does not."""
+    found = _candidate(next(splits), shape, work, gpu, bounds)
+    for layout in splits:
+        if found.over_bytes <= 0 or found.memory.peak_moment != "generation":
+            break
+        found = _candidate(layout, shape, work, gpu, bounds)
+    return found
 
 
 def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:

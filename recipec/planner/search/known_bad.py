@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
+from math import gcd
 from typing import Any
 
 from msgspec import Struct
@@ -125,7 +126,9 @@ class _Stage:
             "tensor_divides": _divides(shape, mesh.tensor),
             "context_divides": value["max_length"] % (2 * mesh.context) == 0,
             "more_ranks_than_experts": bool(shape.moe and shape.moe.count < mesh.shard * mesh.context),
-            "served_whole": _served_whole(shape, layout.served_by),
+            "served_whole": _whole_heads(shape, layout.served_by),
+            "copy_whole": _whole_heads(shape, layout.engine_tensor_parallel),
+            "copy_divides": gcd(mesh.world_size, value["gpus_per_node"]) % layout.engine_tensor_parallel == 0,
             "served_fits": layout.served_by == 0 or _served_fits(shape, layout, self.work, value["vram_gib"] * GIB),
             "serves_nodes": layout.served_by > 0 and value["nodes"] > 1,
             "cuts_groups": method.generates and _cuts_groups(layout, value),
@@ -219,8 +222,8 @@ def _divides(shape: Architecture, ranks: int) -> bool:
     return shape.num_heads % ranks == 0 and all(heads % ranks == 0 for heads in kv_heads)
 
 
-def _served_whole(shape: Architecture, gpus: int) -> bool:
-    """Whether every GPU of a server gets whole heads; heads of keys are repeated where there are fewer."""
+def _whole_heads(shape: Architecture, gpus: int) -> bool:
+    """Whether every GPU that shares a copy gets whole heads; heads of keys are repeated where there are fewer."""
     if gpus == 0:
         return True
     kv_heads = [each.num_kv_heads for _, each in shape.attentions]

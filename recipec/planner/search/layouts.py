@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import gcd
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from recipec.layout import Layout, Machines, Mesh
 from recipec.planner.search.bounds import NEAR
 from recipec.planner.search.sequences import settled_method
 from recipec.rules.core import Ledger
-from recipec.rules.preference import precomputed_reference
+from recipec.rules.preference import precomputed_reference, splitting_rules
 
 SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; at 4 a quarter of the recomputation is left to save
 _RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_offload")
@@ -55,7 +56,17 @@ def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iter
             served_by=served_by,
             precomputes=_precomputes(strategy, mesh, method, value, wishes),
         )
-        yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
+        found_here = _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
+        splits = _splits(method, mesh, value["gpus_per_node"], wishes)
+        yield from (replace(each, engine_tensor_parallel=split) for each in found_here for split in splits)
+
+
+def _splits(method: Method, mesh: Mesh, gpus_per_node: int, wishes: Mapping[str, Any]) -> list[int]:
+    """Over how many GPUs a copy of the weights may lie that writes answers beside the training, the fewest first."""
+    known = method.written_by.splits if method.generates else (1,)
+    asked = next((wishes[rule.key] for rule in splitting_rules(method) if rule.key in wishes), None)
+    ranks = gcd(mesh.world_size, gpus_per_node)
+    return [split for split in known if ranks % split == 0] if asked is None else [asked]
 
 
 def _most_ranks(ledger: Ledger, sequences: int) -> int:

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ class StandInEngine:
         sleeps = others.get("enable_sleep_mode", False)
         if sleeps and any("expandable_segments:True" in os.environ.get(name, "") for name in ALLOCATORS):
             raise ValueError("expandable segments do not go with vLLM's sleep mode, which keeps a memory pool")
+        self.seed, self.generations = others.get("seed", 0), 0
         self.tokenizer, self.longest = AutoTokenizer.from_pretrained(model), max_model_len
         self.model = AutoModelForCausalLM.from_pretrained(model).eval()
         self.weights = dict(self.model.named_parameters())
@@ -55,8 +57,19 @@ class StandInEngine:
         missing = [name for name, weight in self.weights.items() if weight.isnan().any()]
         if missing:
             raise ValueError(f"{len(missing)} of {len(self.weights)} weights were not sent, among them {missing[0]}")
-        asked = groupby(prompts, key=lambda prompt: prompt["prompt_token_ids"])
-        return [answer for prompt, same in asked for answer in self._answers(prompt, len([*same]), sampling_params)]
+        asked = [(prompt, len([*same])) for prompt, same in groupby(prompts, key=lambda one: one["prompt_token_ids"])]
+        with self._own_chance():
+            return [answer for prompt, count in asked for answer in self._answers(prompt, count, sampling_params)]
+
+    @contextmanager
+    def _own_chance(self):
+        """The ranks that share a copy have one seed, write the same answers, and each takes its own of them."""
+        import torch
+
+        self.generations += 1
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(self.seed + 1_000_003 * self.generations)
+            yield
 
     def _answers(self, prompt, count, wanted):
         import torch

@@ -1,0 +1,2 @@
+def fine(completions):
+    return [1.0 for _ in completions]
