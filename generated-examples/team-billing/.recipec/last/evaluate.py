@@ -16,9 +16,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import cycle, starmap
+from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -180,40 +179,14 @@ def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 def learned_logits(
     model: PreTrainedModel, batch: list[tuple[list[int], list[int]]]
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The logits that foretell the learned tokens of a batch, and these tokens: of a long row in pieces."""
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The logits that foretell the learned tokens of a batch, and these tokens: in one piece, as no row is longer."""
     ids = padded([tokens for tokens, _ in batch]).to(model.device)
     present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
-    kept = learned.any(0).nonzero().flatten()  # where the head is needed
-    inputs = {"input_ids": ids, "attention_mask": present, "use_cache": False}
-    with kept_states(model) as repeat:
-        for places in kept.split(TOKENS_AT_ONCE):  # all places of several rows
-            here = learned[:, places]
-            yield model(**inputs, logits_to_keep=places.tolist()).logits[here], ids[:, 1 + places][here]
-            repeat()
-
-
-@contextmanager
-def kept_states(model: PreTrainedModel) -> Iterator[Callable[[], None]]:
-    """The layers run until they are told to repeat what they have found: then only the head runs."""
-    embeddings = model.get_input_embeddings()
-    layers = [module for module in model.modules() if embeddings in module.children()][-1]  # wrappers have them, too
-    run, found = layers.forward, []
-
-    def noted(*args: object, **options: object) -> object:
-        found.append(run(*args, **options))
-        return found[-1]
-
-    def repeat() -> None:
-        again = cycle(found)  # more than one state where several adapters answer together
-        layers.forward = lambda *_, **__: next(again)
-
-    layers.forward = noted
-    try:
-        yield repeat
-    finally:
-        layers.forward = run
+    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
+    return [(logits[learned[:, kept]], ids[:, 1:][learned])]
 
 
 def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
