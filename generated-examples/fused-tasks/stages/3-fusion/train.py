@@ -52,7 +52,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "fusion")
-    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: anew, once finished; or a path")
+    parser.add_argument("--resume", default="auto", help="auto: newest checkpoint; none: finished run anew; or a path")
     return parser.parse_args()
 
 
