@@ -42,4 +42,4 @@ def test_what_a_run_with_other_numbers_and_one_begun_anew_cost_is_said(tmp_path:
     bundle = texts(good(tmp_path, BASES["lora-ddp"]))
     assert "does not continue a run of the planned ones" in bundle["README.md"]
     assert "such a run deletes the checkpoints of the earlier one" in bundle["README.md"]
-    assert "none: anew, deletes them" in bundle["train.py"]
+    assert "none: finished run anew" in bundle["train.py"]

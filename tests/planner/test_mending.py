@@ -219,12 +219,17 @@ def test_a_strategy_is_advised_for_answers_only_where_it_fits(tmp_path: Path, mo
 
 def test_a_server_of_answers_on_one_node_is_a_way_out_of_an_engine_beside_training(tmp_path: Path) -> None:
     recipe = with_key(with_key(ONLINE, "model.name", "Qwen/Qwen3-32B"), "hardware.nodes", 2)
-    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 8192, "engine": "vllm"})
+    written = {"max_new_tokens": 8192, "engine": "vllm", "engine_tensor_parallel": 1}
+    recipe = with_key(recipe, "alignment.generation", written)
     (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402"]
-    (line,) = [line for line in problem.help if '`alignment.generation.engine = "vllm-server"`' in line]
+    for named in (
+        "remove `alignment.generation.engine_tensor_parallel`: ",
+        '`alignment.generation.engine = "vllm-server"`',
+    ):
+        (line,) = [line for line in problem.help if named in line]
+        then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
+        assert then is not None and usd(then.cost_usd) in line
     assert "and `hardware.nodes = 1`" in line
-    then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
-    assert then is not None and usd(then.cost_usd) in line
     assert all("with a global batch of 128 answers: needs" in note for note in problem.notes)
 
 

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES, meant_by
-from recipec.axes.answering import ENGINE
-from recipec.axes.generators import GENERATORS
+from recipec.axes.answering import ENGINE, ENGINE_TENSOR_PARALLEL, SERVER_GPUS
+from recipec.axes.generators import GENERATORS, Generator
 from recipec.axes.tasks import AUTO
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
@@ -37,6 +37,7 @@ Changes = Iterator[tuple[Change, Context]]  # what a user would write, and the c
 PINS = (  # what changes least of the result first
     *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
     *("alignment.precompute_reference", "train.activation_offload", "train.offload", "train.strategy"),
+    *("alignment.generation.engine_tensor_parallel", "alignment.generation.server_gpus"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
     *("alignment.generation.engine", "train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
@@ -92,6 +93,8 @@ def _bases_below(context: Context) -> list[str]:
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     """What a recipe writes for a key: the key, or what goes with it, or the table that implies it, or both; nothing it
     can leave out of adapters that are to be combined."""
+    if key == _ENGINE:
+        return [key, *_of_other_engines(GENERATORS[ENGINE.value], wishes)]
     if key != "train.adaptation":
         together = _TOGETHER.get(key, (key,))
         return [name for name in together if name != _GENERAL or "data.replay" not in wishes]
@@ -100,6 +103,12 @@ def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
         return []
     shaped = [f"train.{name}" for name in TABLES if name == implied or any(_in(key, f"train.{name}") for key in wishes)]
     return shaped if implied else [key, *shaped]
+
+
+def _of_other_engines(row: Generator, wishes: Mapping[str, Wish]) -> tuple[str, ...]:
+    """The keys of a recipe that its engine reads, and this one does not."""
+    unread = (SERVER_GPUS, not row.beside), (ENGINE_TENSOR_PARALLEL, len(row.splits) == 1)
+    return tuple(key for key, other in ((f"alignment.{own.key}", of) for own, of in unread) if other and key in wishes)
 
 
 def _fixed_with(key: str, wishes: Mapping[str, Wish]) -> list[str]:
@@ -179,8 +188,10 @@ def other_engines(context: Context) -> Changes:
         if row is named or not row.own_copy or (row.beside and machines.gpus_per_node == 1):
             continue
         alone = row.beside and machines.nodes > 1
-        wishes = {**context.wishes, _ENGINE: Wish(row.name, "another engine")}
-        change = Change(((_ENGINE, row.name), *[("hardware.nodes", 1)] * alone))
+        unread = _of_other_engines(row, context.wishes)
+        wishes = {key: wish for key, wish in context.wishes.items() if key not in unread}
+        wishes |= {_ENGINE: Wish(row.name, "another engine")}
+        change = Change(((_ENGINE, row.name), *[("hardware.nodes", 1)] * alone), removes=unread)
         changed = on_machines(context, Machines(1, machines.gpus_per_node)) if alone else context
         yield change, replace(changed, wishes=wishes)
 
