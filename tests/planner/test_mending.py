@@ -222,11 +222,8 @@ def test_a_server_of_answers_on_one_node_is_a_way_out_of_an_engine_beside_traini
     written = {"max_new_tokens": 8192, "engine": "vllm", "engine_tensor_parallel": 1}
     recipe = with_key(recipe, "alignment.generation", written)
     (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402"]
-    for named in (
-        "remove `alignment.generation.engine_tensor_parallel`: ",
-        '`alignment.generation.engine = "vllm-server"`',
-    ):
-        (line,) = [line for line in problem.help if named in line]
+    for way in ("remove `alignment.generation.engine_tensor_parallel`: ", 'set `alignment.generation.engine = "vllm-s'):
+        (line,) = [line for line in problem.help if line.startswith(way)]
         then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
         assert then is not None and usd(then.cost_usd) in line
     assert "and `hardware.nodes = 1`" in line
