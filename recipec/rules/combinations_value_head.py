@@ -41,7 +41,7 @@ VALUE_HEADS = (
         "the loss has no part that keeps the load of the experts balanced, and answers of a policy that learns from "
         "rewards unbalance it",
         "our own trainer (ppo_trainer.py) on transformers 5.23: its loss is that of the paper",
-        'choose a dense model, or `alignment.method = "grpo"`, whose loss has that part',
+        'choose a dense model, or write a recipe of its own for GRPO (`method = "grpo"`), whose loss has that part',
         lambda f: f.method.has_value_head and f.moe,
     ),
 )

@@ -227,7 +227,8 @@ def test_a_server_of_answers_on_one_node_is_a_way_out_of_an_engine_beside_traini
         then = compiled(tmp_path, applied(recipe, line), only_plan=True).plan
         assert then is not None and usd(then.cost_usd) in line
     assert "and `hardware.nodes = 1`" in line
-    assert all("with a global batch of 128 answers: needs" in note for note in problem.notes)
+    *layouts, limit = problem.notes
+    assert all("with a global batch of 128 answers: needs" in note for note in layouts) and "BAD-168" in limit
 
 
 @pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
