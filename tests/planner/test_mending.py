@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
+from math import inf
 from pathlib import Path
 
 import pytest
 from compiling import BASES, codes, compiled, toml, with_key
 
 from recipec.compiler import compile_recipe
+from recipec.planner.advice import ways_out
 from recipec.units import usd
 
 ERRORS = Path(__file__).parent.parent / "errors"
@@ -265,3 +267,20 @@ def test_without_the_keys_that_are_named_a_shared_model_is_built(tmp_path: Path,
     recipe = with_key(BASES["full-fsdp"], "train", shared)
     (found,) = (each for each in compiled(tmp_path, recipe).diagnostics if each.code == "E0410")
     assert compiled(tmp_path, applied(recipe, found.help[0])).files
+
+
+def test_no_way_out_lasts_longer_than_anybody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes of small cards hold a large policy, and write its answers for decades."""
+    recipe = with_key(with_key(BASES["rloo"], "model.name", "Qwen/Qwen3-32B"), "data.examples", 20_000)
+    recipe = with_key(recipe, "alignment.generation", {"max_new_tokens": 2048})
+    recipe = with_key(recipe, "hardware", {"gpu": "rtx-3060-12gb", "gpus_per_node": 8, "network_gbps": 10})
+
+    def helps() -> list[str]:
+        return [
+            line for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402" for line in found.help
+        ]
+
+    offered = helps()
+    assert offered and not [line for line in offered if "hardware.nodes" in line]
+    monkeypatch.setattr(ways_out, "LONGEST", inf)
+    assert [line for line in helps() if "hardware.nodes" in line], "the case shows nothing"

@@ -13,11 +13,11 @@ from recipec.planner.advice.changes import smaller_batch
 
 
 def answers(nodes: int, **train: object) -> Tables:
-    """Answers of 4,096 tokens of a large model, beside whose weights vLLM's copy finds no room."""
+    """Answers of 4,096 tokens of a large model, beside whose weights a whole copy of vLLM's finds no room."""
     hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": nodes, "network_gbps": 3200}
     tables = with_key(with_key(BASES["grpo"], "model.name", "Qwen/Qwen3-32B"), "hardware", hardware)
     tables = with_key(with_key(tables, "data.examples", 12_000), "train", {"adaptation": "full", **train})
-    generation = {"engine": "vllm", "per_prompt": 8, "max_new_tokens": 4096}
+    generation = {"engine": "vllm", "engine_tensor_parallel": 1, "per_prompt": 8, "max_new_tokens": 4096}
     return with_key(tables, "alignment.generation", generation)
 
 

@@ -42,6 +42,7 @@ from recipec.rules.core import Wish
 from recipec.units import GIB, duration, hourly, usd
 
 SHOWN = 4
+LONGEST = 365 * 86_400.0  # seconds of a whole run: nobody waits longer for one; our decision
 SMALL_SHARE = 0.001  # of the rows: smaller ones are not told as numbers
 PATIENCE = 4  # changes of a kind that are tried before the largest: where that is not enough, no other is; our decision
 _KINDS = (
@@ -122,7 +123,7 @@ def _nearest(
     over: Callable[[Sequence[Context]], str],
     whole: Whole | None,
 ) -> WayOut | None:
-    """The first change of a kind with which every stage fits."""
+    """The first change of a kind with which every stage fits; none where nobody would wait for the run."""
     changes = [each for each in kind(context) if within(each[1], loaded.recipe.policy)]
     for tried, (change, changed) in enumerate(changes):
         if tried == PATIENCE and fitting(changes[-1][1], loaded) is None:
@@ -133,7 +134,8 @@ def _nearest(
         if pairs:
             said = over(contexts), _network(changed, loaded), *_longer(change, pairs)
             notes = tuple(note for note in said if note)
-            return way(as_written(change, context, *also), pairs, loaded, notes, whole, context)
+            found = way(as_written(change, context, *also), pairs, loaded, notes, whole, context)
+            return None if found.cost is not None and found.cost.seconds > LONGEST else found
     return None
 
 
