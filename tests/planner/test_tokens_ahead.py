@@ -114,6 +114,7 @@ def test_readme_says_how_one_node_scores_alone(tmp_path: Path) -> None:
     (before,) = re.findall(r"run `python prepare_data.py` and `([^`]+)` on one node", files["README.md"])
     (after,) = re.findall(r"finished.json` is there, and run `([^`]+)` on one node", files["README.md"])
     launch = files["launch/nodes.sh"].replace('"$BUNDLE/evaluate.py"', "evaluate.py")
+    launch = launch.replace('"$((SFT_PROCESSES / SFT_NODES))"', "8")
     for command in (before, after):
         assert f'[[ "$NODE" != 0 ]] || {command} ' in launch
     assert 'TRAINED = BUNDLE / "outputs" / "sft"' in files["evaluate.py"]
