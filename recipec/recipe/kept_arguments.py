@@ -166,8 +166,6 @@ UNFIT_ARGUMENTS = {
         ),
         'serve_answers.py starts the server of `alignment.generation.engine = "vllm-server"` and tells train.py of it',
     ),
-    "vllm_tensor_parallel_size": "`alignment.generation.engine_tensor_parallel` sets it on the GPUs that train, and "
-    "`alignment.generation.server_gpus` on those of a server; the plan counts the memory and time of that",
     **dict.fromkeys(
         ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"),
         "answers would be drawn from other probabilities than are learned",
