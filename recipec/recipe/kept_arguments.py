@@ -99,6 +99,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
 BROUGHT_ARGUMENTS = {own.argument: f"alignment.{own.key}" for own in _OWN if own.of_trainer}
 
 # Keyword that would make the run another than the planned one, or that needs what a bundle does not bring -> why.
+# A value without effect (trainer_arguments.py) is passed on all the same.
 UNFIT_ARGUMENTS = {
     **dict.fromkeys(
         ("use_liger_kernel", "liger_kernel_config"),

@@ -29,6 +29,8 @@ _TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in 
 
 def refused_arguments(written: Written) -> Iterator[Diagnostic]:
     """A keyword that recipec decides would contradict the decision; one that no trainer reads would say nothing."""
+    from recipec.recipe.trainer_arguments import without_effect
+
     homes = BROUGHT_ARGUMENTS | DECIDED_ARGUMENTS
     for path, name, value in _arguments(written):
         row = _unread_by(written, path, name)
@@ -42,7 +44,7 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
             home = _home(written, path, name) or homes[name]
             help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), (help,))
-        elif name in UNFIT_ARGUMENTS:
+        elif name in UNFIT_ARGUMENTS and not without_effect(name, value):
             label = Label(written.key(*path), UNFIT_ARGUMENTS[name])
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), ("remove it",))
         elif _is_keyword_argument(name):
@@ -94,10 +96,10 @@ def _unknown(written: Written, path: KeyPath, name: str) -> list[Diagnostic]:
 
 def _of_another_kind(written: Written, path: KeyPath, name: str, value: Any) -> Iterator[Diagnostic]:
     """A value that the keyword's annotation does not allow would end the run, or be taken for another."""
-    from recipec.recipe.trainer_arguments import kind_of
+    from recipec.recipe.trainer_arguments import kind_of, without_effect
 
     words, types = kind_of(name)
-    if type(value) not in types and not isinstance(value, date | time):
+    if type(value) not in types and not without_effect(name, value) and not isinstance(value, date | time):
         label = Label(written.value(*path), f"expected {words}")
         yield Diagnostic("E0202", f"`{dotted(path)}` is {shown(value)}", (label,))
 

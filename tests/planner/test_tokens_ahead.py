@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from compiling import BASES, Tables, compiled, good, texts, with_key
+from huggingface_hub.utils import filter_repo_objects
+from transformers.utils import CHAT_TEMPLATE_FILE, CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from recipec.cli.plan import plan_text
+from recipec.planner.advice.prepared_ahead import READ_OF_A_MODEL
 from recipec.planner.document import plan_document
 from recipec.units import duration, usd
 
@@ -142,6 +145,28 @@ def test_a_download_that_the_gpus_of_one_node_wait_for_is_named(
     assert len(lines) == named
     seconds = next(part.seconds for part in stage.parts if part.name == "download")
     for line in lines:
-        assert "`hf download meta-llama/Llama-3.3-70B-Instruct`" in line
+        assert '`hf download meta-llama/Llama-3.3-70B-Instruct --include "model*.safetensors" "*.json" ' in line
         cost = usd(8 * seconds / 3600 * stage.decisions["gpu_price"].value)
         assert line.endswith(f"otherwise 8 GPUs wait for it, {duration(seconds)} and {cost}")
+
+
+READ = [
+    *("model.safetensors", "model-00001-of-00030.safetensors", "model.safetensors-00001-of-00014.safetensors"),
+    *("model.safetensors.index.json", "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model"),
+    *("merges.txt", "chat_template.jinja", "additional_chat_templates/tool_use.jinja", "modeling_own.py"),
+]
+NOT_READ = [
+    *("original/consolidated.00.pth", "original/model--00001-of-00007.safetensors", "consolidated.safetensors"),
+    *("pytorch_model-00001-of-00002.bin", "metal/model.bin", "onnx/model.onnx", "model-q4.gguf", "README.md"),
+]
+
+
+def test_the_download_is_of_what_from_pretrained_reads() -> None:
+    """As huggingface_hub reads the patterns of `hf download --include`."""
+    found = filter_repo_objects(READ + NOT_READ, allow_patterns=list(READ_OF_A_MODEL))
+    assert list(found) == READ
+
+
+@pytest.mark.parametrize("name", [SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, CONFIG_NAME, CHAT_TEMPLATE_FILE])
+def test_files_that_transformers_names_are_downloaded(name: str) -> None:
+    assert list(filter_repo_objects([name], allow_patterns=list(READ_OF_A_MODEL))) == [name]

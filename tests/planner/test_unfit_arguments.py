@@ -24,7 +24,7 @@ SCORED = {"precompute_ref_batch_size": 2}
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     *((base, {}, NOISE, "training mode") for base in ("grpo", "rloo", "ppo", "on-policy-distill")),
     *((base, {}, NOISE, "reference") for base in ("dpo-full", "kto")),
-    ("lora-single", NEOX | SOFT, NOISE, "GPT-NeoX"),
+    *(("lora-single", NEOX | SOFT, noise, "GPT-NeoX") for noise in (NOISE, {"neftune_noise_alpha": 0.0})),
     ("dpo-full", {}, SMOOTH, "does not read"),
     ("distill", {}, SMOOTH, "teacher"),
     *((base, {}, SMOOTH, "supervised") for base in ("kto", "orpo", "cpo", "simpo", "reward", "grpo", "rloo", "ppo")),
@@ -57,6 +57,10 @@ TAKEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("lora-single", {}, PADDED),
     ("dpo-full", {"alignment.precompute_reference": True}, SCORED),
     ("grpo", {}, {"delta": 2.0}),
+    # values that change nothing
+    *((base, {}, {"neftune_noise_alpha": 0.0}) for base in ("grpo", "dpo-full")),
+    *((base, {}, {"label_smoothing_factor": 0.0}) for base in ("dpo-full", "distill", "kto")),
+    *(("grpo", {}, {COUNTED: off}) for off in (False, "no")),
 ]
 
 

@@ -21,7 +21,7 @@ from recipec.planner.advice.arguments import NEFTUNE, SMOOTHING, UNFIT
 from recipec.recipe.foreign import KEYS
 from recipec.recipe.kept_arguments import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, OF_VARIANTS, UNFIT_ARGUMENTS
 from recipec.recipe.schema_keys import keys_of
-from recipec.recipe.trainer_arguments import arguments_of, kind_of, written_as_argument
+from recipec.recipe.trainer_arguments import _WITHOUT_EFFECT, arguments_of, kind_of, written_as_argument
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
@@ -233,6 +233,50 @@ CHANGE_THE_RUN = (
 @pytest.mark.parametrize("name", dict.fromkeys([*CHANGE_THE_RUN, *UNFIT_ARGUMENTS]))
 def test_what_changes_the_run_unseen_is_refused(tmp_path: Path, name: str) -> None:
     assert refused(tmp_path, name) == ["E0407"]
+
+
+WITHOUT_EFFECT = [(name, value) for value, names in _WITHOUT_EFFECT for name in names.split()]
+# Other values than the default, which TOML has no word for or writes in another way.
+SWITCHED_OFF = {"neftune_noise_alpha = 0.0": None, "include_num_input_tokens_seen = False": "no"}
+
+
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config not in BROUGHT])
+def test_values_without_effect_are_the_defaults_of_the_installed_trainers(config: str) -> None:
+    """And all such values of refused keywords pass, but of those that a bundle sets in some plans."""
+    module = importlib.import_module(next(row.module for row in METHODS.values() if row.config == config))
+    defaults = {field.name: _default(field) for field in dataclasses.fields(getattr(module, config))}
+    for name, value in WITHOUT_EFFECT:
+        if name in defaults:
+            assert repr(SWITCHED_OFF.get(f"{name} = {value}", value)) == repr(defaults[name]), name
+    refused = {*UNFIT_ARGUMENTS, *(name for row in UNFIT for name in row.names)} & defaults.keys()
+    left = {name for name in refused - {name for name, _ in WITHOUT_EFFECT} if defaults[name] is not None}
+    assert left <= {name for name in defaults if name.startswith("vllm_")} | SET_IN_SOME_PLANS
+
+
+SET_IN_SOME_PLANS = {"use_vllm", "top_p", "top_k", "repetition_penalty", "num_iterations", "pad_to_multiple_of"}
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+@pytest.mark.parametrize(("name", "value"), WITHOUT_EFFECT)
+def test_a_value_that_changes_nothing_is_passed_on(tmp_path: Path, name: str, value: object) -> None:
+    rows = [row.name for row in METHODS.values() if name in arguments_of(row.config) - {*row.unread_arguments}]
+    base = next(
+        base for method in rows if (base := {"sft": "lora-single", "dpo": "dpo-full"}.get(method, method)) in BASES
+    )
+    recipe = with_key(BASES[base], "train.arguments", {name: value})
+    emitted = texts(good(tmp_path, recipe))["train.py"]
+    assert emitted.count(f" {name}=") == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["use_cache = 0", "dataloader_in_order = 1", "save_on_each_node = true", "use_vllm = false"]
+)
+def test_a_value_that_is_like_one_without_effect_is_refused(tmp_path: Path, line: str) -> None:
+    taker = "grpo" if "vllm" in line else "sft"
+    assert "E0407" in codes(tmp_path, recipe=f"{BASE}[train.{taker}.arguments]\n{line}\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from recipec.axes.method import LOSSES, REFERENCE
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.trainer_arguments import without_effect
 
 
 class Unfit(Struct, frozen=True, kw_only=True):
@@ -23,6 +24,7 @@ class Unfit(Struct, frozen=True, kw_only=True):
     applies: Callable[[StagePlan], bool]
     why: str
     instead: str = "remove it"
+    whatever: bool = False  # whether a value that changes nothing elsewhere does harm, too
     source: str
 
 
@@ -75,6 +77,7 @@ UNFIT = (
         applies=lambda stage: _before_rows(stage) and stage.decisions["model_type"].value == "gpt_neox",
         why="transformers looks for the embeddings of a model with a soft prompt or a prefix where GPT-NeoX has none, "
         "and the run would stop before step 1",
+        whatever=True,
         source="transformers 5.23 integrations/neftune.py:87; peft 0.21 peft_model.py",
     ),
     Unfit(
@@ -155,12 +158,17 @@ def check_arguments(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 def _unfit(loaded: LoadedRecipe, plan: Plan, stage: StagePlan) -> Iterator[Diagnostic]:
     for row in UNFIT:
         for name in row.names:
-            if name in stage.verbatim and row.applies(stage):
+            if _given(stage, row, name) and row.applies(stage):
                 path = given_at(loaded, stage, name)
                 label = Label(loaded.place(*path, part="key"), row.why)
                 title = f"`{name}` cannot be given as a trainer argument of {_method(stage).title}"
                 help = (row.instead, *_elsewhere(plan, row, shared=len(path) == len(_SHARED) + 1))
                 yield Diagnostic("E0407", title, (label,), help, (f"the source is {row.source}",))
+
+
+def _given(stage: StagePlan, row: Unfit, name: str) -> bool:
+    """Whether the stage has the keyword, with a value that can do what the row says."""
+    return name in stage.verbatim and (row.whatever or not without_effect(name, stage.verbatim[name]))
 
 
 _SHARED = ("train", "arguments")

@@ -17,6 +17,10 @@ from recipec.units import counted, duration, usd
 
 _DOWNLOAD, _MADE_FIRST = "download", ("text part", "new tokens")  # parts; the latter are between it and a scoring
 WORTH_PREPARING_AHEAD = 3600.0  # GPU seconds that the GPUs wait for; our decision
+# Weights at the top (transformers 5.23 utils/__init__.py:291), configurations, tokenizers, chat templates and code: not
+# `original/` of Llama, nor `consolidated*.safetensors` of Mistral. In these patterns `*` also stands for folders
+# (huggingface_hub utils/_paths.py).
+READ_OF_A_MODEL = ("model*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
 WORTH_DOWNLOADING_AHEAD = 0.05  # of the whole run, on one node; our decision
 
 
@@ -111,11 +115,9 @@ def _ways(plan: Plan, loaded: LoadedRecipe, of: str) -> Iterator[str]:
             f"{waiting_gpus(first)} for train.py, {duration(seconds)}{_money(first, seconds, ' and {}')}{of}"
         )
     if seconds := downloading_seconds(plan, loaded):
-        revision = loaded.recipe.model.revision
-        command = f"hf download {first.decisions['model'].value}{f' --revision {revision}' * bool(revision)}"
         yield (
-            f"download the model without GPUs, with `{command}` into a `HF_HOME` that the node of the run then has: "
-            f"otherwise {waiting_gpus(first)} for it, {duration(seconds)}"
+            f"download the model without GPUs, with `{_download(first, loaded)}` into a `HF_HOME` that the node of the "
+            f"run then has: otherwise {waiting_gpus(first)} for it, {duration(seconds)}"
             f"{_money(first, seconds, ' and {}')}"
         )
     if (ahead := before_training(plan, loaded)).others:
@@ -133,6 +135,13 @@ def _ways(plan: Plan, loaded: LoadedRecipe, of: str) -> Iterator[str]:
             f"{_others(behind)} are paid for while one node scores the result, {duration(behind.seconds)}"
             f"{_money(last, behind.seconds, ' and {}', behind.others)}"
         )
+
+
+def _download(stage: StagePlan, loaded: LoadedRecipe) -> str:
+    """The command that fetches what `from_pretrained` reads: many repositories have the weights twice."""
+    revision = loaded.recipe.model.revision
+    read = " ".join(f'"{pattern}"' for pattern in READ_OF_A_MODEL)
+    return f"hf download {stage.decisions['model'].value}{f' --revision {revision}' * bool(revision)} --include {read}"
 
 
 def _others(found: OnOneNode) -> str:
