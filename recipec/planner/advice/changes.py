@@ -15,7 +15,7 @@ from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
-from recipec.facts import unmeasured, with_hardware
+from recipec.facts import Facts, rows_read_by, unmeasured, with_hardware
 from recipec.facts.data import DataFacts, read_up_to
 from recipec.facts.model import can_begin, facts_of
 from recipec.facts.price import price_of
@@ -65,14 +65,20 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
             for key, wish in context.wishes.items()
             if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
         }
-        data = _without_general(context.data) if _GENERAL in removed else context.data
-        yield Change(removes=tuple(removed)), replace(context, wishes=free, data=data)
+        changed = replace(context, wishes=free)
+        yield Change(removes=tuple(removed)), _without_general(changed) if _GENERAL in removed else changed
 
 
-def _without_general(data: DataFacts) -> DataFacts:
-    """What is known of the rows of a stage, where the recipe no longer names general ones."""
+def _without_general(context: Context) -> Context:
+    """The stage with what is known of its rows, where the recipe no longer names general ones."""
+    data = {section: _alone(known) for section, known in context.facts.data.items()}
+    return _with_facts(context, replace(context.facts, data=data))
+
+
+def _alone(data: DataFacts) -> DataFacts:
     of_general = (f"has_{GENERAL}_file", f"{GENERAL}_rows", GENERAL_TOKENS)
-    return replace(data, decisions={id: known for id, known in data.decisions.items() if id not in of_general})
+    kept = {id: known for id, known in data.decisions.items() if id not in of_general}
+    return replace(data, decisions=kept, held_out={part: of for part, of in data.held_out.items() if part != GENERAL})
 
 
 _BASE = "train.quantization"
@@ -319,7 +325,12 @@ def _with_model(context: Context, other: Model) -> tuple[Change, Context]:
     facts = context.facts
     before, fresh = ({fact.id: fact for fact in facts_of(model)} for model in (facts.model, other))
     given = {id: fact for id, fact in facts.decisions.items() if id not in before} | fresh
-    return setting(model__name=other.name), replace(context, facts=replace(facts, model=other, decisions=given))
+    return setting(model__name=other.name), _with_facts(context, replace(facts, model=other, decisions=given))
+
+
+def _with_facts(context: Context, facts: Facts) -> Context:
+    """The stage with other facts, and with its rows as its trainer then reads them."""
+    return replace(context, facts=facts, data=rows_read_by(METHODS[context.stage.name], facts))
 
 
 def within(context: Context, policy: Policy) -> bool:

@@ -1,0 +1,77 @@
+"""What a proposal of another model, another base or another GPU tells is what the recipe gives that follows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from compiling import BASES, Tables, compiled, with_key
+from test_mending import applied
+
+from recipec.planner import Plan
+from recipec.planner.advice.changes import smaller_model, unpinned
+from recipec.planner.planner import contexts
+from recipec.planner.search.context import Context
+from recipec.units import duration, usd
+
+ROLES = ("user", "assistant")
+TALKS = [
+    {"messages": [{"role": role, "content": f"{role} {turn} of {n}. " * 8} for turn in range(6) for role in ROLES]}
+    for n in range(12)
+]
+LARGE_GRANITE: Tables = {
+    **BASES["lora-single"],
+    "model": {"name": "ibm-granite/granite-4.0-h-small"},
+    "data": {"train": "talks.jsonl", "examples": 3000, "max_length": 4096, "tokens_per_example": 1500},
+    "hardware": {"gpu": "rtx-3060-12gb"},
+}
+TOO_LARGE = with_key(BASES["full-fsdp"], "hardware", {"gpu": "a100-40gb"})
+TOO_LARGE = with_key(TOO_LARGE, "train", {"adaptation": "full"})
+
+
+def lines(folder: Path, recipe: Tables, code: str, named: str) -> list[str]:
+    found = compiled(folder, recipe, only_plan=True).diagnostics
+    return [line for each in found if each.code == code for line in each.help if named in line.partition(": ")[0]]
+
+
+def context_of(folder: Path, recipe: Tables) -> Context:
+    found = compiled(folder, recipe, only_plan=True)
+    assert found.recipe and found.facts, found.diagnostics
+    [context] = contexts(found.recipe, found.facts)
+    return context
+
+
+def figures(plan: Plan | None) -> str:
+    assert plan is not None
+    costs = "" if plan.cost_usd is None else f" and costs {usd(plan.cost_usd)}"
+    return f"the whole run takes {duration(plan.seconds)}{costs}"
+
+
+def test_another_model_reads_the_rows_that_its_template_makes(tmp_path: Path) -> None:
+    """The template of the larger model is marked; of the smaller one's every answer becomes a row."""
+    (tmp_path / "talks.jsonl").write_text("\n".join(map(json.dumps, TALKS)))
+    (line,) = lines(tmp_path, LARGE_GRANITE, "E0402", "model.name")
+    then = compiled(tmp_path, applied(LARGE_GRANITE, line), only_plan=True).plan
+    assert then is not None and then.stages[0].decisions["examples"].value == 18_000, line
+    assert figures(then) in line
+
+
+def test_every_smaller_model_has_its_own_rows(tmp_path: Path) -> None:
+    (tmp_path / "talks.jsonl").write_text("\n".join(map(json.dumps, TALKS)))
+    recipe = with_key(LARGE_GRANITE, "hardware.gpu", "h200")
+    rows = {}
+    for _, changed in smaller_model(context_of(tmp_path, recipe)):
+        named = context_of(tmp_path, with_key(recipe, "model.name", changed.facts.model.name))
+        rows[changed.facts.model.name] = changed.data.decisions["examples"].value
+        assert changed.data.decisions == named.data.decisions
+    assert {*rows.values()} == {3_000, 18_000}
+
+
+def test_general_rows_stay_away_from_another_model(tmp_path: Path) -> None:
+    """A model is proposed for a stage whose general rows were removed with what asked for them."""
+    recipe = {**BASES["lora-single"], "train": {"ewc": {"strength": 10.0}}}
+    recipe = with_key(recipe, "data.general", "general.jsonl")
+    context = context_of(tmp_path, recipe)
+    (freed,) = [changed for _, changed in unpinned(context, ("train.ewc.strength",))]
+    assert "general_rows" in context.data.decisions
+    assert all("general_rows" not in changed.data.decisions for _, changed in smaller_model(freed))
