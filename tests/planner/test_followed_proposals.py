@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from compiling import BASES, Tables, compiled, with_key
 from test_mending import applied
 
@@ -65,6 +66,17 @@ def test_every_smaller_model_has_its_own_rows(tmp_path: Path) -> None:
         rows[changed.facts.model.name] = changed.data.decisions["examples"].value
         assert changed.data.decisions == named.data.decisions
     assert {*rows.values()} == {3_000, 18_000}
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_what_a_recipe_states_of_rows_of_one_answer_stays(tmp_path: Path, each: int) -> None:
+    """An answer that is all of its conversation is as long; of two, one is shorter, as far as that is known."""
+    (tmp_path / "talks.jsonl").write_text(json.dumps({"messages": TALKS[0]["messages"][: 2 * each]}))
+    recipe = with_key(LARGE_GRANITE, "model.name", "ibm-granite/granite-4.0-micro")
+    recipe = with_key(recipe, "data", {"train": "talks.jsonl", "examples": 3_333, "tokens_per_example": 1_234})
+    known = context_of(tmp_path, recipe).data.decisions
+    sizes = [known[id].value for id in ("examples", "source_rows", "tokens_per_example")]
+    assert sizes == ([3_333, 3_333, 1_234] if each == 1 else [6_700, 6_700, 930])
 
 
 def test_general_rows_stay_away_from_another_model(tmp_path: Path) -> None:
