@@ -87,3 +87,15 @@ def test_general_rows_stay_away_from_another_model(tmp_path: Path) -> None:
     (freed,) = [changed for _, changed in unpinned(context, ("train.ewc.strength",))]
     assert "general_rows" in context.data.decisions
     assert all("general_rows" not in changed.data.decisions for _, changed in smaller_model(freed))
+
+
+def test_the_base_that_a_word_names_is_freed_by_another_word(tmp_path: Path) -> None:
+    """ "qlora" names a base, and no key of its own does."""
+    recipe = with_key(BASES["distill"], "alignment.teacher", "meta-llama/Llama-3.1-70B")
+    recipe = with_key(recipe, "model.name", "meta-llama/Llama-3.2-1B")
+    recipe = with_key(recipe, "data", {"train": "chat.jsonl", "examples": 5000, "tokens_per_example": 614})
+    hardware = {"gpu": "rtx-a6000", "nodes": 2, "network_gbps": 3200, "host_memory_gib": 256}
+    recipe = with_key(with_key(recipe, "hardware", hardware), "train", {"adaptation": "qlora"})
+    assert not lines(tmp_path, recipe, "E0402", "model.init_from")
+    (line,) = lines(tmp_path, recipe, "E0402", '`train.adaptation = "lora"`')
+    assert figures(compiled(tmp_path, applied(recipe, line), only_plan=True).plan) in line

@@ -51,22 +51,30 @@ NODES = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
     """Let recipec decide one of the values that the recipe fixes, then all of them."""
-    below = _bases_below(context) if _BASE in keys else []
-    for base in below:  # the adapter that training goes on from does not say how its base is stored
+    for base in _bases_below(context) if _BASE in keys else []:  # no adapter says how its base is stored
         stored = {**context.wishes, _BASE: Wish(base, "a quantized base")}
         yield setting(train__quantization=base), replace(context, wishes=stored)
-    pinned = [key for key in keys if key in context.wishes and not (below and key == _BASE)]
+    pinned = [key for key in keys if key in context.wishes and not (key == _BASE and _is_of_adapter(context))]
     pinned = [key for key in pinned if _says(key, context.wishes)]
     for freed in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
-        removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
-        also = [key for written in freed for key in _fixed_with(written, context.wishes)]
-        free = {
-            key: wish
-            for key, wish in context.wishes.items()
-            if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
-        }
-        changed = replace(context, wishes=free)
-        yield Change(removes=tuple(removed)), _without_general(changed) if _GENERAL in removed else changed
+        yield _freed(context, freed)
+
+
+def _freed(context: Context, freed: Sequence[str]) -> tuple[Change, Context]:
+    """What a recipe no longer writes, and the stage where it does not fix these values."""
+    removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
+    also = [key for written in freed for key in _fixed_with(written, context.wishes)]
+    free = {
+        key: wish
+        for key, wish in context.wishes.items()
+        if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
+    }
+    changed = replace(context, wishes=free)
+    kept = ()
+    if _BASE in freed and _is_of_word(context):
+        removed.remove(_BASE)
+        kept = ((_FAMILY, free[_FAMILY].value),) if _FAMILY in free else ()
+    return Change(kept, tuple(removed)), _without_general(changed) if _GENERAL in removed else changed
 
 
 def _without_general(context: Context) -> Context:
@@ -81,7 +89,7 @@ def _alone(data: DataFacts) -> DataFacts:
     return replace(data, decisions=kept, held_out={part: of for part, of in data.held_out.items() if part != GENERAL})
 
 
-_BASE = "train.quantization"
+_BASE, _FAMILY = "train.quantization", "train.adaptation"
 _GENERAL = f"data.{GENERAL}"
 _MEASURED = ("train.ewc", _GENERAL)  # the rows are there for the table, unless they are replayed as well
 _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
@@ -89,11 +97,14 @@ _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # wh
 
 def _bases_below(context: Context) -> list[str]:
     """The quantized bases that a recipe can state below the adapter that it goes on from, where it states none."""
-    adapter, wish = context.facts.adapter, context.wishes.get(_BASE)
-    if adapter is None or wish is None or not wish.where.startswith(f"{adapter.path}/"):
-        return []
-    family = context.wishes["train.adaptation"].value
+    family = context.wishes[_FAMILY].value if _is_of_adapter(context) else ""
     return [row.base for row in meant_by(family) if row.quantized and row.unasked]
+
+
+def _is_of_adapter(context: Context) -> bool:
+    """Whether the adapter that training goes on from decides the base, and no key of the recipe."""
+    adapter, wish = context.facts.adapter, context.wishes.get(_BASE)
+    return adapter is not None and wish is not None and wish.where.startswith(f"{adapter.path}/")
 
 
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
@@ -101,7 +112,7 @@ def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     can leave out of adapters that are to be combined."""
     if key == _ENGINE:
         return [key, *_of_other_engines(GENERATORS[ENGINE.value], wishes)]
-    if key != "train.adaptation":
+    if key != _FAMILY:
         together = _TOGETHER.get(key, (key,))
         return [name for name in together if name != _GENERAL or "data.replay" not in wishes]
     implied = wishes[key].implied_by.rpartition(".")[-1]
@@ -119,8 +130,14 @@ def _of_other_engines(row: Generator, wishes: Mapping[str, Wish]) -> tuple[str, 
 
 def _fixed_with(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     """What the same word of a recipe fixes: "qlora" names an adaptation and its base."""
-    base = "train.quantization"
-    return [base] if key == "train.adaptation" and base in wishes and wishes[base].where == wishes[key].where else []
+    return [_BASE] if key == _FAMILY and _BASE in wishes and wishes[_BASE].where == wishes[key].where else []
+
+
+def _is_of_word(context: Context) -> bool:
+    """Whether the recipe fixes the base with such a word, and by no key of its own."""
+    loaded = context.facts.loaded
+    written = loaded.is_set(*loaded.written_for(context.stage.name, _BASE))
+    return _FAMILY in context.wishes and bool(_fixed_with(_FAMILY, context.wishes)) and not written
 
 
 def _in(key: str, table: str) -> bool:
