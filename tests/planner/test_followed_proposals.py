@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from compiling import BASES, Tables, compiled, with_key
+from compiling import BASES, Tables, codes, compiled, with_key
 from test_mending import applied
 
 from recipec.planner import Plan
@@ -99,3 +99,20 @@ def test_the_base_that_a_word_names_is_freed_by_another_word(tmp_path: Path) -> 
     assert not lines(tmp_path, recipe, "E0402", "model.init_from")
     (line,) = lines(tmp_path, recipe, "E0402", '`train.adaptation = "lora"`')
     assert figures(compiled(tmp_path, applied(recipe, line), only_plan=True).plan) in line
+
+
+@pytest.mark.parametrize("limit", [None, 20.0])
+@pytest.mark.parametrize("inherited", [False, True])
+def test_a_stated_price_goes_with_its_gpu(tmp_path: Path, inherited: bool, limit: float | None) -> None:
+    """It is removed with it; one that is inherited cannot be, and the recipe states another over it."""
+    priced = {"price_per_gpu_hour": 0.5} | ({"max_cost_usd": limit} if limit else {})
+    recipe = with_key(TOO_LARGE, "budget", priced)
+    if inherited:
+        (tmp_path / "team.toml").write_text("[budget]\nprice_per_gpu_hour = 0.5\n")
+        recipe = with_key(with_key(recipe, "budget.price_per_gpu_hour", None), "recipe.extends", "./team.toml")
+    (line,) = lines(tmp_path, recipe, "E0402", "hardware.gpu =")
+    assert ("remove `budget.price_per_gpu_hour`" in line) is not inherited
+    found = compiled(tmp_path, applied(recipe, line), only_plan=True)
+    told = [each.title for each in found.diagnostics if each.code == "E0403"] or [figures(found.plan)]
+    assert all(text in line for text in told), line
+    assert ("over budget" in line) is ("E0403" in codes(found)) is (limit is not None)

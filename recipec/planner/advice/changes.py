@@ -11,7 +11,7 @@ from recipec.axes import METHODS, STRATEGIES, meant_by
 from recipec.axes.answering import ENGINE, ENGINE_TENSOR_PARALLEL, SERVER_GPUS
 from recipec.axes.generators import GENERATORS, Generator
 from recipec.axes.tasks import AUTO
-from recipec.catalog.gpus import gpu, gpu_names
+from recipec.catalog.gpus import Gpu, gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
@@ -28,7 +28,7 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.recipe.schema_data import GENERAL
-from recipec.rules.core import Wish
+from recipec.rules.core import Decision, Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
 
@@ -90,6 +90,7 @@ def _alone(data: DataFacts) -> DataFacts:
 
 
 _BASE, _FAMILY = "train.quantization", "train.adaptation"
+_PRICE = "budget.price_per_gpu_hour"
 _GENERAL = f"data.{GENERAL}"
 _MEASURED = ("train.ewc", _GENERAL)  # the rows are there for the table, unless they are replayed as well
 _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
@@ -194,10 +195,27 @@ def larger_gpu(context: Context) -> Changes:
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         then = with_hardware(facts, card, facts.machines)
-        priced = {**then.decisions, "gpu_price": facts.prices.get(card.name) or price_of(card)}
+        said_of_price, cost = _price_of_other(facts, card)
+        priced = {**then.decisions, cost.id: cost}
         other_link = ("hardware.gpu_link",) * (link != AUTO and link not in card.links)
-        change = replace(setting(hardware__gpu=card.name), removes=said + other_link)
+        sets = (("hardware.gpu", card.name), *said_of_price.sets)
+        change = Change(sets, (*said, *other_link, *said_of_price.removes))
         yield change, replace(context, facts=replace(then, decisions=priced))
+
+
+def _price_of_other(facts: Facts, card: Gpu) -> tuple[Change, Decision]:
+    """What a recipe writes of the price of another GPU, as a stated one is that of its own, and the price.
+
+    A price that may be inherited cannot be removed: it is replaced, as far as one is known.
+    """
+    known = facts.prices.get(card.name) or price_of(card)
+    if facts.loaded.recipe.budget.price_per_gpu_hour is None:
+        return Change(), known
+    if len(facts.loaded.files) == 1:
+        return Change(removes=(_PRICE,)), known
+    if known.value is None:
+        return Change(), facts.decisions[known.id]
+    return Change(((_PRICE, known.value),)), known
 
 
 def other_engines(context: Context) -> Changes:
