@@ -65,16 +65,21 @@ def answers_of_conversations(decisions: Mapping[str, Decision]) -> dict[str, Dec
     return {
         "examples": _size(rows, each.value, many, decisions.get("kept_answers")),
         "source_rows": _size(own, each.value, many, decisions.get("kept_source_answers")),
-        "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
-        **{id: replace(fact, value=rounded(share * fact.value)) for id, fact in beside.items()},
+        "tokens_per_example": replace(mean, value=_times(share, mean.value), because=shorter),
+        **{id: replace(fact, value=_times(share, fact.value)) for id, fact in beside.items()},
     }
 
 
 def _size(rows: Decision, each: float, many: str, kept: Decision | None) -> Decision:
     """As many rows as there are answers; those that were counted one by one, where the rows were."""
     if kept is None or rows.origin != "data":
-        return replace(rows, value=rounded(each * rows.value), because=many)
+        return replace(rows, value=_times(each, rows.value), because=many)
     return replace(rows, value=kept.value, because=f"{many}; {kept.because}")
+
+
+def _times(factor: float, value: int) -> int:
+    """So much of a size, rounded as far as it is estimated; a whole one stays as the recipe states it."""
+    return value if factor == 1 else rounded(factor * value)
 
 
 def _answers(source: SampledSource, data: Data) -> Iterator[_Answer]:

@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from recipec.axes import SECTIONS
+from recipec.axes import SECTIONS, Method
 from recipec.axes.method import ENVIRONMENT, REWARDS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
@@ -20,7 +20,7 @@ from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
 from recipec.facts.conversations import against_conversations
 from recipec.facts.converting import SKIP
-from recipec.facts.data import DataFacts, data_facts
+from recipec.facts.data import DataFacts, data_facts, marks_answers, read_by
 from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
 from recipec.facts.gpu_link import check_link
@@ -177,6 +177,12 @@ def unmeasured(facts: Facts) -> Gpu:
     found = look_up_gpu(facts.loaded, Report()) if facts.gpu.measured else facts.gpu
     assert found is not None
     return found
+
+
+def rows_read_by(method: Method, facts: Facts) -> DataFacts:
+    """The rows of a stage, as its trainer reads them with the chat template of the model."""
+    rows = facts.data[method.rows_in(facts.data)]
+    return read_by(rows, method, marks_answers(facts.loaded, facts.decisions))
 
 
 def _of_hardware(facts: Facts) -> dict[str, Decision]:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import Cost
-from recipec.facts import Facts
-from recipec.facts.data import marks_answers, preference_format, read_by, train_format
+from recipec.facts import Facts, rows_read_by
+from recipec.facts.data import preference_format, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.budget import check_budget
 from recipec.planner.advice.deciding_keys import deciding_key
@@ -118,7 +118,7 @@ def _context(
     domain = left_to_learn(facts.decisions["new_domain"], stage, stages)
     facts = replace(facts, decisions={**facts.decisions, domain.id: domain})
     goals = goals if method.earns else tuple(map(_watched_by_losses, goals))
-    rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
+    rows = rows_read_by(method, facts)
     if facts.adapter is None or stage is not stages[0]:
         return Context(stage, goals, facts, rows, wishes, None)
     fact = facts.adapter.fact(loaded)

@@ -11,11 +11,11 @@ from recipec.axes import METHODS, STRATEGIES, meant_by
 from recipec.axes.answering import ENGINE, ENGINE_TENSOR_PARALLEL, SERVER_GPUS
 from recipec.axes.generators import GENERATORS, Generator
 from recipec.axes.tasks import AUTO
-from recipec.catalog.gpus import gpu, gpu_names
+from recipec.catalog.gpus import Gpu, gpu, gpu_names
 from recipec.catalog.machines import machine
 from recipec.catalog.models import Model, models
 from recipec.catalog.prices import price
-from recipec.facts import unmeasured, with_hardware
+from recipec.facts import Facts, rows_read_by, unmeasured, with_hardware
 from recipec.facts.data import DataFacts, read_up_to
 from recipec.facts.model import can_begin, facts_of
 from recipec.facts.price import price_of
@@ -28,7 +28,7 @@ from recipec.recipe.adapters import LIST
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.recipe.schema_data import GENERAL
-from recipec.rules.core import Wish
+from recipec.rules.core import Decision, Wish
 from recipec.rules.data import dropped_rows_limit
 from recipec.rules.model import OPEN_LICENCES
 
@@ -51,31 +51,46 @@ NODES = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
     """Let recipec decide one of the values that the recipe fixes, then all of them."""
-    below = _bases_below(context) if _BASE in keys else []
-    for base in below:  # the adapter that training goes on from does not say how its base is stored
+    for base in _bases_below(context) if _BASE in keys else []:  # no adapter says how its base is stored
         stored = {**context.wishes, _BASE: Wish(base, "a quantized base")}
         yield setting(train__quantization=base), replace(context, wishes=stored)
-    pinned = [key for key in keys if key in context.wishes and not (below and key == _BASE)]
+    pinned = [key for key in keys if key in context.wishes and not (key == _BASE and _is_of_adapter(context))]
     pinned = [key for key in pinned if _says(key, context.wishes)]
     for freed in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
-        removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
-        also = [key for written in freed for key in _fixed_with(written, context.wishes)]
-        free = {
-            key: wish
-            for key, wish in context.wishes.items()
-            if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
-        }
-        data = _without_general(context.data) if _GENERAL in removed else context.data
-        yield Change(removes=tuple(removed)), replace(context, wishes=free, data=data)
+        yield _freed(context, freed)
 
 
-def _without_general(data: DataFacts) -> DataFacts:
-    """What is known of the rows of a stage, where the recipe no longer names general ones."""
+def _freed(context: Context, freed: Sequence[str]) -> tuple[Change, Context]:
+    """What a recipe no longer writes, and the stage where it does not fix these values."""
+    removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
+    also = [key for written in freed for key in _fixed_with(written, context.wishes)]
+    free = {
+        key: wish
+        for key, wish in context.wishes.items()
+        if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
+    }
+    changed = replace(context, wishes=free)
+    kept = ()
+    if _BASE in freed and _is_of_word(context):
+        removed.remove(_BASE)
+        kept = ((_FAMILY, free[_FAMILY].value),) if _FAMILY in free else ()
+    return Change(kept, tuple(removed)), _without_general(changed) if _GENERAL in removed else changed
+
+
+def _without_general(context: Context) -> Context:
+    """The stage with what is known of its rows, where the recipe no longer names general ones."""
+    data = {section: _alone(known) for section, known in context.facts.data.items()}
+    return _with_facts(context, replace(context.facts, data=data))
+
+
+def _alone(data: DataFacts) -> DataFacts:
     of_general = (f"has_{GENERAL}_file", f"{GENERAL}_rows", GENERAL_TOKENS)
-    return replace(data, decisions={id: known for id, known in data.decisions.items() if id not in of_general})
+    kept = {id: known for id, known in data.decisions.items() if id not in of_general}
+    return replace(data, decisions=kept, held_out={part: of for part, of in data.held_out.items() if part != GENERAL})
 
 
-_BASE = "train.quantization"
+_BASE, _FAMILY = "train.quantization", "train.adaptation"
+_PRICE = "budget.price_per_gpu_hour"
 _GENERAL = f"data.{GENERAL}"
 _MEASURED = ("train.ewc", _GENERAL)  # the rows are there for the table, unless they are replayed as well
 _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # what a key cannot be removed without
@@ -83,11 +98,14 @@ _TOGETHER = {"train.ewc.strength": _MEASURED, "train.ewc.rows": _MEASURED}  # wh
 
 def _bases_below(context: Context) -> list[str]:
     """The quantized bases that a recipe can state below the adapter that it goes on from, where it states none."""
-    adapter, wish = context.facts.adapter, context.wishes.get(_BASE)
-    if adapter is None or wish is None or not wish.where.startswith(f"{adapter.path}/"):
-        return []
-    family = context.wishes["train.adaptation"].value
+    family = context.wishes[_FAMILY].value if _is_of_adapter(context) else ""
     return [row.base for row in meant_by(family) if row.quantized and row.unasked]
+
+
+def _is_of_adapter(context: Context) -> bool:
+    """Whether the adapter that training goes on from decides the base, and no key of the recipe."""
+    adapter, wish = context.facts.adapter, context.wishes.get(_BASE)
+    return adapter is not None and wish is not None and wish.where.startswith(f"{adapter.path}/")
 
 
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
@@ -95,7 +113,7 @@ def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     can leave out of adapters that are to be combined."""
     if key == _ENGINE:
         return [key, *_of_other_engines(GENERATORS[ENGINE.value], wishes)]
-    if key != "train.adaptation":
+    if key != _FAMILY:
         together = _TOGETHER.get(key, (key,))
         return [name for name in together if name != _GENERAL or "data.replay" not in wishes]
     implied = wishes[key].implied_by.rpartition(".")[-1]
@@ -113,8 +131,14 @@ def _of_other_engines(row: Generator, wishes: Mapping[str, Wish]) -> tuple[str, 
 
 def _fixed_with(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     """What the same word of a recipe fixes: "qlora" names an adaptation and its base."""
-    base = "train.quantization"
-    return [base] if key == "train.adaptation" and base in wishes and wishes[base].where == wishes[key].where else []
+    return [_BASE] if key == _FAMILY and _BASE in wishes and wishes[_BASE].where == wishes[key].where else []
+
+
+def _is_of_word(context: Context) -> bool:
+    """Whether the recipe fixes the base with such a word, and by no key of its own."""
+    loaded = context.facts.loaded
+    written = loaded.is_set(*loaded.written_for(context.stage.name, _BASE))
+    return _FAMILY in context.wishes and bool(_fixed_with(_FAMILY, context.wishes)) and not written
 
 
 def _in(key: str, table: str) -> bool:
@@ -171,10 +195,27 @@ def larger_gpu(context: Context) -> Changes:
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         then = with_hardware(facts, card, facts.machines)
-        priced = {**then.decisions, "gpu_price": facts.prices.get(card.name) or price_of(card)}
+        said_of_price, cost = _price_of_other(facts, card)
+        priced = {**then.decisions, cost.id: cost}
         other_link = ("hardware.gpu_link",) * (link != AUTO and link not in card.links)
-        change = replace(setting(hardware__gpu=card.name), removes=said + other_link)
+        sets = (("hardware.gpu", card.name), *said_of_price.sets)
+        change = Change(sets, (*said, *other_link, *said_of_price.removes))
         yield change, replace(context, facts=replace(then, decisions=priced))
+
+
+def _price_of_other(facts: Facts, card: Gpu) -> tuple[Change, Decision]:
+    """What a recipe writes of the price of another GPU, as a stated one is that of its own, and the price.
+
+    A price that may be inherited cannot be removed: it is replaced, as far as one is known.
+    """
+    known = facts.prices.get(card.name) or price_of(card)
+    if facts.loaded.recipe.budget.price_per_gpu_hour is None:
+        return Change(), known
+    if len(facts.loaded.files) == 1:
+        return Change(removes=(_PRICE,)), known
+    if known.value is None:
+        return Change(), facts.decisions[known.id]
+    return Change(((_PRICE, known.value),)), known
 
 
 def other_engines(context: Context) -> Changes:
@@ -319,7 +360,12 @@ def _with_model(context: Context, other: Model) -> tuple[Change, Context]:
     facts = context.facts
     before, fresh = ({fact.id: fact for fact in facts_of(model)} for model in (facts.model, other))
     given = {id: fact for id, fact in facts.decisions.items() if id not in before} | fresh
-    return setting(model__name=other.name), replace(context, facts=replace(facts, model=other, decisions=given))
+    return setting(model__name=other.name), _with_facts(context, replace(facts, model=other, decisions=given))
+
+
+def _with_facts(context: Context, facts: Facts) -> Context:
+    """The stage with other facts, and with its rows as its trainer then reads them."""
+    return replace(context, facts=facts, data=rows_read_by(METHODS[context.stage.name], facts))
 
 
 def within(context: Context, policy: Policy) -> bool:

@@ -15,6 +15,8 @@ from recipec.recipe.empty_tables import NEVER_EMPTY
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_training import of_stage
 
+_START = "model.init_from"
+
 
 def named_for(text: str, stage: str, stages: Sequence[str], loaded: LoadedRecipe) -> str:
     """A text with the keys that a stage reads: those of [train.STAGE] that the recipe sets, or all of them where
@@ -59,11 +61,12 @@ def _set_for(key: str, meant: Sequence[Context]) -> list[str]:
 
 def _written_for(key: str, context: Context) -> list[str]:
     """What to remove: a key in [train.STAGE], in [train], or in both, with a table that has no other; else the adapter
-    says it."""
+    that training goes on from says it."""
     loaded = context.facts.loaded
     paths = dict.fromkeys((loaded.written_for(context.stage.name, key), tuple(key.split("."))))
     found = [path[:-1] if _is_alone(path, loaded) else path for path in paths if loaded.is_set(*path)]
-    return [".".join(path) for path in found] or ["model.init_from"]
+    by_adapter = [_START] if loaded.is_set(*_START.split(".")) else []
+    return [".".join(path) for path in found] or by_adapter
 
 
 def _is_alone(path: tuple[str, ...], loaded: LoadedRecipe) -> bool:
