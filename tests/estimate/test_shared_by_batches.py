@@ -27,6 +27,7 @@ def test_nothing_of_a_batch_is_read(tmp_path: Path, base: str) -> None:
     assert OTHER.keys() == OF_BATCHES.keys() and not any(OTHER[key] == OF_BATCHES[key] for key in OTHER)
     found = compiled(tmp_path, BASES[base], only_plan=True)
     assert found.plan is not None and found.facts is not None
+    shape = found.facts.model.architecture
     for plan in found.plan.stages:
-        read = fixed_by.__wrapped__(plan.facts.model.architecture, replace(plan.layout, **OTHER), plan.work)
-        assert read == fixed_of(plan.facts.model.architecture, plan.layout, plan.work)
+        read = fixed_by.__wrapped__(shape, replace(plan.layout, **OTHER), plan.work)
+        assert read == fixed_of(shape, plan.layout, plan.work)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from compiling import BASES, good, texts, with_key
+from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 from peft import LoraConfig, PrefixTuningConfig, PromptTuningConfig, get_peft_model
 from test_packed_attention import CAPPED, HYBRIDS, model
@@ -34,9 +34,9 @@ def rows() -> Rows:
     return [([3 + (7 * n + 11 * row) % (WORDS - 3) for n in range(len(of))], of) for row, of in enumerate(marks)]
 
 
-def evaluation(folder: Path, base: str, patched: pytest.MonkeyPatch, **train: str) -> ModuleType:
+def evaluation(folder: Path, base: str | Tables, patched: pytest.MonkeyPatch, **train: str) -> ModuleType:
     """evaluate.py of a bundle, as a module."""
-    recipe = BASES[base]
+    recipe = BASES[base] if isinstance(base, str) else base
     for key, value in train.items():
         recipe = with_key(recipe, f"train.{key}", value)
     bundle = texts(good(folder / "recipe", recipe))
@@ -48,7 +48,8 @@ def evaluation(folder: Path, base: str, patched: pytest.MonkeyPatch, **train: st
 @pytest.fixture(scope="module")
 def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patched:
-        yield evaluation(tmp_path_factory.mktemp("bundle"), "lora-single", patched)
+        recipe = with_key(BASES["lora-single"], "data.max_length", 16_384)
+        yield evaluation(tmp_path_factory.mktemp("bundle"), recipe, patched)
 
 
 def alone(scored: Any, tokens: list[int], learned: list[int]) -> float:

@@ -165,7 +165,7 @@ def test_a_share_that_groups_cannot_give_is_told(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(None, "`at` holds None"), ("31.01.2026", "neither a number nor a date"), (True, "holds True")]
+    ("value", "says"), [(None, "`at` is empty"), ("31.01.2026", "neither a number nor a date"), (True, "holds True")]
 )
 def test_a_row_without_a_time_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: object, says: str

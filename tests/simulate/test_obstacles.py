@@ -11,7 +11,9 @@ from recipec.simulate.notes import obstacle
 
 REASONS = {
     "zero3-offload": "DeepSpeed's engine needs a device",
-    **dict.fromkeys(("on-policy-distill", "grpo", "rloo", "ppo", "tools", "served"), "answers that the model writes"),
+    **dict.fromkeys(
+        ("on-policy-distill", "grpo", "rloo", "ppo", "tools", "served", "copied"), "answers that the model writes"
+    ),
 }
 
 

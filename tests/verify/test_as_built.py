@@ -49,7 +49,7 @@ CONTRADICTIONS = [  # bundle, file, text, what replaces it, words of the finding
             ("prepare_data.py", "SEED = 42", "SEED = 43", "prepare_data.py:37: SEED is 43, and was built as 42"),
             ("prepare_data.py", 'ed("Qwen/Qwen2.5-7B-Instruct"', 'ed("Qwen/Qwen3-8B"', "an argument of AutoTokenizer."),
             ("prepare_data.py", "    PREPARED.write_text(", "    print(", "it never calls PREPARED.write_text()"),
-            ("evaluate.py", 'BASE = "Qwen/Qwen2.5-7B-Instruct"', 'BASE = "Qwen/Qwen2.5-7B"', "evaluate.py:35: BASE is"),
+            ("evaluate.py", 'BASE = "Qwen/Qwen2.5-7B-Instruct"', 'BASE = "Qwen/Qwen2.5-7B"', "evaluate.py:36: BASE is"),
             ("evaluate.py", "dtype=torch.bfloat16", "dtype=torch.float16", "dtype of AutoModelForCausalLM.from_pretr"),
             ("evaluate.py", 'reduction="none"', 'reduction="mean"', "reduction of torch.nn.functional.cross_entropy()"),
         ]

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+import zlib
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -29,7 +30,7 @@ class StandInEngine:
         sleeps = others.get("enable_sleep_mode", False)
         if sleeps and any("expandable_segments:True" in os.environ.get(name, "") for name in ALLOCATORS):
             raise ValueError("expandable segments do not go with vLLM's sleep mode, which keeps a memory pool")
-        self.seed, self.generations = others.get("seed", 0), 0
+        self.seed = others.get("seed", 0)
         self.tokenizer, self.longest = AutoTokenizer.from_pretrained(model), max_model_len
         self.model = AutoModelForCausalLM.from_pretrained(model).eval()
         self.weights = dict(self.model.named_parameters())
@@ -58,17 +59,20 @@ class StandInEngine:
         if missing:
             raise ValueError(f"{len(missing)} of {len(self.weights)} weights were not sent, among them {missing[0]}")
         asked = [(prompt, len([*same])) for prompt, same in groupby(prompts, key=lambda one: one["prompt_token_ids"])]
-        with self._own_chance():
+        with self._own_chance(asked):
             return [answer for prompt, count in asked for answer in self._answers(prompt, count, sampling_params)]
 
     @contextmanager
-    def _own_chance(self):
-        """The ranks that share a copy have one seed, write the same answers, and each takes its own of them."""
+    def _own_chance(self, asked):
+        """The ranks that share a copy have one seed, write the same answers, and each takes its own of them: by the
+        questions and weights, which a resumed training has again."""
         import torch
 
-        self.generations += 1
+        chance = zlib.crc32(repr(asked).encode(), self.seed)
+        for weight in self.weights.values():
+            chance = zlib.crc32(weight.detach().float().numpy().tobytes(), chance)
         with torch.random.fork_rng(devices=()):
-            torch.manual_seed(self.seed + 1_000_003 * self.generations)
+            torch.manual_seed(chance)
             yield
 
     def _answers(self, prompt, count, wanted):
