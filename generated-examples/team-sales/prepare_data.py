@@ -818,7 +818,7 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     except Exception as error:  # a template raises what it likes
         raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.100}: {error}") from error
     said = [spoken(message) for message in messages]
-    answers = [message for message in messages if message["role"] == "assistant"] if "messages" in row else messages
+    answers = [message for message in messages if message["role"] == "assistant"]
     said.append(thought_of(answers[-1]))
     everything = "\0".join(said)
     lost = [part for part in said if part and lacks(text, part, everything.count(part))]
