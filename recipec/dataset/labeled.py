@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from recipec.axes import METHODS
 from recipec.axes.row_formats import FLAG_NAMES, UNPAIRED_PREFERENCE
 from recipec.dataset.commands import python_command
-from recipec.dataset.contents import Row, flag_of, turns_of
+from recipec.dataset.contents import NOTHING, Row, flag_of, turns_of
 
 _JOINED = '"\\n\\n".join(filter(None, [row["instruction"], row.get("input")]))'
 _ALPACA = {"prompt": _JOINED, "completion": 'row["output"]'}
@@ -18,13 +18,20 @@ METHOD = METHODS[UNPAIRED_PREFERENCE.usual]
 def labeled_answers(rows: Sequence[Row], place: str, names: Iterable[str] = FLAG_NAMES) -> Iterator[str]:
     """Yield the command that makes of conversations and instructions with a label the rows that KTO learns from.
 
-    The label is in the first of the columns that is one.
+    The label is in the first of the columns that is one; rows without a label are left out.
     """
     for name in names:
-        parts = _parts(rows[0]) if all(flag_of(row.get(name)) is not None for row in rows) else {}
-        if parts and (command := _command(parts, name, place)):
+        parts, some = _parts(rows[0]) if labels(rows, name) else {}, not labels(rows, name, every=True)
+        if parts and (command := _command(parts, name, place, some)):
             yield f"to learn which answers are good, by `{name}`, rewrite the rows: {command}"
             return
+
+
+def labels(rows: Sequence[Row], name: str, every: bool = False) -> bool:
+    """Whether a column says of answers that they are good or bad, in every row or where it says something."""
+    held = [row.get(name) for row in rows]
+    said = held if every else [value for value in held if value not in NOTHING]
+    return bool(said) and all(flag_of(value) is not None for value in said)
 
 
 def as_learned(line: str) -> str:
@@ -42,9 +49,10 @@ def _parts(row: Row) -> dict[str, str]:
     return {"prompt": f"row[{column}][:-1]", "completion": f"row[{column}][-1:]"} if talk else {}
 
 
-def _command(parts: dict[str, str], label: str, place: str) -> str:
+def _command(parts: dict[str, str], label: str, place: str, some: bool) -> str:
     read = json.dumps(["instruction", "input", "output", "messages", "conversations", label])
     fields = parts | {"label": f"row[{json.dumps(label)}]"}
     made = ", ".join(f"{json.dumps(key)}: {value}" for key, value in fields.items())
     left = f"{{key: held for key, held in row.items() if key not in {read}}}"
-    return python_command(f"{left} | {{{made}}}", "for row in rows", place)
+    given = f' if row.get({json.dumps(label)}) not in (None, "")' * some
+    return python_command(f"{left} | {{{made}}}", f"for row in rows{given}", place)

@@ -21,13 +21,13 @@ from recipec.dataset.contents import (
     SPEAKERS,
     TOOL_SPEAKERS,
     Row,
-    flag_of,
     on_a_scale,
     style_of,
     turns_of,
     written_in,
 )
 from recipec.dataset.formats import DataShape
+from recipec.dataset.labeled import labels
 from recipec.dataset.offered import offering
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
@@ -163,8 +163,7 @@ def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
 def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
     """Yield what makes rows of a conversation and a flag: a prompt and its answer, where a format has both."""
     talks = [name for name in rows[0] if name in _TALK and turns_of(rows[0][name])]
-    flags = [name for name in rows[0] if all(flag_of(row.get(name)) is not None for row in rows)]
-    flags = forward(rows, flags)
+    flags = forward(rows, [name for name in rows[0] if labels(rows, name)])
     for format in formats if talks else ():
         kind = KINDS[format.kind]
         if kind.flag and flags:
@@ -172,7 +171,8 @@ def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Seque
             path, flag = path_of(talks[0]), path_of(flags[0])
             parts = f"{_PROMPT}: {path}[:-1], {answer}: {path}[-1:], {kind.flag}: {flag}"
             read = path if flags[0] == kind.flag else f"{path}, {flag}"
-            yield from _command(f". + {{{parts}}} | del({read})", places[0])
+            given = f'select({flag} != null and {flag} != "") | ' * (not labels(rows, flags[0], every=True))
+            yield from _command(f"{given}. + {{{parts}}} | del({read})", places[0])
             return
 
 

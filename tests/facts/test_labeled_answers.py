@@ -64,3 +64,22 @@ def test_init_writes_labeled_rows_as_preferences(tmp_path: Path, kind: str, task
     recipe = tomllib.loads(text)
     assert recipe["goal"]["task"] == "align" and "preferences" in recipe["data"] and "train" not in recipe["data"]
     assert "# to learn which answers are good" in text
+
+
+def test_rows_that_nobody_labeled_do_not_hide_the_labels_of_others(tmp_path: Path) -> None:
+    """Few users press a thumb; supervised training would learn what the others were shown down for."""
+    rows = [{"messages": TALK, "thumb": ("up", None, "down")[n % 3]} for n in range(60)]
+    text = "".join(json.dumps(row).replace("{}", str(n)) + "\n" for n, row in enumerate(rows))
+    (tmp_path / "rows.jsonl").write_text(text)
+    (found,) = errors(tmp_path, {"preferences": "rows.jsonl"}, "align")
+    assert found.code == "E0305" and "label: .thumb" in found.help[0]
+    assert not [line for line in found.help if "goal.task" in line]
+    recipe = with_key(BASES["lora-single"], "data", {"train": "rows.jsonl", "max_length": 64})
+    (told,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "W0516"]
+    assert "by `thumb`, rewrite the rows" in told.help[0] and '`task = "align"` under [goal]' in told.help[0]
+    for line in (found.help[0], told.help[0]):
+        command = re.findall("`((?:jq|python3) .*?)`", line)[0]
+        subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+        made = [json.loads(row) for row in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+        assert [row["label"] for row in made] == ["up", "down"] * 20
+        assert not errors(tmp_path, {"preferences": "rows.new.jsonl"}, "align")
