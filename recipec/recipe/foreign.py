@@ -123,6 +123,17 @@ NAMES = (
         "",
         "column_mapping columns_mapping fields text_column text_field",
     ),
+    Names(
+        "data.examples",
+        typed="num_examples n_examples examples_count num_rows n_samples num_train_samples dataset_size train_size",
+        note=", the rows of all files, where they are not at hand",
+    ),
+    Names(
+        "data.tokens_per_example",
+        typed="data.tokens num_tokens total_tokens num_train_tokens train_tokens training_tokens token_budget "
+        "tokens_per_sample tokens_per_row avg_tokens mean_tokens avg_length average_length mean_length",
+        note=" and `data.examples`: the rows have as many tokens as the one times the other",
+    ),
     Names("data.eval", "", "test_datasets", "eval_dataset", "eval_file validation_file validation eval_split"),
     Names("data.eval_fraction", "", "val_set_size", "val_size", "validation_split split_dataset"),
     Names("data.test_fraction", typed="test_size"),
@@ -150,8 +161,12 @@ NAMES = (
         typed="gpu_type gpu_name accelerator device device_type cpu cuda nvidia amd rocm",
         note=' to the name of a GPU, or to "cpu"',
     ),
-    Names("hardware.gpus_per_node", "num_processes nproc_per_node", typed="gpus num_gpus n_gpus ngpus gpu_count"),
-    Names("hardware.nodes", "num_machines nnodes", typed="num_nodes"),
+    Names(
+        "hardware.gpus_per_node",
+        "num_processes nproc_per_node",
+        typed="gpus num_gpus n_gpus ngpus gpu_count num_gpus_per_node gpus_per_server gpus_per_machine",
+    ),
+    Names("hardware.nodes", "num_machines nnodes", typed="num_nodes n_nodes node_count machines servers"),
     Names("hardware.vram_gib", typed="vram vram_gb gpu_memory gpu_memory_gib gpu_memory_gb gpu_vram gpu_ram"),
     Names("hardware.gpu_link", typed="interconnect nvswitch"),
     Names("hardware.network_gbps", typed="network bandwidth infiniband ib roce rdma efa nccl"),
@@ -217,10 +232,7 @@ NAMES = (
     Names("train.curriculum", "curriculum_sampling", "curriculum_sampling", "", "curriculum_learning"),
     Names("train.ewc", typed="elastic_weight_consolidation fisher"),
     Names("train.ewc.strength", typed="ewc_lambda ewc_weight"),
-    Names(
-        "train.experts",
-        typed="moe mixture_of_experts deepspeed_moe expert_capacity",
-    ),
+    Names("train.experts", typed="moe mixture_of_experts deepspeed_moe expert_capacity"),
     Names("train.experts.capacity_factor", typed="moe_capacity_factor moe_train_capacity_factor"),
     Names("train.experts.eval_capacity_factor", typed="moe_eval_capacity_factor"),
     Names("train.experts.min_capacity", typed="moe_min_capacity"),
@@ -323,11 +335,16 @@ NAMES = (
     Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger metric_logger"),
     Names("track.project", "", "wandb_project mlflow_experiment_name", "", "experiment"),
     Names("track.run", "", "wandb_name mlflow_run_name", "run_name"),
-    Names("budget.price_per_gpu_hour", typed="price gpu_price usd_per_hour cloud spot region"),
-    Names("budget.max_cost_usd", typed="cost max_cost"),
-    Names("budget.max_hours", typed="time_limit max_time walltime"),
+    Names(
+        "budget.price_per_gpu_hour",
+        typed="price gpu_price usd_per_hour usd_per_gpu_hour price_per_hour cost_per_hour cost_per_gpu_hour gpu_cost "
+        "gpu_hour_price hourly_rate hourly_price hourly_cost spot_price cloud spot region",
+        note=", in US dollars for one GPU",
+    ),
+    Names("budget.max_cost_usd", typed="cost usd max_cost max_usd max_budget budget_usd cost_limit total_cost"),
+    Names("budget.max_hours", typed="time_limit max_time max_runtime time_budget walltime wall_time deadline"),
     Names("recipe.extends", typed="preset presets inherits include"),
-    Names("recipe.seed", "", "seed", "seed", "shuffle_seed random_seed random_state"),
+    Names("recipe.seed", "", "seed", "seed", "shuffle_seed random_seed random_state seed_everything"),
 )
 
 

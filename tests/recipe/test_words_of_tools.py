@@ -320,3 +320,22 @@ def test_sections_may_be_written_as_texts_by_mistake(tmp_path: Path) -> None:
 def test_a_list_of_gpus_is_one_name_and_a_number(tmp_path: Path) -> None:
     (found,) = findings(tmp_path, RECIPE.replace('gpu = "h100"', 'gpu = ["h100", "h100"]'))
     assert found.help == ('write one name, `gpu = "h100"`, and their number, `gpus_per_node = 2`',)
+
+
+@pytest.mark.parametrize(
+    ("table", "word", "key"),
+    [
+        ("data", "tokens", "data.tokens_per_example"),
+        ("data", "total_tokens", "data.tokens_per_example"),
+        ("data", "dataset_size", "data.examples"),
+        ("hardware", "usd_per_gpu_hour", "budget.price_per_gpu_hour"),
+        ("budget", "usd", "budget.max_cost_usd"),
+        ("budget", "deadline", "budget.max_hours"),
+        ("model", "tokens", "model.new_tokens"),
+    ],
+)
+def test_words_for_size_and_money_lead_to_their_keys(tmp_path: Path, table: str, word: str, key: str) -> None:
+    text = RECIPE.replace(f"[{table}]\n", f"[{table}]\n{word} = 5\n")
+    text += "" if f"[{table}]" in RECIPE else f"[{table}]\n{word} = 5\n"
+    (found,) = [each for each in findings(tmp_path, text) if each.code == "E0203"]
+    assert found.help[0].startswith(f"set `{key}`"), found.help
