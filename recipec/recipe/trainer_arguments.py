@@ -121,8 +121,8 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "a whole number or text": ((int, str), "pad_to_multiple_of"),
 }
 
-# Values with which a keyword changes nothing -> keywords that may have them, of those that with other values are refused
-# or make another loss (verify/losses.py): the defaults of the same classes, read on 2026-11-30; no noise for none
+# Values with which a keyword changes nothing -> keywords that may have them, where other values are refused or make
+# another loss (verify/losses.py): the defaults of the same classes, read on 2026-11-30; no noise for none
 # (integrations/neftune.py), and false for "no" (training_args.py:1554). What a bundle sets itself in some plans is not
 # here: train.py would have it twice.
 _WITHOUT_EFFECT: list[tuple[object, str]] = [
