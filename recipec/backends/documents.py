@@ -33,6 +33,7 @@ from recipec.backends.told_rows import held_out_told, learned_told, rows_told
 from recipec.backends.training import summary
 from recipec.catalog.stack import stack, torch_index
 from recipec.facts.model import is_path
+from recipec.planner.advice.prepared_ahead import ONLY_WHAT_IS_READ
 from recipec.planner.document import stage_document
 from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
@@ -141,6 +142,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "unpinned": list(unpinned(job)),
         "newest": [each.traced("model", each.job.facts.model.name) for each in job.stages if loads_newest(each)],
         "revision": job.because(job.loaded.recipe.model.revision or "", "model"),
+        "only_what_is_read": Raw(ONLY_WHAT_IS_READ),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
         "launch_script": Raw(launcher.script if launcher else ""),
         "several_nodes": job.because(launcher and job.nodes > 1, "world_size"),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from recipec.bundle.changes import Action, FileChange, OnConflict, compare
 from recipec.bundle.folder import (
     behind_link,
+    changed_text,
     check_paths,
     damaged,
     foreign,
@@ -21,7 +22,7 @@ from recipec.bundle.folder import (
     strangers,
     unusable,
 )
-from recipec.bundle.lock import LockInputs, lock_text
+from recipec.bundle.lock import LockInputs, amended, changed_texts, lock_text
 from recipec.bundle.source_map import source_map_text
 from recipec.bundle.state import (
     LAST,
@@ -134,6 +135,8 @@ def _compare_and_write(job: _Job) -> WriteResult:
         return _refused(linked)
     if last.name not in ("", job.lock_inputs.name) and not job.force:
         return _refused(of_another_recipe(job.shown, last.name, job.lock_inputs.name))
+    if problem := _changed_text(job, last):
+        return _refused(problem)
     changes = tuple(compare(job.out, job.files, last, job.conflict, job.force, job.restore))
     theirs = {change.path for change in changes if change.action is Action.REFUSE}
     if built is None:
@@ -146,6 +149,12 @@ def _compare_and_write(job: _Job) -> WriteResult:
     return _write(job, last, changes, conflicts)
 
 
+def _changed_text(job: _Job, last: LastBuild) -> Diagnostic | None:
+    """The refusal to merge from a text that no build left; what is given up is not merged."""
+    changed = [] if job.force else [path for path in changed_texts(last) if path not in job.restore]
+    return changed_text(job.shown, changed[0], [file.path for file in job.files]) if changed else None
+
+
 def _holds_up(job: _Job, conflicts: Sequence[FileChange]) -> bool:
     """Conflicts that must be settled before anything is written."""
     return bool(conflicts) and (job.conflict is OnConflict.FAIL or any(change.unresolved for change in conflicts))
@@ -154,7 +163,9 @@ def _holds_up(job: _Job, conflicts: Sequence[FileChange]) -> bool:
 def _restore(job: _Job, changes: tuple[FileChange, ...], conflicts: Sequence[FileChange]) -> WriteResult:
     """Write the files that --restore names, where conflicts hold up all others; the records of these stay, too."""
     named = [change for change in changes if change.path in job.restore and change.text is not None]
-    texts = {f"{LAST}/{change.path}": str(change.text) for change in named}
+    restored = {change.path: str(change.text) for change in named}
+    texts = {f"{LAST}/{path}": text for path, text in restored.items()}
+    texts |= {LOCK: lock} if (lock := amended(job.out, restored)) else {}
     records = {path: File(text, before=_known_by(read_file(job.out / path))) for path, text in texts.items()}
     edited = write_files(job.out, _changed_files(named) | records) if named and job.writes else ()
     late = [FileChange(path, Action.CONFLICT, "edited during the build; your version is kept") for path in edited]
@@ -193,10 +204,11 @@ def _changed_state(job: _Job, last: LastBuild, changes: Sequence[FileChange]) ->
     emitted = {file.path: file.text for file in job.files}
     kept = {change.path for change in changes if change.action is Action.KEEP_ORPHAN}
     deleted = [change.path for change in changes if change.action is Action.STAYS_DELETED]
+    orphans = {path: last.texts[path] for path in sorted(kept)}
     state = {f"{LAST}/{path}": text for path, text in emitted.items()} | {
         PLAN: job.plan_json.decode(),
         SOURCE_MAP: source_map_text(job.files),
-        LOCK: lock_text(job.lock_inputs, job.plan_json, job.files, deleted),
+        LOCK: lock_text(job.lock_inputs, job.plan_json, job.files, deleted, orphans),
     }
     found = {path: read_file(job.out / path) for path in state}
     stale = [path for path, now in found.items() if now is None or now.text != state[path]]

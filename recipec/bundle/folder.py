@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from errno import EFBIG
 from pathlib import Path, PurePosixPath
@@ -95,14 +95,23 @@ def of_another_recipe(shown: str, theirs: str, ours: str) -> Diagnostic:
     )
 
 
-def damaged(shown: str, path: str, why: str) -> Diagnostic:
+def damaged(shown: str, path: str, why: str, help: tuple[str, ...] = ()) -> Diagnostic:
     """The refusal to build on a record that no build of recipec left so."""
+    delete = f"delete {shown}/{path} and build again, or restore {shown}/{STATE} from version control"
     return Diagnostic(
         "E0704",
         f"the records in {shown}/{STATE} are damaged",
         notes=(f"{shown}/{path} {why}; nothing was written",),
-        help=(f"delete {shown}/{path} and build again, or restore {shown}/{STATE} from version control",),
+        help=help or (delete,),
     )
+
+
+def changed_text(shown: str, path: str, emitted: Collection[str]) -> Diagnostic:
+    """The refusal to merge from a text that is not the one of the last build."""
+    why = "is not the text of the last build, from which your edits are merged: its digest is not the one in lock.json"
+    discard = f"or build with --restore {path}, which discards your edits of that file: copy it first to keep them"
+    help = (f"restore {shown}/{STATE} from version control", discard) if path in emitted else ()
+    return damaged(shown, f"{LAST}/{path}", why, help)
 
 
 def unwritable(

@@ -24,6 +24,7 @@ class Lock(Struct, frozen=True):
     files: Mapping[str, str]  # path -> digest
     deleted: tuple[str, ...]
     name: str = ""
+    kept: Mapping[str, str] = field(default_factory=dict)  # of files that are emitted no more, and were edited
 
 
 MOST_BYTES = 64 * 2**20  # of a file of a bundle, also after edits
@@ -35,6 +36,7 @@ class LastBuild(Struct, frozen=True):
     texts: Mapping[str, str] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
     name: str = ""  # of the recipe; "" where the lock does not say
+    digests: Mapping[str, str] = field(default_factory=dict)  # of the texts, as the lock has them
 
 
 def read_last(out: Path) -> LastBuild | None:
@@ -45,7 +47,7 @@ def read_last(out: Path) -> LastBuild | None:
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     texts = {path.relative_to(folder).as_posix(): read_text(path) or "" for path in files}
     lock = read_lock(out)
-    return LastBuild(texts, lock.deleted, lock.name) if lock else LastBuild(texts)
+    return LastBuild(texts, lock.deleted, lock.name, {**lock.files, **lock.kept}) if lock else LastBuild(texts)
 
 
 class Found(Struct, frozen=True):
@@ -100,4 +102,4 @@ def read_lock(out: Path) -> Lock | None:
         lock = decode(read_regular(out / LOCK, MOST_BYTES), type=Lock)
     except (OSError, ValueError, RecursionError):
         return None
-    return lock if all(map(stays_inside, (*lock.files, *lock.deleted))) else None
+    return lock if all(map(stays_inside, (*lock.files, *lock.deleted, *lock.kept))) else None

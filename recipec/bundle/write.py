@@ -27,10 +27,11 @@ from pathlib import Path
 
 from msgspec import Struct, convert, to_builtins
 
+from recipec.bundle.lock import amended, texts_of_last
 from recipec.bundle.paths import is_behind_link, stays_inside
-from recipec.bundle.state import LAST, NEXT, STAGING, STATE, UNDO, fingerprint
+from recipec.bundle.state import LAST, LOCK, NEXT, STAGING, STATE, UNDO, fingerprint, read_text
 
-_JOURNAL = "journal.json"
+_JOURNAL, _AMENDED = "journal.json", "lock.json"
 _MARK, _WHOLE = "made-by-recipec", "bundle"  # in the folder where a new bundle is prepared
 
 
@@ -218,6 +219,7 @@ def _finish(out: Path) -> list[str]:
     """Switch to the new files but those that were edited meanwhile; on an error back to the old ones."""
     try:
         edited = _switch_all(out)
+        _note_waiting(out, edited)
     except OSError:
         os.rename(out / NEXT, out / UNDO)
         _take_back(out)
@@ -234,6 +236,14 @@ def _switch_all(out: Path) -> list[str]:
         if not waits and not _switch(out, step, out / NEXT / "new"):
             edited.append(step.path)
     return edited
+
+
+def _note_waiting(out: Path, edited: list[str]) -> None:
+    """Where the base of a merge waits, the lock has its digest."""
+    lock = amended(out, texts_of_last(out, edited)) if edited else ""
+    if lock and lock != read_text(out / LOCK):
+        (out / NEXT / _AMENDED).write_text(lock, encoding="utf-8", newline="\n")
+        os.replace(out / NEXT / _AMENDED, out / LOCK)
 
 
 def _take_back(out: Path) -> None:

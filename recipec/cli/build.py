@@ -146,13 +146,15 @@ def _change(change: FileChange) -> Document:
 
 
 def next_commands(recipe: Path, out: Path, compilation: Compilation) -> list[str]:
-    """The two commands that most people want now; data paths count from the recipe's folder."""
+    """The two commands that most people want now, the second after a comment where several nodes start it; data paths
+    count from the recipe's folder."""
     start = compilation.start
     assert start is not None
     root, shown = printable(str(recipe.parent)), printable(str(out))
     here = "" if root == "." else f"DATA_ROOT={_quoted(root)} "
     run = f"{here}{start.command} {_quoted(f'{shown}/{start.script}')} {start.short}".rstrip()
-    return [f"recipec verify {_quoted(shown)}", run]
+    each = f"# on each of the {start.nodes} nodes, which share {shown}; NODE_RANK is 0 on the first, 1 on the next"
+    return [f"recipec verify {_quoted(shown)}", *[each] * (start.nodes > 1), run]
 
 
 def _quoted(path: str) -> str:

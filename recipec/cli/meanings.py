@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from recipec.recipe.foreign import KEYS, keys_in, keys_named
 from recipec.recipe.foreign_values import values_meant
 from recipec.recipe.kept_arguments import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
-from recipec.recipe.trainer_arguments import configs_with
+from recipec.recipe.trainer_arguments import configs_with, values_without_effect
 from recipec.rules.row_pages import explain_row_called
 
 _NEED_A_PACKAGE = {row.name for row in ATTENTIONS.values() if row.package}  # that is not in the pinned stack (BAD-011)
@@ -153,13 +154,21 @@ def _argument(word: str) -> str | None:
     """What becomes of a keyword of a trainer that no key of a recipe is for."""
     configs = configs_with(word)
     if why := UNFIT_ARGUMENTS.get(word):
-        return f"# {word}: a keyword of the trainer that a recipe cannot set\n\nThe reason: {why}.\n"
+        head = f"# {word}: a keyword of the trainer that a recipe cannot set\n\nThe reason: {why}.\n"
+        return "\n".join([head, *(_stated(word, value) for value in values_without_effect(word))])
     if not configs or word in KEYS:
         return None
     return (
         f"# {word}: a keyword of {' and '.join(configs)}\n\nA recipe has no key for it. What you write under "
         "[train.arguments] is passed on to the trainer as it is, unless it does harm in the plan: `recipec check` then "
         "says why (E0407).\n"
+    )
+
+
+def _stated(word: str, value: object) -> str:
+    return (
+        f"`{word} = {json.dumps(value)}` changes nothing: `recipec check` accepts it under [train.arguments] of a "
+        "method whose trainer has the keyword.\n"
     )
 
 

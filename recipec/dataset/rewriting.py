@@ -28,6 +28,7 @@ from recipec.dataset.contents import (
 )
 from recipec.dataset.formats import DataShape
 from recipec.dataset.labeled import labels
+from recipec.dataset.langchain import of_langchain
 from recipec.dataset.offered import offering
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
@@ -83,7 +84,7 @@ def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[st
     yield from written_lists(rows, places[0], names)
     for program in within_objects(rows[0], names):
         yield from _command(program, places[0])
-    for program, which in in_other_fields(rows, names):
+    for program, which in (*of_langchain(rows, names), *in_other_fields(rows, names)):
         if command := jq(program, places[0]):
             yield f"{which}, rewrite the rows: {command}"
 

@@ -32,6 +32,18 @@ class _Asked(Struct, frozen=True):
     begun: tuple[Question, ...]
 
 
+class _Compared(Struct, frozen=True):
+    """What is compared of a part of the data."""
+
+    rows: tuple[_Asked, ...]
+    whole: bool  # whether these are all rows of its files
+
+    @property
+    def told(self) -> str:
+        """ "40 rows", or those that were sampled."""
+        return f"{len(self.rows)} {'' if self.whole else 'sampled '}rows"
+
+
 def leaks(
     loaded: LoadedRecipe,
     section: str,
@@ -39,24 +51,27 @@ def leaks(
     learned: DataShape,
     parts: Mapping[str, Sequence[SampledSource]],
 ) -> Iterator[Diagnostic]:
-    """Yield W0554 for every part with rows whose questions the section asks, too, where all rows of both were read.
+    """Yield W0554 for every part with rows whose questions the section asks, too, of the rows that were read of both.
 
     The rows of data.eval choose the checkpoint: they are compared with those of data.test as training rows are.
 
     `shapes` are those of the sources of the section, `learned` is what their rows become.
     """
-    parts = {part: sources for part, sources in parts.items() if all(map(_whole, sources))}
-    held_out = {part: list(_asked(loaded, held, learned)) for part, held in parts.items()}
+    held_out = {part: _compared(loaded, held, learned) for part, held in parts.items()}
     if held_out.keys() >= {*HELD_OUT} and (found := _leaking(held_out["eval"], held_out["test"])):
-        yield _told_of_eval(loaded, found, len(held_out["eval"]))
+        yield _told_of_eval(loaded, found, held_out["eval"])
     trained = (sources_of(loaded, section, Report()) or []) if parts else []
-    if not trained or not all(map(_whole, trained)):
+    if not trained:
         return
     sources = [replace(source, shape=shape) for source, shape in zip(trained, shapes, strict=True)]
-    rows = list(_asked(loaded, sources, learned))
+    rows = _compared(loaded, sources, learned)
     for part, held in held_out.items():
         if found := _leaking(rows, held):
-            yield _told(loaded, section, part, found, len(rows))
+            yield _told(loaded, section, part, found, rows)
+
+
+def _compared(loaded: LoadedRecipe, sources: Sequence[SampledSource], learned: DataShape) -> _Compared:
+    return _Compared(tuple(_asked(loaded, sources, learned)), all(map(_whole, sources)))
 
 
 def _whole(source: SampledSource) -> bool:
@@ -89,10 +104,14 @@ def _questions(made: Converted) -> tuple[Question, ...]:
     return (*begun, (*asked,)) if turns else ()
 
 
-def _leaking(rows: Sequence[_Asked], held_out: Sequence[_Asked]) -> list[_Asked]:
-    """The rows that are held out, go on from one that is, or begin one, where no other row teaches the beginning."""
-    questions = {row.whole for row in held_out}
-    beginnings = {question for row in held_out for question in row.begun}
+def _leaking(compared: _Compared, held_out: _Compared) -> list[_Asked]:
+    """The rows that are held out, go on from one that is, or begin one, where no other row teaches the beginning.
+
+    Of sampled rows those that begin one are passed over: a row that was not read may teach the beginning.
+    """
+    rows = compared.rows
+    questions = {row.whole for row in held_out.rows}
+    beginnings = {question for row in held_out.rows for question in row.begun} if compared.whole else set()
 
     def shares(row: _Asked, taught: frozenset[Question]) -> bool:
         begins = row.whole in beginnings and row.whole not in taught
@@ -102,22 +121,22 @@ def _leaking(rows: Sequence[_Asked], held_out: Sequence[_Asked]) -> list[_Asked]
     return [row for row in rows if shares(row, taught)]
 
 
-def _told(loaded: LoadedRecipe, section: str, part: str, found: Sequence[_Asked], rows: int) -> Diagnostic:
+def _told(loaded: LoadedRecipe, section: str, part: str, found: Sequence[_Asked], rows: _Compared) -> Diagnostic:
     limit = dropped_rows_limit().value
-    title = f"{len(found)} of {rows} rows of data.{section} ask what rows of data.{part} ask"
+    title = f"{len(found)} of {rows.told} of data.{section} ask what rows of data.{part} ask"
     labels = (
         Label(loaded.place("data", part), "what these rows ask is not learned"),
         Label(loaded.place("data", section), f"the first that asks it, too, is {found[0].place}"),
     )
     help = [f"remove these questions from data.{part}, or these rows from data.{section}"]
-    if len(found) <= limit * rows:
+    if len(found) <= limit * len(rows.rows):
         help.append('if training may leave these rows out, write allow = ["W0554"] under [recipe]')
     note = f"prepare_data.py leaves these rows out of training, and stops where they are more than {limit:.0%}"
     return Diagnostic("W0554", title, labels, tuple(help), (note,))
 
 
-def _told_of_eval(loaded: LoadedRecipe, found: Sequence[_Asked], rows: int) -> Diagnostic:
-    title = f"{len(found)} of {rows} rows of data.eval ask what rows of data.test ask"
+def _told_of_eval(loaded: LoadedRecipe, found: Sequence[_Asked], rows: _Compared) -> Diagnostic:
+    title = f"{len(found)} of {rows.told} of data.eval ask what rows of data.test ask"
     labels = (
         Label(loaded.place("data", "test"), "what these rows ask chooses no checkpoint"),
         Label(loaded.place("data", "eval"), f"the first that asks it, too, is {found[0].place}"),

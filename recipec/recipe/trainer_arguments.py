@@ -121,9 +121,10 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "a whole number or text": ((int, str), "pad_to_multiple_of"),
 }
 
-# Values with which a keyword changes nothing -> refused keywords that may have them: the defaults of the same classes,
-# read on 2026-11-30; no noise for none (integrations/neftune.py), and false for "no" (training_args.py:1554). What a
-# bundle sets itself in some plans is not here: train.py would have it twice.
+# Values with which a keyword changes nothing -> keywords that may have them, where other values are refused or make
+# another loss (verify/losses.py): the defaults of the same classes, read on 2026-11-30; no noise for none
+# (integrations/neftune.py), and false for "no" (training_args.py:1554). What a bundle sets itself in some plans is not
+# here: train.py would have it twice.
 _WITHOUT_EFFECT: list[tuple[object, str]] = [
     (
         False,
@@ -132,7 +133,7 @@ _WITHOUT_EFFECT: list[tuple[object, str]] = [
         enable_jit_checkpoint eval_use_gather_object fp16_full_eval hub_always_push ignore_data_skip
         include_num_input_tokens_seen padding_free prediction_loss_only push_to_hub
         restore_callback_states_from_checkpoint save_on_each_node save_only_model sync_ref_model use_cache
-        use_liger_kernel use_transformers_continuous_batching use_transformers_paged
+        use_liger_kernel use_transformers_continuous_batching use_transformers_paged use_weighting
         """,
     ),
     (True, "dataloader_in_order ds3_gather_for_generation eval_do_concat_batches log_multimodal"),
@@ -142,9 +143,11 @@ _WITHOUT_EFFECT: list[tuple[object, str]] = [
     ("keep_start", "truncation_mode"),
     ("vllm", "vllm_model_impl"),
     ("every_save", "hub_strategy"),
+    ("reverse_kl", "f_divergence_type"),
     (-1, "local_rank"),
     (0.0, "label_smoothing_factor neftune_noise_alpha"),
     (0.05, "discopop_tau"),
+    (0.5, "f_alpha_divergence_coef"),
     (0.6, "ref_model_mixup_alpha"),
     (2.0, "vespo_k_pos vespo_lambda_neg"),
     (3.0, "vespo_k_neg vespo_lambda_pos"),
@@ -166,8 +169,13 @@ def kind_of(keyword: str) -> tuple[str, tuple[type, ...]]:
 
 def without_effect(keyword: str, value: object) -> bool:
     """Whether a run with the keyword is the run without it; 0 and 1 are not false and true."""
-    values = (none for none, keywords in _WITHOUT_EFFECT if keyword in keywords.split())
+    values = values_without_effect(keyword)
     return any(value == none and isinstance(value, bool) == isinstance(none, bool) for none in values)
+
+
+def values_without_effect(keyword: str) -> list[object]:
+    """The values with which a run with the keyword is the run without it."""
+    return [none for none, keywords in _WITHOUT_EFFECT if keyword in keywords.split()]
 
 
 def configs_with(keyword: str) -> tuple[str, ...]:

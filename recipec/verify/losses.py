@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes.method import OF_DPO_ALONE
+from recipec.recipe.trainer_arguments import without_effect
 from recipec.verify.bundle import BundleStage
 from recipec.verify.report import VerifyReport
 
@@ -37,7 +38,7 @@ def check_loss(stage: BundleStage, seen: Mapping[str, Any], report: VerifyReport
     if stage.loop.own or stage.method.loss not in WEIGHTS:
         return
     name = f"{stage.name}: the loss is the planned one"
-    if own := sorted(_OTHER_FORMULAS & stage.passed_on.keys()):
+    if own := _of_another_formula(stage):
         report.skip(name, f"the recipe sets {', '.join(own)} under [train.arguments], which make another formula of it")
         return
     if stage.decisions["compile"]:
@@ -48,6 +49,12 @@ def check_loss(stage: BundleStage, seen: Mapping[str, Any], report: VerifyReport
     said = f"{counted} answers of the first step count in it as by {_formula(stage)}"
     step = SeenStep(seen.get("accumulated", 1), seen.get("ranks", 1), seen.get("tokens", 0.0))
     report.add(name, loss_problems(stage, batches, step), said)
+
+
+def _of_another_formula(stage: BundleStage) -> list[str]:
+    """The arguments that the recipe states, with values that make another formula."""
+    own = sorted(_OTHER_FORMULAS & stage.passed_on.keys())
+    return [name for name in own if not without_effect(name, stage.passed_on[name])]
 
 
 def _formula(stage: BundleStage) -> str:

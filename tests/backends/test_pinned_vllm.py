@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from compiling import BASES, good, texts, with_key
 
+from recipec.planner.advice.prepared_ahead import ONLY_WHAT_IS_READ
+
 COMMIT = "0123456789012345678901234567890123456789"
 SAID = "train reads `config.json`, the tokenizer and any code of the newest commit"
 ENGINES = {"vllm": 1, "vllm-server": 2, "transformers": 1}
@@ -25,7 +27,8 @@ def test_what_is_loaded_from_another_commit_is_said(tmp_path: Path, engine: str)
     files = emitted(tmp_path, engine, COMMIT)
     beside = engine == "vllm"
     assert (SAID in files["README.md"]) == beside
-    assert (f"--revision {COMMIT} --local-dir model" in files["README.md"]) == beside
+    download = f"--revision {COMMIT} --local-dir model {ONLY_WHAT_IS_READ}\n"
+    assert (download in files["README.md"]) == beside
     assert ("TRL gives vLLM no revision" in files["train.py"]) == beside
     assert (COMMIT in files.get("serve_answers.py", "")) == (engine == "vllm-server")
 

@@ -29,7 +29,8 @@ def test_one_file_is_restored_while_another_has_markers(out: Path, files: dict[s
     result = build(out, files, restore={"prepare.py"})
     assert (out / "prepare.py").read_text() == files["prepare.py"]
     changed = {path for path, content in tree(out).items() if before[path] != content}
-    assert changed <= {"prepare.py", ".recipec/last/prepare.py"}, "the others stay as they are"
+    records = {".recipec/last/prepare.py", ".recipec/lock.json"}
+    assert changed <= {"prepare.py", *records}, "the others stay as they are"
     assert actions(result) == {"prepare.py": "overwrite", "train.py": "conflict"}
     assert (codes(result), result.exit_code, result.written) == (["W0701"], 1, True)
     assert "only prepare.py was written" in result.diagnostics[0].title

@@ -141,9 +141,11 @@ def test_build_says_what_it_made_and_what_to_do_next(run):
     [
         (
             'nodes = 2\nnetwork_gbps = 3200\n\n[train]\nstrategy = "hsdp"\nglobal_batch_size = 512\n',
-            "NODE_RANK=0 MASTER_ADDR=first-node bash big/launch/nodes.sh --max-steps 2",
+            "# on each of the 2 nodes, which share big; NODE_RANK is 0 on the first, 1 on the next\n"
+            "  NODE_RANK=0 MASTER_ADDR=first-node bash big/launch/nodes.sh --max-steps 2",
         ),
         ('\n[launch]\nwith = "none"\n', "python big/prepare_data.py"),
+        ('nodes = 2\nnetwork_gbps = 3200\n\n[launch]\nwith = "none"\n', "python big/prepare_data.py"),
     ],
 )
 def test_build_names_the_command_of_the_launcher(run, folder, more, command):

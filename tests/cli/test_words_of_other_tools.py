@@ -48,3 +48,13 @@ def test_a_word_has_a_page(word: str) -> None:
 def test_its_page_says_what_to_write(word: str, says: str) -> None:
     """With hyphens or blanks in place of underscores, and by the names of TRL's classes."""
     assert says in str(meaning_of(word))
+
+
+@pytest.mark.parametrize(
+    ("word", "stated"),
+    [("push_to_hub", "push_to_hub = false"), ("discopop_tau", "discopop_tau = 0.05"), ("hub_token", None)],
+)
+def test_the_page_of_a_refused_keyword_names_the_value_that_is_accepted(word: str, stated: str | None) -> None:
+    page = str(meaning_of(word))
+    assert "cannot set" in page
+    assert ("changes nothing" in page) == (stated is not None) and (stated or "") in page

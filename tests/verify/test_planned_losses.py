@@ -180,3 +180,13 @@ def test_a_recipe_that_makes_another_formula_is_not_held_to_this_one() -> None:
     report = VerifyReport("run")
     check_loss(replace(stage_of("dpo"), passed_on={"ld_alpha": 0.5}), {}, report)
     assert not report.checks and "sets ld_alpha under [train.arguments]" in report.not_run[0].reason
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [{"f_divergence_type": "reverse_kl"}, {"use_weighting": False}, {"sync_ref_model": False, "discopop_tau": 0.05}],
+)
+def test_a_recipe_that_states_a_default_is_held_to_the_formula(stated: dict[str, object]) -> None:
+    report = VerifyReport("run")
+    check_loss(replace(stage_of("dpo"), passed_on=stated), {}, report)
+    assert report.checks and not report.not_run

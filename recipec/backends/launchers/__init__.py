@@ -32,6 +32,7 @@ class Start(Struct, frozen=True):
     command: str
     script: str
     short: str
+    nodes: int = 1  # on each of which it is started
 
 
 def start_of(job: Job) -> Start:
@@ -39,7 +40,7 @@ def start_of(job: Job) -> Start:
     launcher = launcher_of(job)
     if launcher is None:
         return Start("python", "prepare_data.py", "")
-    return Start(launcher.command, launcher.script, f"--max-steps {first_look(job)}")
+    return Start(launcher.command, launcher.script, f"--max-steps {first_look(job)}", job.nodes)
 
 
 class StartText(Struct, frozen=True):

@@ -21,6 +21,7 @@ WORTH_PREPARING_AHEAD = 3600.0  # GPU seconds that the GPUs wait for; our decisi
 # `original/` of Llama, nor `consolidated*.safetensors` of Mistral. In these patterns `*` also stands for folders
 # (huggingface_hub utils/_paths.py).
 READ_OF_A_MODEL = ("model*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
+ONLY_WHAT_IS_READ = " ".join(["--include", *(f'"{pattern}"' for pattern in READ_OF_A_MODEL)])  # of `hf download`
 WORTH_DOWNLOADING_AHEAD = 0.05  # of the whole run, on one node; our decision
 
 
@@ -140,8 +141,8 @@ def _ways(plan: Plan, loaded: LoadedRecipe, of: str) -> Iterator[str]:
 def _download(stage: StagePlan, loaded: LoadedRecipe) -> str:
     """The command that fetches what `from_pretrained` reads: many repositories have the weights twice."""
     revision = loaded.recipe.model.revision
-    read = " ".join(f'"{pattern}"' for pattern in READ_OF_A_MODEL)
-    return f"hf download {stage.decisions['model'].value}{f' --revision {revision}' * bool(revision)} --include {read}"
+    pinned = f" --revision {revision}" * bool(revision)
+    return f"hf download {stage.decisions['model'].value}{pinned} {ONLY_WHAT_IS_READ}"
 
 
 def _others(found: OnOneNode) -> str:
