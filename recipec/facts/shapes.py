@@ -29,6 +29,7 @@ from recipec.dataset import (
     transcripts,
 )
 from recipec.dataset.classes import each_once, suggested_answers
+from recipec.dataset.commands import one_at_a_time
 from recipec.dataset.labeled import labeled_answers
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.rewriting import conversations
@@ -178,8 +179,9 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         found = unusable(section, place, faults, len(rows_of(sources)))
         seen = rows_of(sources), places_of(sources)
         flags, format = {fault.flag for fault in faults}, ROW_FORMATS[error.shape.format]
-        ways = (*rewriting(*seen, error.shape), *labels_of_scale(*seen, [format], flags))
-        return replace(found, help=(*found.help, *transcripts(seen[0]), *keeping_numbers(ways, seen[0])))
+        ways = rewriting(*seen, error.shape), labels_of_scale(*seen, [format], flags)
+        steps = one_at_a_time(found.help, transcripts(seen[0]), *ways)
+        return replace(found, help=tuple(keeping_numbers(steps, seen[0])))
     first = next(source for source in sources if source.rows)  # those before it are not read at compile time
     rows, places = first.rows, first.places
     usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, first))
