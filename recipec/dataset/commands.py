@@ -43,6 +43,7 @@ _TALKS = (
     '("from", "value"))) for turn in (said if isinstance(said, list) else [said]))'
 )
 
+AT_THE_TOP = "columns are read at the top level of a row"
 _NEXT = "then name the new file in the recipe: recipec prints what else is to be rewritten for its rows"
 _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
 

@@ -14,7 +14,7 @@ from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.as_text import written_as_text
 from recipec.dataset.backwards import forward, says_bad
-from recipec.dataset.commands import file_of, jq, one_at_a_time, path_of
+from recipec.dataset.commands import AT_THE_TOP, file_of, jq, one_at_a_time, path_of
 from recipec.dataset.contents import (
     CALLS,
     RESULTS,
@@ -89,7 +89,7 @@ def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[st
     """How to make lists of messages of columns that hold conversations in another way."""
     yield from written_lists(rows, places[0], names)
     for program in within_objects(rows[0], names):
-        yield from _command(program, places[0])
+        yield from (f"{AT_THE_TOP}: {line}" for line in _command(program, places[0]))
     for program, which in in_other_fields(rows, names):
         if command := jq(program, places[0]):
             yield f"{which}, rewrite the rows: {command}"

@@ -32,6 +32,7 @@ from recipec.dataset.classes import each_once, suggested_answers
 from recipec.dataset.commands import one_at_a_time
 from recipec.dataset.labeled import labeled_answers
 from recipec.dataset.large_numbers import keeping_numbers
+from recipec.dataset.lifting import columns_within
 from recipec.dataset.rewriting import conversations
 from recipec.dataset.side_by_side import texts_within
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -189,10 +190,12 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     ways = (
         _several_answers(first, taken, kept),
         labeled_answers(rows, places[0]) if UNPAIRED_PREFERENCE in taken else (),
+        _named_within(expected, rows, places, taken),
         usual,
         in_one_object(rows, places),
-        _conversations(first, taken),
         texts_within(rows, places, taken),
+        columns_within(rows, places, taken),
+        _conversations(first, taken),
         last_answer_apart(rows, places, taken),
         labels_of_scale(rows, places, taken),
         _what_they_are(expected, sources),
@@ -209,6 +212,15 @@ def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Se
     """What to make of rows of public datasets; where a label is an answer to them, too, this as well."""
     if lines := [*from_published(source.rows, source.places, taken, kept)]:
         yield from (*lines, *labels_of_scale(source.rows, source.places, taken))
+
+
+def _named_within(
+    expected: _Expected, rows: Sequence[Row], places: Sequence[str], taken: Sequence[RowFormat]
+) -> Iterator[str]:
+    """What lifts columns out of an object, where the recipe names them by a path such as "data.question"."""
+    within = any("." in name and name.split(".")[0] in rows[0] for name in expected.columns.values())
+    if lines := [*columns_within(rows, places, taken)] if within else []:
+        yield from (*lines, "name the columns of the new file in `columns`, or remove the key where recipec does")
 
 
 def _conversations(source: SampledSource, taken: Sequence[RowFormat]) -> Iterator[str]:
