@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 
 # How rows are read that stand one a line, in one JSON list, or in Parquet.
@@ -43,6 +43,8 @@ _TALKS = (
     '("from", "value"))) for turn in (said if isinstance(said, list) else [said]))'
 )
 
+AT_THE_TOP = "columns are read at the top level of a row"
+_NEXT = "then name the new file in the recipe: recipec prints what else is to be rewritten for its rows"
 _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
 
 
@@ -157,6 +159,29 @@ def _reading(place: str, file: str) -> str:
     if file.endswith(".json") and ", row " in place:
         return _OF_LIST
     return _OF_LINES if file.endswith((".jsonl", ".json")) else ""
+
+
+def one_at_a_time(*steps: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of steps that rewrite rows: of steps that would write the same file the first alone.
+
+    Each of them reads the old rows, so that the second would write over what the first wrote. The lines of one step are
+    ways of which one is taken.
+    """
+    written: set[str] = set()
+    waiting = False
+    for step in steps:
+        lines = [*step]
+        files = {written_by(line) for line in lines} - {""}
+        waiting |= _NEXT in lines or not files.isdisjoint(written)
+        yield from (line for line in lines if line != _NEXT and files.isdisjoint(written))
+        written |= files
+    if waiting:
+        yield _NEXT
+
+
+def written_by(line: str) -> str:
+    """The file that the command at the end of a line writes, as the shell has its name; "" where it writes none."""
+    return line.rpartition(" > ")[2].partition("`")[0] if " > " in line else ""
 
 
 def file_of(place: str) -> str:

@@ -21,8 +21,9 @@ def labeled_answers(rows: Sequence[Row], place: str, names: Iterable[str] = FLAG
     The label is in the first of the columns that is one; rows without a label are left out.
     """
     for name in names:
-        parts, some = _parts(rows[0]) if labels(rows, name) else {}, not labels(rows, name, every=True)
-        if parts and (command := _command(parts, name, place, some)):
+        column = json.dumps(name)
+        given = f' if row.get({column}) not in (None, "")' * (not labels(rows, name, every=True))
+        if labels(rows, name) and (command := answers_apart(rows[0], place, name, f"row[{column}]", given)):
             yield f"to learn which answers are good, by `{name}`, rewrite the rows: {command}"
             return
 
@@ -49,10 +50,14 @@ def _parts(row: Row) -> dict[str, str]:
     return {"prompt": f"row[{column}][:-1]", "completion": f"row[{column}][-1:]"} if talk else {}
 
 
-def _command(parts: dict[str, str], label: str, place: str, some: bool) -> str:
-    read = json.dumps(["instruction", "input", "output", "messages", "conversations", label])
-    fields = parts | {"label": f"row[{json.dumps(label)}]"}
-    made = ", ".join(f"{json.dumps(key)}: {value}" for key, value in fields.items())
-    left = f"{{key: held for key, held in row.items() if key not in {read}}}"
-    given = f' if row.get({json.dumps(label)}) not in (None, "")' * some
+def answers_apart(row: Row, place: str, read: str, label: str, given: str) -> str:
+    """The command that makes a prompt, its answer and a label of each row like this one; "" of others.
+
+    `label` is what Python makes of the column that is `read`, `given` the condition of rows that have one.
+    """
+    if not (parts := _parts(row)):
+        return ""
+    names = json.dumps(["instruction", "input", "output", "messages", "conversations", read])
+    made = ", ".join(f"{json.dumps(key)}: {value}" for key, value in (parts | {"label": label}).items())
+    left = f"{{key: held for key, held in row.items() if key not in {names}}}"
     return python_command(f"{left} | {{{made}}}", f"for row in rows{given}", place)

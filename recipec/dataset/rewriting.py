@@ -14,7 +14,7 @@ from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.as_text import written_as_text
 from recipec.dataset.backwards import forward, says_bad
-from recipec.dataset.commands import file_of, jq, path_of
+from recipec.dataset.commands import AT_THE_TOP, file_of, jq, one_at_a_time, path_of
 from recipec.dataset.contents import (
     CALLS,
     RESULTS,
@@ -51,19 +51,26 @@ _MEANT = SPEAKERS | {"ai": "assistant", "bot": "assistant", "prompter": "user", 
 
 def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
     """Yield what brings rows to the shape: answers that are single messages, and questions in other columns."""
-    first, format = rows[0], ROW_FORMATS[shape.format]
-    yield from refusals_learned(rows, places[0], [*shape.columns.values()])
-    yield from results_in_order(rows, places[0], [*shape.columns.values()])
-    yield from offering(rows, places[0], [*shape.columns.values()])
-    yield from one_system_prompt(rows, places[0], [*shape.columns.values()])
-    yield from written_as_text(rows, places, shape)
-    yield from _of_tool_turns(rows, places, shape)
-    yield from conversations(rows, places, [*shape.columns.values()])
     names = [*shape.columns.values()]
+    yield from one_at_a_time(
+        refusals_learned(rows, places[0], names),
+        results_in_order(rows, places[0], names),
+        offering(rows, places[0], names),
+        one_system_prompt(rows, places[0], names),
+        written_as_text(rows, places, shape),
+        _of_tool_turns(rows, places, shape),
+        conversations(rows, places, names),
+        _to_the_shape(rows, places, shape),
+    )
+
+
+def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
+    """Yield how to take texts, pairs and messages of other kinds apart, or how to write single messages as lists."""
+    first, format, names = rows[0], ROW_FORMATS[shape.format], [*shape.columns.values()]
     for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_messages(rows, names)):
         yield from _command(program, places[0])
         return
-    single = [name for name in shape.columns.values() if _is_message(first.get(name))]
+    single = [name for name in names if _is_message(first.get(name))]
     if format.implicit != _PROMPT or _PROMPT in shape.columns:
         asked, texts = [], []
     else:
@@ -83,7 +90,7 @@ def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[st
     """How to make lists of messages of columns that hold conversations in another way."""
     yield from written_lists(rows, places[0], names)
     for program in within_objects(rows[0], names):
-        yield from _command(program, places[0])
+        yield from (f"{AT_THE_TOP}: {line}" for line in _command(program, places[0]))
     for program, which in (*of_langchain(rows, names), *in_other_fields(rows, names)):
         if command := jq(program, places[0]):
             yield f"{which}, rewrite the rows: {command}"

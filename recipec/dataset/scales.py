@@ -11,6 +11,7 @@ from recipec.dataset.column_names import words_of
 from recipec.dataset.commands import file_of, python_command, rows_as_json, rows_command
 from recipec.dataset.contents import NOTHING, Row, number_of
 from recipec.dataset.formats import DataShape
+from recipec.dataset.labeled import answers_apart, as_learned
 from recipec.dataset.ratings import goals_with_flag
 
 # Words of names, which recipec chose. A name of other words, such as `difficulty_score`, measures something else.
@@ -57,18 +58,26 @@ def well_rated(rows: Sequence[Row], place: str, name: str) -> Iterator[str]:
 
 def labeled_by(rows: Sequence[Row], place: str, name: str) -> str:
     """The command that writes a label of each rating, and leaves out rows without one."""
-    least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
-    made = f'row | {{"label": float(row[{column}]) >= {least:g}}}'
-    number = f"float(row[{column}]) == float(row[{column}])"  # false of NaN, which is no rating
-    each = f"for row in rows if {_is_filled(column)} and {number}"
+    label, given = _label(rows, name)
+    made, each = f'row | {{"label": {label}}}', f"for row in rows{given}"
     return rows_as_json(made, place, each) if file_of(place).endswith(".csv") else python_command(made, each, place)
 
 
 def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataShape) -> Iterator[str]:
-    """Yield how good and bad answers are learned, where rows of the shape are those of a format with a label."""
-    command = labeled_by(rows, place, name)
-    for goal, columns in goals_with_flag(shape) if command else ():
-        yield f"to learn which answers are good: {command}, then {goal}, and under [data] the new file as {columns}"
+    """Yield how good and bad answers are learned: of rows that need a label alone, or with the answer taken apart."""
+    learned, goals = "to learn which answers are good", [*goals_with_flag(shape)]
+    command = labeled_by(rows, place, name) if goals else answers_apart(rows[0], place, name, *_label(rows, name))
+    if command and not goals:
+        yield as_learned(f"{learned}: {command}")
+    for goal, columns in goals if command else ():
+        yield f"{learned}: {command}, then {goal}, and under [data] the new file as {columns}"
+
+
+def _label(rows: Sequence[Row], name: str) -> tuple[str, str]:
+    """What makes a label of a rating, and the condition of rows with one, for Python; NaN is no rating."""
+    least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
+    number = f"float(row[{column}])"
+    return f"{number} >= {least:g}", f" if {_is_filled(column)} and {number} == {number}"
 
 
 def _is_filled(column: str) -> str:

@@ -9,7 +9,7 @@ from itertools import product
 from recipec.axes import CARRIED, RowFormat
 from recipec.axes.row_formats import CLASS_WORDS, MADE_WORDS, PROMPT_COMPLETION, RATING_WORDS, SPEAK_FOR
 from recipec.dataset.column_names import asks, is_exactly, is_filed_under, speaks
-from recipec.dataset.commands import python_command
+from recipec.dataset.commands import AT_THE_TOP, python_command
 from recipec.dataset.contents import NOTHING, Row
 from recipec.dataset.talks import written_out
 from recipec.dataset.turns import lists_within
@@ -87,7 +87,7 @@ def texts_within(rows: Sequence[Row], places: Sequence[str], formats: Sequence[R
             column = json.dumps(name, ensure_ascii=False)
             made = f"{{key: held for key, held in (row | row[{column}]).items() if key != {column}}}"
             if command := python_command(made, "for row in rows", places[0]):
-                yield f"bring the texts out of `{name}`: {command}"
+                yield f"{AT_THE_TOP}: bring those of `{name}` there: {command}"
                 yield from (f"then {line}" for line in questions_and_answers([row[name] for row in rows], formats))
             return
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from recipec.dataset.commands import file_of, rows_command
+from recipec.dataset.commands import file_of, one_at_a_time, rows_command
 from recipec.dataset.contents import NOTHING, Row
 
 # How people write dates, without a time of the day and with one.
@@ -34,10 +34,12 @@ _MOST_WORDS = 12  # that a line lists
 
 
 def ways_of_times(rows: Sequence[Row], place: str, column: str) -> Iterator[str]:
-    """Yield the command for each way in which all dates of a column can be read, and one for rows without a date."""
+    """Yield the command for each way in which all dates of a column can be read, or one for rows without a date."""
     said = [row[column] for row in rows if row.get(column) not in NOTHING]
-    if len(said) < len(rows):
-        yield from _without(place, column)
+    yield from one_at_a_time(_dates(said, place, column), _without(place, column) if len(said) < len(rows) else ())
+
+
+def _dates(said: Sequence[Any], place: str, column: str) -> Iterator[str]:
     periods = [*_of_periods(said, place, column)]
     yield from periods
     read = [(format, time) for format in _formats() if (time := _first(said, format))]
@@ -110,25 +112,32 @@ def _given(column: str) -> str:
 
 
 def ways_of_numbers(rows: Sequence[Row], place: str, column: str) -> Iterator[str]:
-    """Yield the command that makes numbers of decimal commas, or of a few words in the order of how hard they are."""
+    """Yield the command that makes numbers of decimal commas, or of a few words in the order of how hard they are.
+
+    Rows without a value are left out by another one, once all others hold numbers.
+    """
     said = [row[column] for row in rows if row.get(column) not in NOTHING]
-    if len(said) < len(rows):
-        yield from _without(place, column)
+    numbers = _as_numbers(said, place, column)
+    yield from one_at_a_time(numbers, _without(place, column) if len(said) < len(rows) else ())
+
+
+def _as_numbers(said: Sequence[Any], place: str, column: str) -> Iterator[str]:
     name = json.dumps(column, ensure_ascii=False)
     if commas := [str(value) for value in said if "," in str(value)]:
-        yield from _of_commas(said, commas, name, place)
+        yield from _of_commas(said, commas, column, place)
     elif all(isinstance(value, str) for value in said) and not any(map(_is_number, said)):
         yield from _of_words({*said}, name, place)
 
 
-def _of_commas(said: Sequence[Any], commas: Sequence[str], name: str, place: str) -> Iterator[str]:
+def _of_commas(said: Sequence[Any], commas: Sequence[str], column: str, place: str) -> Iterator[str]:
     """Yield the command for each way in which all values are numbers, of which some have commas."""
+    name = json.dumps(column, ensure_ascii=False)
     marks = _COMMAS if all(map(_THOUSANDS.fullmatch, commas)) else {"decimal commas": "."}
     read = {what: mark for what, mark in marks.items() if all(_is_number(value, mark) for value in said)}
     for what, mark in read.items():
         number = f'float(str(row[{name}]).replace(",", {json.dumps(mark)}))'
         which = f"if {commas[0]!r} is {commas[0].replace(',', mark)}, rewrite" if len(read) > 1 else "rewrite"
-        yield from _numbers(f"{which} {what}", f"row | {{{name}: {number}}}", place)
+        yield from _numbers(f"{which} {what}", f"row | {{{name}: {number} if {_given(column)} else None}}", place)
 
 
 def _of_words(words: set[str], name: str, place: str) -> Iterator[str]:

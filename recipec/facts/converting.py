@@ -18,6 +18,7 @@ from recipec.dataset import (
     converted,
     rewriting,
 )
+from recipec.dataset.commands import one_at_a_time
 from recipec.dataset.contents import lacking
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.questions import with_references
@@ -52,8 +53,8 @@ def with_converted(
             faults[:1] = [replace(faults[0], help=() if lacks else tuple(_references(source)))]
         if faults:
             fault = unusable(section, source.place, faults, len(source.rows))
-            ways = keeping_numbers(rewriting(source.rows, source.places, source.shape), source.rows)
-            own.add(replace(fault, help=(*fault.help, *ways)))
+            ways = one_at_a_time(fault.help, rewriting(source.rows, source.places, source.shape))
+            own.add(replace(fault, help=tuple(keeping_numbers(ways, source.rows))))
         found.append(_answered(source, made, lacks))
     for finding in own.diagnostics:
         report.add(finding)

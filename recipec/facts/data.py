@@ -39,7 +39,7 @@ from recipec.facts.reward_types import mixed_types
 from recipec.facts.seen_answers import SeenAnswers, seen_answers
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.short_values import shortest_values
-from recipec.facts.sizes import Weighted, mean_up_to, rounded, rows_there, sizes
+from recipec.facts.sizes import Weighted, assumed_sizes, mean_up_to, rounded, rows_there, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.spellings import spelled_in_several_ways
 from recipec.facts.splitting import against_split
@@ -90,6 +90,7 @@ class DataFacts(Struct, frozen=True):
     shortest: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column of rewards -> a value, and its row
     seen_answers: SeenAnswers = SeenAnswers()  # what a chat template may not write of them
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)  # part -> its files, for this section
+    assumed: tuple[Mapping[str, int], ...] = ()  # of each source: "examples" and "tokens_per_example" that are assumed
 
     @property
     def all_unread(self) -> tuple[str, ...]:
@@ -160,8 +161,8 @@ def data_facts(
     found = (shape, shapes, columns, some, gaps, flags, fields, strange, seen, whole, decisions, read, *total)
     of_answers = {"pair_answers": pair_answers(sources), "seen_answers": seen_answers(sources, loaded.recipe.data)}
     judged = _ratings(rows, strange) | {"answers": unread_answers(loaded, section, sources)}
-    shortest = shortest_values(sources, shape.handed)
-    return DataFacts(*found, lengths=lengths, thinking=thinking, shortest=shortest, **of_answers, **judged)
+    judged |= {"shortest": shortest_values(sources, shape.handed), "assumed": assumed_sizes(loaded, sources)}
+    return DataFacts(*found, lengths=lengths, thinking=thinking, **of_answers, **judged)
 
 
 def _ratings(rows: Sequence[Row], unread: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import SECTIONS
+from recipec.dataset.commands import written_by
 from recipec.dataset.files import files_of, is_glob
 from recipec.diagnostics.model import Diagnostic
 from recipec.facts.held_out import PARTS
@@ -70,16 +71,11 @@ class _Read(Struct, frozen=True):
 
 def with_old_files_gone(loaded: LoadedRecipe, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """The findings; behind commands that rewrite a file of a glob, what has the recipe read the new file alone."""
-    ends = {line: _end(line) for one in diagnostics for line in one.help}
+    ends = {line: written_by(line) for one in diagnostics for line in one.help}
     rewritten = _rewritten(loaded) if any(ends.values()) else {}
     found = [[ends[line] for line in one.help if ends[line] in rewritten] for one in diagnostics]
     steps = [dict.fromkeys(read.steps(new) for read, new in map(rewritten.__getitem__, each)) for each in found]
     return [replace(one, help=(*one.help, *told)) for one, told in zip(diagnostics, steps, strict=True)]
-
-
-def _end(line: str) -> str:
-    """What stands behind the last sign in a line that leads the output of a command to a file, up to its end."""
-    return line.rpartition(" > ")[2].partition("`")[0] if " > " in line else ""
 
 
 def _rewritten(loaded: LoadedRecipe) -> Mapping[str, tuple[_Read, str]]:

@@ -29,8 +29,10 @@ from recipec.dataset import (
     transcripts,
 )
 from recipec.dataset.classes import each_once, suggested_answers
+from recipec.dataset.commands import one_at_a_time
 from recipec.dataset.labeled import labeled_answers
 from recipec.dataset.large_numbers import keeping_numbers
+from recipec.dataset.lifting import columns_within
 from recipec.dataset.rewriting import conversations
 from recipec.dataset.side_by_side import texts_within
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -178,8 +180,9 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         found = unusable(section, place, faults, len(rows_of(sources)))
         seen = rows_of(sources), places_of(sources)
         flags, format = {fault.flag for fault in faults}, ROW_FORMATS[error.shape.format]
-        ways = (*rewriting(*seen, error.shape), *labels_of_scale(*seen, [format], flags))
-        return replace(found, help=(*found.help, *transcripts(seen[0]), *keeping_numbers(ways, seen[0])))
+        ways = rewriting(*seen, error.shape), labels_of_scale(*seen, [format], flags)
+        steps = one_at_a_time(found.help, transcripts(seen[0]), *ways)
+        return replace(found, help=tuple(keeping_numbers(steps, seen[0])))
     first = next(source for source in sources if source.rows)  # those before it are not read at compile time
     rows, places = first.rows, first.places
     usual = (*error.help, *transcripts(rows_of(sources)), *_own_format(expected, first))
@@ -187,10 +190,12 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     ways = (
         _several_answers(first, taken, kept),
         labeled_answers(rows, places[0]) if UNPAIRED_PREFERENCE in taken else (),
+        _named_within(expected, rows, places, taken),
         usual,
         in_one_object(rows, places),
-        _conversations(first, taken),
         texts_within(rows, places, taken),
+        columns_within(rows, places, taken),
+        _conversations(first, taken),
         last_answer_apart(rows, places, taken),
         labels_of_scale(rows, places, taken),
         _what_they_are(expected, sources),
@@ -207,6 +212,15 @@ def _several_answers(source: SampledSource, taken: Sequence[RowFormat], kept: Se
     """What to make of rows of public datasets; where a label is an answer to them, too, this as well."""
     if lines := [*from_published(source.rows, source.places, taken, kept)]:
         yield from (*lines, *labels_of_scale(source.rows, source.places, taken))
+
+
+def _named_within(
+    expected: _Expected, rows: Sequence[Row], places: Sequence[str], taken: Sequence[RowFormat]
+) -> Iterator[str]:
+    """What lifts columns out of an object, where the recipe names them by a path such as "data.question"."""
+    within = any("." in name and name.split(".")[0] in rows[0] for name in expected.columns.values())
+    if lines := [*columns_within(rows, places, taken)] if within else []:
+        yield from (*lines, "name the columns of the new file in `columns`, or remove the key where recipec does")
 
 
 def _conversations(source: SampledSource, taken: Sequence[RowFormat]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from recipec.facts.sources import SampledSource, states_rows
 from recipec.facts.token_size import TokenSize, token_size
 from recipec.facts.unlearned import learned_places
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema_data import Data
+from recipec.recipe.schema_data import Data, DataSource
 from recipec.rules.core import Decision
 from recipec.units import counted
 
@@ -59,13 +59,14 @@ def sizes(
     own, rows = whole(there), whole(weighed)
     how, many = _how_many(sources)
     of_lengths = "data" if all(source.rows for source in sources) else "default"
+    of_mean = "default" if any("tokens_per_example" in each for each in assumed_sizes(loaded, sources)) else "data"
     if states_rows(loaded):
-        how, many, of_lengths = STATED, "recipe", "recipe"
+        how, many, of_lengths, of_mean = STATED, "recipe", "recipe", "recipe"
     if data.examples and not own_rows:
         own, rows = data.examples, max(1, round(data.examples * weighed / there))
     examples = _stated(loaded, section, sources, "examples", rows, (how, many))
     by_weight = f"{examples.because}; {own:,} before weights" if rows != own else examples.because
-    tokens = _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_lengths))
+    tokens = _stated(loaded, section, sources, "tokens_per_example", mean, (how_long, of_mean))
     found = [
         replace(examples, because=by_weight),
         replace(examples, because=by_weight, id="data_rows"),
@@ -75,7 +76,21 @@ def sizes(
         *_too_long(loaded, sources, head, lengths, context),
         *_answers(sources, data),
     ]
-    return found, lengths if longest and tokens.origin == "data" else []
+    return found, lengths if longest and tokens.origin == of_lengths == "data" else []
+
+
+def assumed_sizes(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[Mapping[str, int], ...]:
+    """What is assumed of each source: of those that are not read, the sizes that neither they nor [data] state."""
+    data = loaded.recipe.data
+    rows_stated = data.examples and not any(source.given.examples for source in sources)
+    return tuple({} if source.sample else dict(_assumed_of(source.given, data, rows_stated)) for source in sources)
+
+
+def _assumed_of(given: DataSource, data: Data, rows_stated: object) -> Iterator[tuple[str, int]]:
+    if not (rows_stated or given.examples or given.take):
+        yield "examples", ASSUMED_ROWS
+    if not (given.tokens_per_example or data.tokens_per_example):
+        yield "tokens_per_example", ASSUMED_TOKENS
 
 
 def _stated(

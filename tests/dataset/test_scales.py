@@ -112,3 +112,23 @@ def test_a_scale_that_is_named_as_the_label_becomes_one(tmp_path: Path, file: st
 @pytest.mark.parametrize("value", [10**400, float("inf"), "1e400", True], ids=["huge", "inf", "text", "flag"])
 def test_what_no_scale_has_makes_none_of_a_column(value: object) -> None:
     assert scales([{"rating": each} for each in (1, 2, 3, value)], ["rating"]) == []
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [5, None, 1, 3]])
+@pytest.mark.parametrize("kind", ["messages", "instruction"])
+def test_rated_conversations_are_labeled_with_their_last_answer_apart(
+    tmp_path: Path, kind: str, values: list[int | None]
+) -> None:
+    rows: Rows = []
+    for row in rated(values):
+        talk = [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["response"]}]
+        said = {"messages": talk} if kind == "messages" else {"instruction": row["prompt"], "output": row["response"]}
+        rows.append({**said, "rating": row["rating"]})
+    (found,) = told(tmp_path, rows, sft("rows.jsonl"), "rows.jsonl", "W0562")
+    (line,) = [line for line in found.help if "which answers are good" in line]
+    assert '`task = "align"` under [goal]' in line and "`preferences` under [data]" in line
+    subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in made] == [row["rating"] >= 4 for row in rows if row["rating"]]
+    learned = compiled(tmp_path, kto("rows.new.jsonl"), only_plan=True).diagnostics
+    assert not [one for one in learned if one.code[0] == "E" or one.code == "W0562"]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from compiling import BASES, CHAT, compiled, good, with_key
 
+from recipec.diagnostics.model import Diagnostic
+
 
 def found_in(folder: Path, source: dict[str, Any], **data: Any) -> dict[str, list[str]]:
     """Code -> the helps of each finding."""
@@ -106,3 +108,38 @@ def test_rows_that_no_stage_reads_are_refused_wherever_they_are(tmp_path: Path, 
     (finding,) = (finding for finding in found if finding.code.startswith("E"))
     assert finding.code == "E0401" and "remove data.train" in finding.help[0]
     assert finding.labels[0].message == "has no stage that reads them"
+
+
+@pytest.mark.parametrize(
+    ("hub", "assumed"),
+    [
+        ({"examples": 5_000}, "tokens_per_example"),
+        ({"tokens_per_example": 700}, "examples"),
+        ({}, "examples tokens_per_example"),
+    ],
+)
+def test_the_assumed_size_names_what_is_not_stated_and_is_gone_once_it_is(
+    tmp_path: Path, hub: dict[str, int], assumed: str
+) -> None:
+    """Beside rows that are read: the mean over both is neither assumed nor to be stated."""
+    (finding,) = _of_sizes(tmp_path, {**HUB, **hub})
+    values = {"examples": 10_000, "tokens_per_example": 500}
+    said = " and ".join(f"{id} = {values[id]:,}" for id in assumed.split())
+    assert [label.message for label in finding.labels] == [f"not read at compile time, so recipec assumes {said}"]
+    assert finding.help[0] == f"set {' and '.join(f'`{id}` of `org/rows`' for id in assumed.split())}"
+    stated = {**HUB, **hub, **{id: values[id] for id in assumed.split()}}
+    assert not _of_sizes(tmp_path, stated)
+    found = good(tmp_path, with_key(BASES["lora-single"], "data", {"train": [stated, OWN]})).plan.stages[0].decisions
+    assert {found[id].origin for id in ("examples", "tokens_per_example")} == {"data"}
+
+
+def _of_sizes(folder: Path, *sources: dict[str, Any]) -> list[Diagnostic]:
+    (folder / "own.jsonl").write_text("".join(json.dumps(_short(n)) + "\n" for n in range(150)))
+    tables = with_key(BASES["lora-single"], "data", {"train": [*sources, OWN]})
+    return [found for found in compiled(folder, tables).diagnostics if found.code == "W0509"]
+
+
+def test_only_sources_whose_size_is_assumed_are_named(tmp_path: Path) -> None:
+    other = {"hub": "org/others", "format": "chat", "examples": 2_000}
+    (finding,) = _of_sizes(tmp_path, {**HUB, "tokens_per_example": 300, "take": 900}, other)
+    assert len(finding.labels) == 1 and finding.help[0] == "set `tokens_per_example` of `org/others`"

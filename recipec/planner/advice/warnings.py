@@ -12,6 +12,7 @@ from recipec.estimate.storage import merging_host
 from recipec.facts import Facts
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import assumed_machine
+from recipec.planner.advice.assumed_sizes import assumed_sizes
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
@@ -43,8 +44,7 @@ def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None
     """Report W05xx of a finished plan."""
     model, others = facts.model, {role: other.model for role, other in facts.others.items()}
     _few_cores(loaded, plan, report)
-    _assumed_sizes(loaded, plan, report)
-    for finding in (*slow_network(loaded, plan), *without_text(loaded, plan)):
+    for finding in (*assumed_sizes(loaded, facts, plan), *slow_network(loaded, plan), *without_text(loaded, plan)):
         report.add(finding)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
@@ -149,41 +149,6 @@ def _trained(stage: StagePlan) -> str:
         return counted(training_rows(value), "training row")
     blocks, tokens = ceil(training_sequences(value)), training_rows(value) * training_tokens(value)
     return f"{_count(tokens)} training tokens in {counted(blocks, 'block')} of {value['max_length']:,}"
-
-
-_SIZES = ("examples", "tokens_per_example")
-
-
-def _assumed_sizes(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """What is assumed of rows that are not read, once for all stages."""
-    assumed = {id: None for id in _SIZES for stage in plan.stages if stage.decisions[id].origin == "default"}
-    labels = [label for stage in plan.stages for label in _assumed_in(loaded, stage)]
-    if not assumed:
-        return
-    help = [f"set {' and '.join(f'`data.{id}`' for id in assumed)}"]
-    sections = dict.fromkeys(section_of(loaded, stage) for stage in plan.stages)
-    hubs = any(source.hub for section in sections for source in getattr(loaded.recipe.data, section))
-    if hubs and loaded.recipe.data.ignore is None:
-        help.append("name the columns that training is to leave out in `data.ignore`: prepare_data.py refuses others")
-    lengths = "tokens_per_example" in assumed and not loaded.is_set("data", "max_length")
-    blocks = all(METHODS[stage.stage.name].packs == "blocks" for stage in plan.stages)
-    follow = "`data.max_length`, " * (lengths and not blocks)
-    notes = (f"{follow}steps, schedule, time and cost depend on these numbers",)
-    report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), tuple(help), notes))
-
-
-def _assumed_in(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Label]:
-    """The sources of a stage whose rows are not read."""
-    values = [f"{id} = {stage.decisions[id].value:,}" for id in _SIZES if stage.decisions[id].origin == "default"]
-    if not values:
-        return
-    section = section_of(loaded, stage)
-    because = f"not read at compile time, so recipec assumes {' and '.join(values)} in stage {stage.stage.label}"
-    sources = enumerate(getattr(loaded.recipe.data, section))
-    places = [loaded.place("data", section, index) for index, source in sources if source.hub is not None]
-    first, *others = places or [loaded.place("data", section)]
-    yield Label(first, because)
-    yield from (Label(place, "not read, either") for place in others)
 
 
 def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

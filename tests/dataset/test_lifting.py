@@ -1,0 +1,64 @@
+"""Columns that stand in objects are brought to the top of a row by what is printed, followed to the letter."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.diagnostics.model import Diagnostic
+
+TALK = [{"role": "user", "content": "Why {}?"}, {"role": "assistant", "content": "So {}."}]
+PAIR = {"prompt": "Why {}?", "chosen": "So {}.", "rejected": "No {}."}
+ROWS = {
+    "two texts": ("train", {"data": {"question": "Why {}?", "answer": "So {}."}}),
+    "texts beside others": ("train", {"id": "{}", "data": {"question": "Why {}?", "answer": "So {}.", "lang": "en"}}),
+    "texts of other names": ("train", {"id": "{}", "data": {"ask": "Why {}?", "reply": "So {}.", "lang": "en"}}),
+    "a conversation": ("train", {"id": "{}", "data": {"messages": TALK}}),
+    "turns": ("train", {"id": "{}", "conversation": {"id": "{}", "turns": TALK}}),
+    "two objects deep": ("train", {"id": "{}", "a": {"b": {"messages": TALK}}}),
+    "the name of its own object": ("train", {"messages.0": {"x": "{}"}, "data": {"data": "{}", "messages": TALK}}),
+    "pairs": ("preferences", {"row": PAIR}),
+}
+
+
+def told(folder: Path, section: str, file: str, columns: dict[str, str] | None) -> list[Diagnostic]:
+    data = {section: file, "max_length": 64, **({"columns": columns} if columns else {})}
+    base = with_key(BASES["lora-single"], "goal.task", "align") if section == "preferences" else BASES["lora-single"]
+    recipe = with_key(base, "data", data)
+    return [one for one in compiled(folder, recipe, only_plan=True).diagnostics if one.code[0] == "E"]
+
+
+def write(folder: Path, row: dict[str, Any], number: int = 30) -> None:
+    text = (json.dumps(row).replace("{}", str(n)) for n in range(number))
+    (folder / "rows.jsonl").write_text("\n".join(text))
+
+
+@pytest.mark.parametrize("columns", [None, {"prompt": "data.question", "completion": "data.answer"}])
+@pytest.mark.parametrize("kind", ROWS)
+def test_what_is_printed_brings_the_columns_to_the_top(
+    tmp_path: Path, kind: str, columns: dict[str, str] | None
+) -> None:
+    section, row = ROWS[kind]
+    if columns and "question" not in row.get("data", {}):
+        pytest.skip("the recipe names no column within this object")
+    write(tmp_path, row)
+    (found,) = told(tmp_path, section, "rows.jsonl", columns)
+    assert found.help[0].startswith("columns are read at the top level of a row")
+    command = re.findall("`((?:python3|jq) .*)`", found.help[0])[0]
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    first = json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[0])
+    assert {*first} >= {*row} - {"data", "a", "row"}
+    renamed = next(iter(re.findall(r"`(columns = \{.*?\})`", "\n".join(found.help[1:]))), "columns = {}")
+    assert not told(tmp_path, section, "rows.new.jsonl", tomllib.loads(renamed)["columns"])
+
+
+def test_objects_without_columns_of_a_format_are_not_lifted(tmp_path: Path) -> None:
+    write(tmp_path, {"id": "{}", "meta": {"lang": "en", "size": 3, "kind": "x"}, "other": 5})
+    assert not any("top level" in line for one in told(tmp_path, "train", "rows.jsonl", None) for line in one.help)
