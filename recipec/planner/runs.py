@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,11 +26,11 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
-from recipec.planner.search.sequences import training_sequences
+from recipec.planner.search.nothing_learned import total_steps
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DATA_SOURCES
-from recipec.rules.core import Decision, Ledger, Wish
+from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at
 from recipec.rules.words import device
 
@@ -136,11 +135,3 @@ def _cost(context: Context, chosen: Candidate, seconds: float) -> Cost:
     idle, noun = gpus - chosen.layout.gpus, device(facts.decisions["gpu_is_cpu"].value)
     basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
     return run_cost(seconds, gpus, price.value, basis, noun, run_told(context))
-
-
-def total_steps(wishes: Mapping[str, Wish], decisions: Mapping[str, Decision], batch: int) -> int:
-    """Optimizer steps of the stage: every pass ends with a step of what is left, as in transformers 5.23's Trainer."""
-    if "train.max_steps" in wishes:
-        return wishes["train.max_steps"].value
-    value = {id: decision.value for id, decision in decisions.items()}
-    return ceil(value["epochs"] * ceil(training_sequences(value) / batch))
