@@ -22,7 +22,7 @@ from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.limits import check_learning
 from recipec.planner.advice.mending import avoiding, known_to_fail, unrefused
 from recipec.planner.advice.new_domain import left_to_learn
-from recipec.planner.advice.on_fewer import on_one_node, on_used
+from recipec.planner.advice.on_fewer import on_fewer_nodes, on_one_node, on_used
 from recipec.planner.advice.options import with_options
 from recipec.planner.advice.own_batch import own_batch
 from recipec.planner.advice.rejected import (
@@ -254,6 +254,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequen
         idle_because=unused.because,
         on_used=on_used(*ours) if unused.because else OnFewer(),
         on_one_node=on_one_node(*ours),
+        on_fewer_nodes=on_fewer_nodes(*ours),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(context, found, loaded, bounds),
