@@ -39,7 +39,7 @@ def larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
             steps = (each.decisions["total_steps"].value for each in (then.ledger, found.ledger))
             fewer = "the weights have fewer updates, {:,} instead of {:,}".format(*steps)
             change, but = setting(train__global_batch_size=size), (f"{fewer}, so recipec keeps the usual batch",)
-            yield planned(change, runs.beside(run), found.chosen, then.chosen, but=but)
+            yield planned(change, run.beside, found.chosen, then.chosen, but=but)
             return
 
 

@@ -55,4 +55,6 @@ def _planned(context: Context, found: Fit, change: Change, loaded: LoadedRecipe,
     changed = replace(context, wishes=wishes)
     then = fitting(changed, loaded)
     if then is not None and then.chosen is not None and pass_seconds(then) <= WORTH_NAMING * pass_seconds(found):
-        yield told(context, change, fits_in(then.chosen), found.chosen, then.chosen, but=(runs.instead(changed, then),))
+        yield told(
+            context, change, fits_in(then.chosen), found.chosen, then.chosen, but=(runs.of(changed, then).beside,)
+        )

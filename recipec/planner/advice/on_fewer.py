@@ -78,21 +78,21 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
     changed = on_machines(context, fewer)
     then = fit(changed, loaded)
     if _alike(then, found):
-        return _on(fewer, runs.of(changed, then), runs, takes=_takes(then, found))
+        return _on(fewer, runs.of(changed, then), takes=_takes(then, found))
     wishes = same_adaptation(context, found)
     kept = replace(changed, wishes=wishes)
     same = fit(kept, loaded)
     if _alike(same, found):
         pins = tuple((key, wish.value) for key, wish in wishes.items() if key not in context.wishes)
-        return _on(fewer, runs.of(kept, same), runs, pins=pins, takes=_takes(same, found))
+        return _on(fewer, runs.of(kept, same), pins=pins, takes=_takes(same, found))
     if then.chosen is None or not then.chosen.layout.can_be_built:
         return OnFewer()
     otherwise = adaptation_name(context.stage.name, then.chosen.layout)
-    return _on(fewer, runs.of(changed, then), runs, otherwise=otherwise)
+    return _on(fewer, runs.of(changed, then), otherwise=otherwise)
 
 
-def _on(fewer: Machines, run: ChangedRun, runs: WholeRuns, **how: Any) -> OnFewer:
-    return OnFewer(machines=fewer, cost=run, whole_run=runs.beside(run), **how)
+def _on(fewer: Machines, run: ChangedRun, **how: Any) -> OnFewer:
+    return OnFewer(machines=fewer, cost=run, whole_run=run.beside, **how)
 
 
 def _takes(then: Fit, found: Fit) -> str:

@@ -94,7 +94,7 @@ def _told(found: Fit, changed: Context, then: Fit, id: str, size: int, runs: Who
     faster = times(pass_seconds(then) / pass_seconds(found))
     effect = f"answers are written together, and training takes {faster}"
     change = Change(((found.ledger.decisions[id].key, size),))
-    return planned(change, effect, found.chosen, then.chosen, but=(runs.instead(changed, then), price))
+    return planned(change, effect, found.chosen, then.chosen, but=(runs.of(changed, then).beside, price))
 
 
 def _values(found: Fit) -> dict[str, Any]:
