@@ -14,13 +14,13 @@ from recipec.planner.advice.budget import share_left
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.changes import Changes, halved_models, smaller_model, within
 from recipec.planner.advice.keys import as_written
-from recipec.planner.advice.limits import learns_nothing
 from recipec.planner.advice.ways_out import Pairs, same
 from recipec.planner.in_budget import in_budget
 from recipec.planner.plan import Plan
 from recipec.planner.planner import contexts
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
+from recipec.planner.search.nothing_learned import learns_nothing
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 

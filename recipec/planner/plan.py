@@ -119,6 +119,7 @@ class StagePlan(Struct, frozen=True):
     idle_because: str  # why nothing that fits on more of them was taken
     on_used: OnFewer  # on the GPUs that have work
     on_one_node: OnFewer
+    on_fewer_nodes: tuple[OnFewer, ...]  # that are hardly slower, where the nodes wait for each other; the most first
     roomier: tuple[str, ...]  # where it crowds the host: what to leave to recipec, planned
     more_host_memory: str  # what would be chosen with more, where it is assumed and decides; else empty
     other_networks: tuple[str, ...]  # what would be chosen with them, where the network is assumed and decides

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 
 from msgspec.structs import replace
 
@@ -13,15 +13,16 @@ from recipec.estimate.cost import Cost
 from recipec.facts import Facts, rows_read_by
 from recipec.facts.data import preference_format, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
-from recipec.planner.advice.budget import check_budget
+from recipec.planner.advice.budget import check_budget, is_limited
+from recipec.planner.advice.change import Change
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.idle import idle_gpus, roomier
 from recipec.planner.advice.keys import named_for
 from recipec.planner.advice.less_waiting import less_waiting
 from recipec.planner.advice.limits import check_learning
-from recipec.planner.advice.mending import avoiding, freed, known_to_fail
+from recipec.planner.advice.mending import avoiding, known_to_fail, unrefused
 from recipec.planner.advice.new_domain import left_to_learn
-from recipec.planner.advice.on_fewer import on_one_node, on_used
+from recipec.planner.advice.on_fewer import on_fewer_nodes, on_one_node, on_used
 from recipec.planner.advice.options import with_options
 from recipec.planner.advice.own_batch import own_batch
 from recipec.planner.advice.rejected import (
@@ -36,15 +37,17 @@ from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.waiting import shorter_waits
+from recipec.planner.advice.ways_out import Pairs, Terms
 from recipec.planner.outcome import record_prediction
 from recipec.planner.plan import OnFewer, Plan, Rejected, Selection, Stage, StagePlan
-from recipec.planner.runs import runs_of, settled_run, total_steps, whole_runs
+from recipec.planner.runs import runs_of, settled_run, whole_runs
 from recipec.planner.search.bounds import Bounds, bounds_of
 from recipec.planner.search.candidates import usable_bytes
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.measures import beside_shared
+from recipec.planner.search.nothing_learned import total_steps
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import LAST_STAGE_ONLY
@@ -160,32 +163,39 @@ def _without(context: Context, keys: Sequence[str]) -> Context:
 
 def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report) -> None:
     """Report that no layout fits (E0402) or is supported (E0405), and what else is known of the stage without one."""
-    if found.tried:
-        others = [other for other in others if fit(other, loaded).tried]  # one that is refused is told by itself
-        over = partial(_over, loaded=loaded)
-        report.add(does_not_fit(context, others, loaded, found, over, whole_runs))
-    else:
+    if not found.tried:
         report.add(known_to_fail(loaded, context, others, found.bad))
-        _report_too_large(context, others, loaded, found, report)
     layout = next((other.layout for other in (*found.tried, *found.bad)), None)
     if layout is None:
         return
     settled, shape = settle(context, layout.adapts.name, ""), context.facts.model.architecture
     decisions, work, intervals = settled.decisions, work_of(settled, context.facts), _intervals(context)
-    if found.tried and (bad := refused(layout, decisions | intervals, shape, work)) and bad.mended_by(*intervals):
-        report.add(known_to_fail(loaded, context, others, [bad]))
+    bad = refused(layout, decisions | intervals, shape, work) if found.tried else None
+    uneven = [bad] if bad and bad.mended_by(*intervals) else []
+    _report_too_large(context, others, loaded, found, bool(uneven), report)
+    if uneven:
+        report.add(known_to_fail(loaded, context, others, uneven))
     steps = total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
     check_learning(loaded, context.stage.name, steps, decisions, report)
 
 
 def _report_too_large(
-    context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report
+    context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, uneven: bool, report: Report
 ) -> None:
-    """Report that the stage would not fit either without what is refused of it (E0402)."""
-    mended = freed(context, loaded, found.bad)
-    without = fit(mended, loaded) if mended is not None else found
-    if mended is not None and without.chosen is None and without.tried:
-        report.add(does_not_fit(mended, others, loaded, without, partial(_over, loaded=loaded), whole_runs))
+    """Report that the stage does not fit, or would not without what is refused of it (E0402). What mends that, here or
+    of another stage, is part of each change that is proposed."""
+    mended = unrefused(context, loaded, found)
+    if mended is None:
+        return
+    change, changed = mended
+    tried = found if changed is context else fit(changed, loaded)
+    if tried.chosen is not None:
+        return
+    beside = [(other, unrefused(other, loaded, fit(other, loaded))) for other in others]
+    held, refused = [each for _, each in beside if each], [other for other, each in beside if not each]
+    change = reduce(Change.joined, (each for each, _ in held), change)
+    terms = Terms(partial(_over, loaded=loaded), whole_runs, change, refused, uneven)
+    report.add(does_not_fit(changed, [each for _, each in held], loaded, tried, terms))
 
 
 def _intervals(context: Context) -> dict[str, Decision]:
@@ -194,13 +204,12 @@ def _intervals(context: Context) -> dict[str, Decision]:
     return {name: Decision(name, wish.value, "") for name, wish in wishes.items() if all(wishes.values()) and wish}
 
 
-def _over(changed: Sequence[Context], loaded: LoadedRecipe) -> str:
-    """What a changed recipe would break of its budget; "" where it keeps to it, or has none."""
-    budget, report = loaded.recipe.budget, Report()
-    if budget.max_hours is None and budget.max_gpu_hours is None and budget.max_cost_usd is None:
-        return ""
-    fits = [(context, fit(context, loaded)) for context in changed]
-    check_budget(loaded, Plan(tuple(stage_plan(*pair, loaded) for pair in fits)), report)
+def _over(pairs: Pairs, loaded: LoadedRecipe) -> str:
+    """What changed stages would break of the budget; "" where they keep to it, or have none."""
+    report = Report()
+    if is_limited(loaded):
+        own = [(context, replace(found, ledger=found.ledger and found.ledger.copied())) for context, found in pairs]
+        check_budget(loaded, Plan(tuple(stage_plan(*pair, loaded) for pair in own)), report)
     return next((finding.title for finding in report.diagnostics), "")
 
 
@@ -245,6 +254,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequen
         idle_because=unused.because,
         on_used=on_used(*ours) if unused.because else OnFewer(),
         on_one_node=on_one_node(*ours),
+        on_fewer_nodes=on_fewer_nodes(*ours),
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(context, found, loaded, bounds),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
-from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,11 +27,11 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context, settle_steps
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
-from recipec.planner.search.sequences import training_sequences
+from recipec.planner.search.nothing_learned import total_steps
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DATA_SOURCES
-from recipec.rules.core import Decision, Ledger, Wish
+from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at
 from recipec.rules.words import device
 
@@ -68,24 +68,40 @@ def _whole_run(context: Context, found: Fit, loaded: LoadedRecipe) -> Cost:
 def runs_of(context: Context, now: Cost, loaded: LoadedRecipe, given: Sequence[Context] = ()) -> WholeRuns:
     """The whole run of a stage, and of changed ones beside it; `given` are all stages that share its budget."""
 
+    @cache
+    def all_now() -> Cost:
+        return _together(context, given, context, now, loaded)
+
+    def over(one: Context, all_changed: Cost) -> str:
+        return over_budget(loaded, all_changed, all_now(), one.facts.machines.gpus, context.facts.machines.gpus)
+
     def changed_run(one: Context, then: Fit, changed: LoadedRecipe = loaded) -> ChangedRun:
         run = _whole_run(one, then, changed)
-        if not is_limited(loaded):
-            return ChangedRun(run.seconds, run.usd, run.because, "")
-        both = _together(context, given, one, run), _together(context, given, context, now)
-        over = over_budget(loaded, *both, one.facts.machines.gpus, context.facts.machines.gpus)
-        return ChangedRun(run.seconds, run.usd, run.because, over)
+        limited = over(one, _together(context, given, one, run, changed)) if is_limited(loaded) else ""
+        return ChangedRun(run.seconds, run.usd, run.because, limited, now, run_told(context))
 
-    return WholeRuns(now, changed_run, run_told(context))
+    def changed_runs(one: Context, then: Fit, changed: LoadedRecipe = loaded) -> ChangedRun:
+        run = _together(context, given, one, _whole_run(one, then, changed), changed)
+        return ChangedRun(run.seconds, run.usd, run.because, over(one, run), all_now(), "the whole run")
+
+    return WholeRuns(now, changed_run, changed_runs)
 
 
-def _together(context: Context, given: Sequence[Context], one: Context, run: Cost) -> Cost:
-    """The run of a stage with those of all others, as they are beside it: each task has its own recipe."""
+def _together(context: Context, given: Sequence[Context], one: Context, run: Cost, changed: LoadedRecipe) -> Cost:
+    """The run of a stage with those of all others, as they are beside it, on the hardware of the changed recipe: each
+    task has its own recipe."""
     contexts = [one if other.stage is context.stage else beside(one, context, other) for other in given]
     tasks = [[*of_task] for _, of_task in groupby(contexts, lambda each: each.stage.task)]
-    pairs = [pair for of_task in tasks for pair in fitted(of_task, of_task[0].facts.loaded)]
-    others = [_whole_run(*pair, pair[0].facts.loaded) for pair in pairs if pair[0].stage is not context.stage]
+    with_recipe = [(of_task, _on_hardware_of(changed, of_task[0].facts.loaded)) for of_task in tasks]
+    found = [(*pair, own) for of_task, own in with_recipe if len(given) > 1 for pair in fitted(of_task, own)]
+    others = [_whole_run(other, then, own) for other, then, own in found if other.stage is not context.stage]
     return summed([run, *others])
+
+
+def _on_hardware_of(changed: LoadedRecipe, own: LoadedRecipe) -> LoadedRecipe:
+    """The recipe of a task on other hardware, which all tasks share."""
+    recipe = own.recipe.model_copy(update={"hardware": changed.recipe.hardware})
+    return replace(own, recipe=recipe)
 
 
 def whole_runs(pairs: Sequence[tuple[Context, Fit]], loaded: LoadedRecipe) -> Cost:
@@ -136,11 +152,3 @@ def _cost(context: Context, chosen: Candidate, seconds: float) -> Cost:
     idle, noun = gpus - chosen.layout.gpus, device(facts.decisions["gpu_is_cpu"].value)
     basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
     return run_cost(seconds, gpus, price.value, basis, noun, run_told(context))
-
-
-def total_steps(wishes: Mapping[str, Wish], decisions: Mapping[str, Decision], batch: int) -> int:
-    """Optimizer steps of the stage: every pass ends with a step of what is left, as in transformers 5.23's Trainer."""
-    if "train.max_steps" in wishes:
-        return wishes["train.max_steps"].value
-    value = {id: decision.value for id, decision in decisions.items()}
-    return ceil(value["epochs"] * ceil(training_sequences(value) / batch))

@@ -125,6 +125,10 @@ class Ledger(Struct):
         self.decisions[decision.id] = decision
         return decision
 
+    def copied(self) -> Ledger:
+        """The same decisions, for a plan that is made beside another one."""
+        return Ledger(self.wishes, {**self.decisions})
+
 
 def _settle(
     rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...], given: Mapping[str, Decision]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from test_mending import applied
 
 from recipec.estimate.cost import Cost
+from recipec.layout import Machines
 from recipec.planner.advice import on_fewer
 from recipec.planner.advice.slow_network import one_node_instead
 from recipec.planner.plan import OnFewer
@@ -74,7 +75,7 @@ def test_one_node_that_is_slower_and_dearer_is_not_advised(tmp_path: Path, times
     found = compiled(tmp_path, nodes("Qwen/Qwen3-8B", 2, 10), only_plan=True)
     plan = found.plan
     assert plan is not None and plan.cost_usd is not None
-    alone = OnFewer(cost=Cost(times * plan.seconds, times * plan.cost_usd / 2, ""))
+    alone = OnFewer(machines=Machines(1, 8), cost=Cost(times * plan.seconds, times * plan.cost_usd / 2, ""))
     plan = replace(plan, stages=(replace(plan.stages[0], on_one_node=alone),))
     assert bool([*one_node_instead(found.recipe, plan)]) == advised
 

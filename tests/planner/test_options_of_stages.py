@@ -46,13 +46,22 @@ def test_an_option_of_one_of_several_stages_comes_true(tmp_path: Path) -> None:
 
 
 def test_an_option_of_one_of_several_stages_counts_that_stage(tmp_path: Path) -> None:
-    now = planned(tmp_path, THREE).stages[-1]
-    (line,) = (line for line in now.options if line.startswith("set `hardware.nodes"))
-    then = planned(tmp_path, applied(THREE, line)).stages[-1]
+    plan = planned(tmp_path, THREE)
+    now = plan.stages[0]
+    (line,) = (line for line in now.options if "torch_varlen" in line)
+    then = planned(tmp_path, applied(THREE, line)).stages[0]
     took, money = duration(then.run_seconds), usd(then.cost_usd)
-    assert f"; stage ppo takes {took} instead of {duration(now.run_seconds)} and {money} instead of" in line
-    assert not [each for each in now.options if "the whole run" in each]
-    assert "of stage ppo at" in now.cost_because
+    assert f"; stage sft takes {took} instead of {duration(now.run_seconds)} and {money} instead of" in line
+    assert "of stage ppo at" in plan.stages[-1].cost_because
+
+
+def test_other_hardware_counts_all_stages(tmp_path: Path) -> None:
+    """Every stage runs on it, whichever it is proposed for."""
+    now = planned(tmp_path, THREE)
+    (line,) = (line for stage in now.stages for line in stage.options if line.startswith("set `hardware.nodes"))
+    then = planned(tmp_path, applied(THREE, line))
+    took, money = duration(then.seconds), usd(then.cost_usd)
+    assert f"the whole run takes {took} instead of {duration(now.seconds)} and {money} instead of" in line
 
 
 @pytest.mark.parametrize(("gpu", "holds"), [("b200", True), ("rtx-4090", False)])

@@ -14,6 +14,7 @@ from recipec.planner import StagePlan
 from recipec.planner.document import plan_document
 from recipec.planner.search.bounds import TIE
 from recipec.planner.search.layouts import meshes
+from recipec.units import duration, usd
 
 
 def on_nodes(model: str, nodes: int, **changes: Any) -> Tables:
@@ -193,3 +194,19 @@ def test_groups_that_copy_each_other_are_tried_from_two_nodes_on(tmp_path: Path,
     tried = {stage.layout.strategy, *(other.layout.strategy for other in stage.rejected)}
     assert ("hsdp" in tried) is grouped
     assert {"fsdp", "zero2", "zero3"} <= tried
+
+
+def test_fewer_nodes_that_are_as_fast_are_named_beside_one(tmp_path: Path) -> None:
+    """One node is cheapest, and takes almost five times as long as eight that cost a quarter of all 32."""
+    recipe = with_key(BASES["full-fsdp"], "model.name", "Qwen/Qwen3-8B")
+    hardware = {"gpu": "l40s", "gpus_per_node": 8, "nodes": 32, "network_gbps": 10}
+    recipe = with_key(with_key(with_key(recipe, "train", {}), "data.examples", 3_000_000), "hardware", hardware)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    (warned,) = [each for each in found.diagnostics if each.code == "W0519"]
+    fewer, alone = warned.help[:2]
+    assert alone.startswith("train on one node: ")
+    then = compiled(tmp_path, with_key(recipe, "hardware.nodes", 8), only_plan=True).plan
+    assert found.plan and then and then.cost_usd and found.plan.cost_usd
+    assert fewer.startswith("train on 8 nodes: set `hardware.nodes = 8`: ")
+    assert then.seconds <= (1 + TIE) * found.plan.seconds and then.cost_usd < 0.5 * found.plan.cost_usd
+    assert duration(then.seconds) in fewer and usd(then.cost_usd) in fewer

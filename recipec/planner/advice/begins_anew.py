@@ -43,7 +43,7 @@ def with_checkpoints(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
     effect = f"{counted(_saves(then.ledger), 'checkpoint')} of {gib(written)}, {duration(seconds)}{money} each"
     room = "{} of disk instead of {}".format(*map(gib, disk))
     change, but = setting(train__save_every=share), ("without them a run that is cut off begins anew",)
-    yield planned(change, f"{effect}; {runs.beside(run)}, in {room}", found.chosen, then.chosen, but=but)
+    yield planned(change, f"{effect}; {run.beside}, in {room}", found.chosen, then.chosen, but=but)
 
 
 def _saves(ledger: Ledger) -> int:

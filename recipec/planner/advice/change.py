@@ -34,6 +34,13 @@ class Change(Struct, frozen=True):
         removes = quoted(self.removes) if self.removes else ""
         return " and ".join([f"set {sets}"] * bool(sets) + [f"remove {removes}"] * bool(removes))
 
+    def joined(self, other: Change) -> Change:
+        """This change and another one, which it comes before where both set a key."""
+        sets = dict(other.sets) | dict(self.sets)
+        own_first = dict.fromkeys((*dict(self.sets), *dict(other.sets)))
+        removes = (key for key in dict.fromkeys((*self.removes, *other.removes)) if key not in sets)
+        return Change(tuple((key, sets[key]) for key in own_first), tuple(removes))
+
 
 class GlobalBatch(Struct, frozen=True):
     """A global batch, as a layout has one."""

@@ -38,7 +38,7 @@ def faster_layout(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         ratio, peak = pass_seconds(then) / pass_seconds(found), then.chosen.memory.peak_allocated_bytes / GIB
         effect = f"training takes {ratio:.2f}x the time in {peak:.1f} GiB"
         equal = f"recipec takes the simpler layout, as times within {found.chosen.tie_told} count as equal"
-        change, but = setting(train__strategy=strategy), (runs.beside(run), equal)
+        change, but = setting(train__strategy=strategy), (run.beside, equal)
         yield planned(change, effect, found.chosen, then.chosen, but=but)
 
 

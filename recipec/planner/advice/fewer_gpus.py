@@ -36,9 +36,11 @@ def fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         return
     least = _least(context, found, loaded, [fewer for fewer in promising if fewer.gpus < named[0].gpus])
     for fewer, then in filter(None, (least, named)):
-        ratio = pass_seconds(then) / pass_seconds(found)
+        ratio, run = pass_seconds(then) / pass_seconds(found), runs.of_all(on_machines(context, fewer), then)
+        if run.usd is not None and run.now.usd is not None and run.usd > run.now.usd:
+            continue  # other stages run on them as well
         effect = f"training takes {times(ratio)} at {ratio * fewer.gpus / machines.gpus:.2f}x the cost"
-        but = *_little_gain(machines, fewer, ratio), runs.instead(on_machines(context, fewer), then)
+        but = *_little_gain(machines, fewer, ratio), run.beside
         yield planned(_change(fewer, machines), effect, found.chosen, then.chosen, but=but)
 
 

@@ -25,13 +25,14 @@ def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
     waiting = [other for other in found.tried if waits_for_host(other)]
     promising = {wanted_host_gib(other) for other in waiting if _faster(other, context, found, loaded)}
     for wanted in sorted(promising)[:_PLANNED]:
-        then = fit(context, stating(loaded, host_memory_gib=wanted))
+        stated = stating(loaded, host_memory_gib=wanted)
+        then = fit(context, stated)
         if then.chosen is None or not then.chosen.layout.can_be_built:
             continue
         ratio = pass_seconds(then) / pass_seconds(found)
         if ratio <= 1 / (1 + TIE):
             effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
-            change, but = setting(hardware__host_memory_gib=wanted), (runs.instead(context, then),)
+            change, but = setting(hardware__host_memory_gib=wanted), (runs.of_all(context, then, stated).beside,)
             yield planned(change, effect, found.chosen, then.chosen, " if a node has it", but)
             return
 

@@ -25,7 +25,8 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit, largest_batch
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.global_batch import largest_batch
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combination import BadCombination
@@ -97,7 +98,7 @@ def _removal(context: Context, freed: Freed, chosen: Candidate, runs: WholeRuns)
     run = runs.of(freed.context, freed.then)
     shorter = run.seconds < runs.now.seconds
     outcome = _outcome(then, chosen)
-    return told(context, freed.change, outcome, chosen, then, but=(runs.beside(run),)) if shorter else ""
+    return told(context, freed.change, outcome, chosen, then, but=(run.beside,)) if shorter else ""
 
 
 def _without_a_key(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[str]:
@@ -109,7 +110,7 @@ def _without_a_key(context: Context, found: Fit, loaded: LoadedRecipe, runs: Who
             continue
         if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
             outcome = _outcome(then.chosen, found.chosen)
-            yield told(context, change, outcome, found.chosen, then.chosen, but=(runs.beside(run),))
+            yield told(context, change, outcome, found.chosen, then.chosen, but=(run.beside,))
             return
 
 
@@ -140,7 +141,7 @@ def _more_writers(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
             continue
         if (run := runs.of(changed, then)).seconds < runs.now.seconds:
             effect = f"{counted(gpus - more, 'GPU')} then learn from what {more} write"
-            change, but = Change(((_SERVER_GPUS, more),)), (runs.beside(run),)
+            change, but = Change(((_SERVER_GPUS, more),)), (run.beside,)
             yield told(context, change, effect, found.chosen, then.chosen, but=but)
             return
 
@@ -161,7 +162,7 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whol
         then = fit(changed, loaded)
         if then.chosen is not None and _uses_more(then.chosen, found.chosen):
             effect = f"{_outcome(then.chosen, found.chosen)} for the same rows"
-            change, but = setting(train__global_batch_size=size), (runs.instead(changed, then),)
+            change, but = setting(train__global_batch_size=size), (runs.of(changed, then).beside,)
             yield told(context, change, effect, found.chosen, then.chosen, but=but)
             return
 
@@ -181,7 +182,7 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe, runs: 
             if (run := runs.of(changed, then)).seconds * (1 + IDLE_TIE) < runs.now.seconds:
                 near = ", which counts as equal" * (_ratio(then.chosen, found.chosen) * (1 + found.chosen.tie) > 1)
                 effect = f"{_outcome(then.chosen, found.chosen)}{near}"
-                change, but = setting(train__strategy=name), (runs.beside(run),)
+                change, but = setting(train__strategy=name), (run.beside,)
                 yield told(context, change, effect, found.chosen, then.chosen, but=but)
             return
 
@@ -197,7 +198,7 @@ def _states_on_host(context: Context, found: Fit, loaded: LoadedRecipe, runs: Wh
     changed = replace(context, wishes={**context.wishes, **{key: Wish(value, "") for key, value in change.sets}})
     then = fit(changed, loaded)
     if then.chosen is not None and _wider(then.chosen, found.chosen):
-        but = runs.instead(changed, then), MEASURED_ON_HOST
+        but = runs.of(changed, then).beside, MEASURED_ON_HOST
         yield told(context, change, _outcome(then.chosen, found.chosen), found.chosen, then.chosen, but=but)
 
 

@@ -12,7 +12,8 @@ from recipec.planner.advice.whole_runs import WORTH_NAMING, WholeRuns
 from recipec.planner.search.bounds import bounds_of
 from recipec.planner.search.candidates import retimed, seconds_per_sequence, with_batch
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit, largest_batch
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.global_batch import largest_batch
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
@@ -39,7 +40,7 @@ def larger_batch(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
             steps = (each.decisions["total_steps"].value for each in (then.ledger, found.ledger))
             fewer = "the weights have fewer updates, {:,} instead of {:,}".format(*steps)
             change, but = setting(train__global_batch_size=size), (f"{fewer}, so recipec keeps the usual batch",)
-            yield planned(change, runs.beside(run), found.chosen, then.chosen, but=but)
+            yield planned(change, run.beside, found.chosen, then.chosen, but=but)
             return
 
 

@@ -16,6 +16,7 @@ from recipec.planner.advice.change import Proposal, pins, quoted
 from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.advice.keys import named_for
 from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.search.nothing_learned import only_warmup, unfilled
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.fields import OWN_TEMPLATES
 from recipec.rules.core import Decision
@@ -209,21 +210,11 @@ def _section(loaded: LoadedRecipe, stage: str) -> str:
     return METHODS[stage].rows_in([own] if loaded.is_set("data", own) else [])
 
 
-def learns_nothing(stage: str, steps: int, decisions: Decisions) -> bool:
-    """Whether prompts fill no generation, or one step is all warmup, whose rate is 0 (E0411)."""
-    return _unfilled(stage, decisions) or _only_warmup(steps, decisions)
-
-
-def _only_warmup(steps: int, decisions: Decisions) -> bool:
-    """The trainer rounds the warmup up to whole steps, and the first one's rate is 0: a single step learns nothing."""
-    return steps == 1 and decisions["warmup"].value > 0
-
-
 def check_learning(loaded: LoadedRecipe, stage: str, steps: int, decisions: Decisions, report: Report) -> None:
     """Report a stage that would learn nothing (E0411)."""
-    if _unfilled(stage, decisions):
+    if unfilled(stage, decisions):
         _answers(loaded, stage, decisions, report)
-    elif _only_warmup(steps, decisions):
+    elif only_warmup(steps, decisions):
         _one_step(loaded, stage, decisions, report)
 
 
@@ -249,14 +240,6 @@ def _answers(loaded: LoadedRecipe, stage: str, decisions: Decisions, report: Rep
     help = (f"lower {lower} to {most:,} or less, or give more prompts" if most else "give more prompts",)
     note = f"one generation answers {needed:,} prompts, {counted(each, 'time')} each"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
-
-
-def _unfilled(stage: str, decisions: Decisions) -> bool:
-    """Whether the prompts are fewer than one generation answers."""
-    value = {id: decision.value for id, decision in decisions.items()}
-    if not METHODS[stage].generates:
-        return False
-    return training_rows(value) * value.get("per_prompt", 1) < generated(value)
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

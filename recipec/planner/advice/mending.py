@@ -97,17 +97,27 @@ def known_to_fail(
     fixed = tuple(f"{text} ({id})" for id, text in zip(instead, named, strict=True))
     help = tuple(_mending(context, others, keys, loaded, refusals))
     help = help or tuple(_told_of_precision(context, others, loaded, refusals))
-    help = help or tuple(_told_of_groups(context, refusals)) or fixed
-    notes = (*_intervals(refusals), *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
-    return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
+    help = help or tuple(_told_of_groups(context, refusals))
+    untried = () if help else (_NOT_PLANNED,)
+    notes = (*_intervals(refusals), *untried, *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
+    return Diagnostic("E0405", rows[0].title, labels or (label,), help or fixed, notes)
 
 
-def freed(context: Context, loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Context | None:
-    """The stage without all keys that take part in what is refused; None where the recipe writes none of them."""
-    refusals = stated(loaded, context.stage.name, bad) if bad else []
-    keys = culprit_keys(loaded, context.stage.name, refusals)
-    ways = [*_in_fp32(context, refusals), *unpinned(context, keys)]
-    return next((changed for _, changed in reversed(ways)), None)
+_NOT_PLANNED = "recipec did not plan this fix, so the recipe may not fit with it"
+
+
+def unrefused(context: Context, loaded: LoadedRecipe, found: Fit) -> tuple[Change, Context] | None:
+    """A stage as it is where its layouts were tried, else with the smallest change that leaves it some to try; None
+    where nothing that the recipe writes does. `found` is its fit."""
+    if found.tried:
+        return Change(), context
+    refusals = stated(loaded, context.stage.name, found.bad) if found.bad else []
+    keys = [key for key in culprit_keys(loaded, context.stage.name, refusals) if key != _MODEL]
+    for change, changed in (*_in_fp32(context, refusals), *single_changes(context, keys), *unpinned(context, keys)):
+        built = replace(changed, built=True)
+        if any(each.layout.can_be_built for each in fit(built, loaded).tried):
+            return as_written(change, context), built
+    return None
 
 
 def _in_fp32(context: Context, refusals: Sequence[Refusal]) -> Changes:

@@ -82,7 +82,7 @@ def on_present_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: Wh
         return
     ratio = seconds_per_sequence(then) / seconds_per_sequence(chosen)
     effect = f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}"
-    yield planned(change, effect, chosen, then, but=(runs.instead(changed, fitted),))
+    yield planned(change, effect, chosen, then, but=(runs.of(changed, fitted).beside,))
 
 
 def _asking_for(rung: Adaptation, now: tuple[Layout, MemoryEstimate], chosen: Candidate) -> Change:

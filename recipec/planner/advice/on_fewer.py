@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -44,13 +45,32 @@ def _pays(run: Cost, now: Cost) -> bool:
 
 def on_one_node(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
     """On one node, where the recipe states a slow network between several, or these mostly wait for it."""
+    if not _waits(context, found, loaded):
+        return OnFewer()
+    then = _planned(context, found, loaded, Machines(1, context.facts.machines.gpus_per_node), runs)
+    return OnFewer() if then.otherwise else then
+
+
+def on_fewer_nodes(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> tuple[OnFewer, ...]:
+    """On half the nodes, half of those, and so on, as long as the run is not clearly longer, under the same terms."""
+    machines = context.facts.machines
+    counts = [machines.nodes >> times for times in range(1, machines.nodes.bit_length() - 1)]
+    fewer = (Machines(count, machines.gpus_per_node) for count in counts * _waits(context, found, loaded))
+    runs_there = (_planned(context, found, loaded, each, runs) for each in fewer)
+    return tuple(takewhile(lambda then: _is_as_fast(then, runs.now), runs_there))
+
+
+def _is_as_fast(then: OnFewer, now: Cost) -> bool:
+    """Whether the same is trained in about the same time."""
+    return not then.otherwise and then.cost is not None and then.cost.seconds <= (1 + TIE) * now.seconds
+
+
+def _waits(context: Context, found: Fit, loaded: LoadedRecipe) -> bool:
+    """Whether several nodes have a slow network between them, or mostly wait for it."""
     assert found.chosen is not None
     machines, stated = context.facts.machines, loaded.recipe.hardware.network_gbps
     slow = stated is not None and stated < LEAST_NETWORK_GBPS
-    if machines.nodes == 1 or not (slow or waits_for_network(machines, found.chosen)):
-        return OnFewer()
-    then = _planned(context, found, loaded, Machines(1, machines.gpus_per_node), runs)
-    return OnFewer() if then.otherwise else then
+    return machines.nodes > 1 and (slow or waits_for_network(machines, found.chosen))
 
 
 def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines, runs: WholeRuns) -> OnFewer:
@@ -58,21 +78,21 @@ def _planned(context: Context, found: Fit, loaded: LoadedRecipe, fewer: Machines
     changed = on_machines(context, fewer)
     then = fit(changed, loaded)
     if _alike(then, found):
-        return _on(fewer, runs.of(changed, then), runs, takes=_takes(then, found))
+        return _on(fewer, runs.of(changed, then), takes=_takes(then, found))
     wishes = same_adaptation(context, found)
     kept = replace(changed, wishes=wishes)
     same = fit(kept, loaded)
     if _alike(same, found):
         pins = tuple((key, wish.value) for key, wish in wishes.items() if key not in context.wishes)
-        return _on(fewer, runs.of(kept, same), runs, pins=pins, takes=_takes(same, found))
+        return _on(fewer, runs.of(kept, same), pins=pins, takes=_takes(same, found))
     if then.chosen is None or not then.chosen.layout.can_be_built:
         return OnFewer()
     otherwise = adaptation_name(context.stage.name, then.chosen.layout)
-    return _on(fewer, runs.of(changed, then), runs, otherwise=otherwise)
+    return _on(fewer, runs.of(changed, then), otherwise=otherwise)
 
 
-def _on(fewer: Machines, run: ChangedRun, runs: WholeRuns, **how: Any) -> OnFewer:
-    return OnFewer(machines=fewer, cost=run, whole_run=runs.beside(run), **how)
+def _on(fewer: Machines, run: ChangedRun, **how: Any) -> OnFewer:
+    return OnFewer(machines=fewer, cost=run, whole_run=run.beside, **how)
 
 
 def _takes(then: Fit, found: Fit) -> str:

@@ -114,7 +114,7 @@ def _timed(
         stated = tuple(_of_sequences(context, then.chosen.layout))
         alike = ", with about as many examples in a step" * bool(stated)
         why = " and ".join(_gains(context, found, then, loaded))
-        effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}; {runs.beside(run)}"
+        effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}; {run.beside}"
         yield planned(Change((change, *stated)), effect, found.chosen, then.chosen, but=(but,))
 
 

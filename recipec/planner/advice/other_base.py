@@ -34,7 +34,7 @@ def quantized_base(context: Context, found: Fit, loaded: LoadedRecipe, runs: Who
     if then.chosen is None or then.chosen.layout.adapts is not row or not _better(then.chosen, chosen):
         return
     effect = f"{fits_in(then.chosen)}, and training takes {pass_seconds(then) / pass_seconds(found):.2f}x the time"
-    yield planned(change, effect, chosen, then.chosen, but=(runs.instead(changed, then), _ROUNDED))
+    yield planned(change, effect, chosen, then.chosen, but=(runs.of(changed, then).beside, _ROUNDED))
 
 
 def _below(other: Candidate, chosen: Candidate) -> bool:

@@ -12,7 +12,7 @@ from recipec.axes.generators import GENERATORS
 from recipec.estimate.cost import Cost
 from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.changes import Changes, other_engines, smaller_batch
-from recipec.planner.advice.whole_runs import WholeRuns, same_adaptation
+from recipec.planner.advice.whole_runs import ChangedRun, WholeRuns, same_adaptation
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -33,13 +33,13 @@ def other_engine(context: Context, found: Fit, loaded: LoadedRecipe, runs: Whole
         change, run, then = min(engines, key=_price)
         row = GENERATORS[dict(change.sets)[_KEY]]
         needs = f"the bundle then needs the package {' and '.join(row.packages)}"
-        effect = f"{row.title} writes the answers, and {runs.beside(run)}"
+        effect = f"{row.title} writes the answers, and {run.beside}"
         yield planned(change, effect, found.chosen, then, but=(needs, _UNPROVEN.format(row.title)))
 
 
 def _planned(
     change: Change, changed: Context, context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns
-) -> Iterator[tuple[Change, Cost, Candidate]]:
+) -> Iterator[tuple[Change, ChangedRun, Candidate]]:
     """The whole run with an engine that has its own copy of the weights, where it trains the same at less cost."""
     assert found.chosen is not None
     adapts = found.chosen.layout.adapts
@@ -48,8 +48,9 @@ def _planned(
         then = fit(each, loaded)
         if then.chosen is None or not then.chosen.layout.can_be_built or then.chosen.crowds_host:
             continue
-        run = runs.of(each, then)
-        if then.chosen.layout.adapts is adapts and _pays(run, runs.now):
+        moved = each.facts.machines != context.facts.machines
+        run = (runs.of_all if moved else runs.of)(each, then)
+        if then.chosen.layout.adapts is adapts and _pays(run, run.now):
             yield asked, run, then.chosen
         return
 
@@ -60,7 +61,7 @@ def _with_smaller_batches(change: Change, changed: Context) -> Changes:
         yield Change((*change.sets, *smaller.sets)), then
 
 
-def _price(planned: tuple[Change, Cost, Candidate]) -> tuple[float, float]:
+def _price(planned: tuple[Change, ChangedRun, Candidate]) -> tuple[float, float]:
     _, run, _ = planned
     return inf if run.usd is None else run.usd, run.seconds
 

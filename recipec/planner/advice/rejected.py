@@ -16,10 +16,10 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import asking_for, setting
 from recipec.planner.advice.host_memory import least_host
 from recipec.planner.advice.stated import stating
-from recipec.planner.advice.ways_out import WayOut, Whole, all_fitting, by_cost, fitting, way, ways_out
+from recipec.planner.advice.ways_out import Terms, WayOut, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
-from recipec.planner.search.bounds import NEAR, Bounds
+from recipec.planner.search.bounds import NEAR, TIE, Bounds
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
@@ -168,6 +168,10 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
     (
         lambda it: it.other.crowds_host and not it.chosen.crowds_host,
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
+    ),
+    (
+        lambda it: it.chosen.of_batch and 1.05 < it.ratio <= 1 + TIE,
+        lambda it: f"{it.time}; times within {it.chosen.tie_told}, count as equal",
     ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
     (
@@ -338,8 +342,7 @@ def does_not_fit(
     others: Sequence[Context],
     loaded: LoadedRecipe,
     found: Fit,
-    over: Callable[[Sequence[Context]], str],
-    whole: Whole,
+    terms: Terms,
 ) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.label
@@ -353,7 +356,7 @@ def does_not_fit(
     reasons = ((candidate, _reason(candidate, candidate, 1).reason) for candidate in closest)
     notes = tuple(f"{each.title}{_written(context, each)}: {reason}" for each, reason in reasons)
     given = (context, others, loaded)
-    ways = [*_with_host_memory(*given, found.tried, whole), *ways_out(*given, over, whole)]
+    ways = [*_with_host_memory(*given, found.tried, terms), *ways_out(*given, terms)]
     help = tuple(by_cost(ways)) or ("no change that was tried is enough; use a smaller model, or more or larger GPUs",)
     notes += _served_on_one_node(context)
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
@@ -374,7 +377,7 @@ def _written(context: Context, candidate: Candidate) -> str:
 
 
 def _with_host_memory(
-    context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], whole: Whole
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], terms: Terms
 ) -> Iterator[WayOut]:
     """What fits where a node has more host memory than is assumed; what is stated or measured is believed."""
     own = least_host(tried)
@@ -385,7 +388,8 @@ def _with_host_memory(
     stated = stating(loaded, host_memory_gib=wanted)
     pairs = all_fitting([context, *others], stated)
     if pairs:
-        yield way(setting(hardware__host_memory_gib=wanted), pairs, stated, (), whole, context, " if a node has it")
+        change = setting(hardware__host_memory_gib=wanted).joined(terms.beside)
+        yield way(change, pairs, stated, (), terms, context, " if a node has it")
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.estimate.cost import Cost
@@ -10,7 +10,8 @@ from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS
 from recipec.planner.advice.budget import over_budget
 from recipec.planner.advice.change import toml
 from recipec.planner.advice.whole_runs import instead
-from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.plan import OnFewer, Plan, StagePlan
+from recipec.planner.search.bounds import TIE
 from recipec.planner.search.candidates import MOSTLY
 from recipec.recipe import LoadedRecipe
 
@@ -40,6 +41,7 @@ def slow_network(loaded: LoadedRecipe, plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _ways(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
+    yield from on_fewer_nodes(loaded, plan)
     yield from one_node_instead(loaded, plan)
     for stage in plan.stages:
         yield from stage.less_waiting
@@ -48,19 +50,40 @@ def _ways(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
 
 def one_node_instead(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
     """One node, where all stages train the same on it in less time or for less money."""
-    runs = [stage.on_one_node.cost for stage in plan.stages]
-    seconds = sum(run.seconds for run in runs if run is not None)
-    usd = None if plan.cost_usd is None else sum(run.usd or 0 for run in runs if run is not None)
+    if run := _pays([stage.on_one_node for stage in plan.stages], plan):
+        yield _told(loaded, plan, [stage.on_one_node for stage in plan.stages], run)
+
+
+def on_fewer_nodes(loaded: LoadedRecipe, plan: Plan) -> Iterator[str]:
+    """The fewest nodes that are hardly slower, where one node is clearly slower than these."""
+    together = [*zip(*(stage.on_fewer_nodes for stage in plan.stages), strict=False)]
+    fewest = together[-1] if together else ()
+    run, alone = (_pays(there, plan) for there in (fewest, [stage.on_one_node for stage in plan.stages]))
+    if run and not (alone and alone.seconds <= (1 + TIE) * run.seconds):
+        yield _told(loaded, plan, fewest, run)
+
+
+def _pays(there: Sequence[OnFewer], plan: Plan) -> Cost | None:
+    """The run of all stages on fewer nodes, where it takes less time or money."""
+    runs = [then.cost for then in there if then.cost is not None]
+    if len(runs) < len(plan.stages):
+        return None
+    usd = None if plan.cost_usd is None else sum(run.usd or 0 for run in runs)
     cheaper = usd is not None and plan.cost_usd is not None and usd < plan.cost_usd
-    if None in runs or not (seconds < plan.seconds or cheaper):
-        return
-    lines = dict.fromkeys(f"`{key} = {toml(value)}`" for stage in plan.stages for key, value in stage.on_one_node.pins)
-    run, now = Cost(seconds, usd, ""), Cost(plan.seconds, plan.cost_usd, "")
-    gpus, of_a_node = (plan.stages[0].decisions[id].value for id in ("gpus", "gpus_per_node"))
-    then = f"{instead(run, now)}{over_budget(loaded, run, now, of_a_node, gpus)}"
-    takes = dict.fromkeys(stage.on_one_node.takes for stage in plan.stages if stage.on_one_node.takes)
-    told = ", ".join([*takes, then])
-    yield f"train on one node: set {' and '.join(['`hardware.nodes = 1`', *lines])}: {told}"
+    run = Cost(sum(run.seconds for run in runs), usd, "")
+    return run if run.seconds < plan.seconds or cheaper else None
+
+
+def _told(loaded: LoadedRecipe, plan: Plan, there: Sequence[OnFewer], run: Cost) -> str:
+    """The lines to set, and the run that they give beside that of the plan."""
+    machines = there[0].machines
+    assert machines is not None
+    now, gpus = Cost(plan.seconds, plan.cost_usd, ""), plan.stages[0].decisions["gpus"].value
+    then = f"{instead(run, now)}{over_budget(loaded, run, now, machines.gpus, gpus)}"
+    told = ", ".join([*dict.fromkeys(each.takes for each in there if each.takes), then])
+    pins = dict.fromkeys(f"`{key} = {toml(value)}`" for each in there for key, value in each.pins)
+    lines = " and ".join([f"`hardware.nodes = {machines.nodes}`", *pins])
+    return f"train on {'one node' if machines.nodes == 1 else f'{machines.nodes} nodes'}: set {lines}: {told}"
 
 
 def _waits(stage: StagePlan) -> float:

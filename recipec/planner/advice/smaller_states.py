@@ -43,7 +43,7 @@ def _told(
     if ratio <= WORTH_NAMING:
         how = f"{then.chosen.layout.strategy} with a micro batch of {then.chosen.layout.micro_batch}"
         effect = f"{how} then fits in {gib(less)}, and training takes {ratio:.2f}x the time"
-        yield planned(change, effect, found.chosen, then.chosen, but=(runs.instead(changed, then), _KEPT))
+        yield planned(change, effect, found.chosen, then.chosen, but=(runs.of(changed, then).beside, _KEPT))
     elif little_left(context.facts.gpu, found.chosen) and now - less >= LITTLE_SHARE * now:
         needs, instead = unlike_gib(less, now)
         effect = f"training then allocates {needs} instead of {instead}, and takes {times(ratio)}"

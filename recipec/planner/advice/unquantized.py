@@ -28,7 +28,7 @@ def unquantized(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeR
     if then is None or then.chosen is None or then.ledger is None:
         return None
     undropped = "without dropout" if _dropout(found) and not _dropout(then) else ""
-    effect = f"{', '.join(filter(None, (fits_in(then.chosen), undropped)))}; {runs.instead(changed, then)}"
+    effect = f"{', '.join(filter(None, (fits_in(then.chosen), undropped)))}; {runs.of(changed, then).beside}"
     plain = then.chosen.layout.on_device and then.chosen.layout.mesh.ranks_per_layer == 1
     only = undropped and f"only {undropped}" if plain else measures(then.chosen)
     return Unquantized(f"{then.chosen.adaptation} fits {only}" if only else "", effect)

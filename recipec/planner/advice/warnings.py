@@ -18,7 +18,7 @@ from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.held_out import nothing_left
 from recipec.planner.advice.keys import for_stage
-from recipec.planner.advice.limits import learns_nothing, section_of
+from recipec.planner.advice.limits import section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
 from recipec.planner.advice.slow_network import slow_network
@@ -27,6 +27,7 @@ from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.bounds import usable_host_bytes
 from recipec.planner.search.known_bad import advised_against
+from recipec.planner.search.nothing_learned import learns_nothing
 from recipec.planner.search.sequences import settled_method, training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.evaluation import training_rows, training_tokens

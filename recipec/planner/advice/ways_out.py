@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -37,8 +37,10 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.measures import acceptable_adaptations
+from recipec.planner.search.nothing_learned import learns_nothing, total_steps
 from recipec.recipe import LoadedRecipe
-from recipec.rules.core import Wish
+from recipec.recipe.changed import agrees
+from recipec.rules.core import Decision, Wish
 from recipec.units import GIB, duration, hourly, usd
 
 SHOWN = 4
@@ -62,6 +64,19 @@ Pairs = Sequence[tuple[Context, Fit]]  # each stage with its plan
 Whole = Callable[[Pairs, LoadedRecipe], Cost]
 
 
+class Terms(Struct, frozen=True):
+    """What is told of every change that is proposed, and what else has to be changed with it."""
+
+    over: Callable[[Pairs], str] = lambda pairs: ""  # what the changed stages break of the budget
+    whole: Whole | None = None  # their whole run
+    beside: Change = Change()  # without which the recipe is refused
+    refused: Sequence[Context] = ()  # other stages that are refused as they are, and are told by themselves
+    uneven: bool = False  # whether the stage is refused for its intervals, which are told by themselves
+
+
+ALONE = Terms()
+
+
 class WayOut(Struct, frozen=True):
     """A change with which every stage fits, and its whole run where that is asked for."""
 
@@ -73,22 +88,18 @@ def ways_out(
     context: Context,
     others: Sequence[Context],
     loaded: LoadedRecipe,
-    over: Callable[[Sequence[Context]], str] = lambda changed: "",
-    whole: Whole | None = None,
+    terms: Terms = ALONE,
 ) -> list[WayOut]:
-    """The nearest change of each kind with which every stage fits and can be built, at most four.
-
-    `over` tells what the changed stages break of the budget, which is said with the change, and `whole` what they take.
-    """
+    """The nearest change of each kind with which every stage fits and can be built, at most four."""
     found: dict[Callable[[Context], Changes], WayOut] = {}
     for kind in _KINDS:
         if kind is more_nodes and more_gpus in found:
             break  # a fuller node is the nearer change
-        way = _nearest(kind, context, others, loaded, over, whole)
+        way = _nearest(kind, context, others, loaded, terms)
         found |= {kind: way} if way is not None else {}
         if len(found) == SHOWN:
             break
-    return list(found.values()) or _of_another_family(context, others, loaded, over, whole)
+    return list(found.values()) or _of_another_family(context, others, loaded, terms)
 
 
 def by_cost(ways: Sequence[WayOut]) -> list[str]:
@@ -103,15 +114,9 @@ def by_cost(ways: Sequence[WayOut]) -> list[str]:
     return [way.proposal.told for way in sorted(ways, key=order)]
 
 
-def _of_another_family(
-    context: Context,
-    others: Sequence[Context],
-    loaded: LoadedRecipe,
-    over: Callable[[Sequence[Context]], str],
-    whole: Whole | None,
-) -> list[WayOut]:
+def _of_another_family(context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Terms) -> list[WayOut]:
     """The largest model that fits of those that are each about half as large as the one before."""
-    way = _nearest(halved_models, context, others, loaded, over, whole)
+    way = _nearest(halved_models, context, others, loaded, terms)
     return [way] if way is not None else []
 
 
@@ -120,23 +125,45 @@ def _nearest(
     context: Context,
     others: Sequence[Context],
     loaded: LoadedRecipe,
-    over: Callable[[Sequence[Context]], str],
-    whole: Whole | None,
+    terms: Terms,
 ) -> WayOut | None:
     """The first change of a kind with which every stage fits; none where nobody would wait for the run."""
+    given = [context, *others]
     changes = [each for each in kind(context) if within(each[1], loaded.recipe.policy)]
     for tried, (change, changed) in enumerate(changes):
         if tried == PATIENCE and fitting(changes[-1][1], loaded) is None:
             return None
         contexts = [changed, *(same(kind, change, other) for other in others)]
         also = [before for before, then in zip(others, contexts[1:], strict=True) if then is not before]
-        pairs = () if _loses_many(change, contexts[1:]) else all_fitting(contexts, loaded)
-        if pairs:
-            said = over(contexts), _network(changed, loaded), *_longer(change, pairs)
+        written = as_written(change, context, *also).joined(terms.beside)
+        sound = agrees(loaded, written.sets, written.removes) and not _loses_many(change, contexts[1:])
+        pairs = all_fitting(contexts, loaded) if sound else ()
+        if pairs and not any(map(_unlearns, pairs, given)):
+            pairs = [*pairs, *_healed(kind, change, loaded, terms)]
+            said = terms.over(pairs), _network(changed, loaded), *_longer(change, pairs)
             notes = tuple(note for note in said if note)
-            found = way(as_written(change, context, *also), pairs, loaded, notes, whole, context)
+            found = way(written, pairs, loaded, notes, terms, context)
             return None if found.cost is not None and found.cost.seconds > LONGEST else found
     return None
+
+
+def _unlearns(pair: tuple[Context, Fit], before: Context) -> bool:
+    """Whether a stage that learns something learns nothing once it is changed."""
+    if not _learns_nothing(*pair):
+        return False
+    _, found = pair
+    assert found.chosen is not None
+    now = _decided_before(before, found.chosen)
+    steps = total_steps(before.wishes, now, now["global_batch_size"].value)
+    return not learns_nothing(before.stage.name, steps, now)
+
+
+def _learns_nothing(context: Context, found: Fit) -> bool:
+    assert found.chosen is not None and found.ledger is not None
+    given = found.ledger.decisions
+    return learns_nothing(
+        context.stage.name, total_steps(context.wishes, given, found.chosen.layout.global_batch), given
+    )
 
 
 def way(
@@ -144,25 +171,51 @@ def way(
     pairs: Pairs,
     loaded: LoadedRecipe,
     notes: tuple[str, ...],
-    whole: Whole | None,
+    terms: Terms,
     before: Context,
     only: str = "",
 ) -> WayOut:
     """A change with what it gives of the first stage, and the whole run of all; `before` is the stage without it."""
     context, found = pairs[0]
     assert found.chosen is not None
-    cost = whole(pairs, loaded) if whole else None
+    cost = terms.whole(pairs, loaded) if terms.whole else None
     takes = (_takes(cost, context, before),) if cost else ()
     batches = batch_before(before, found.chosen), found.chosen.layout
-    return WayOut(Proposal(change, fits_in(found.chosen), *batches, only, (*takes, *notes)), cost)
+    left = tuple(_left_to_fix(pairs, terms))
+    return WayOut(Proposal(change, fits_in(found.chosen), *batches, only, (*takes, *notes, *left)), cost)
+
+
+def _healed(
+    kind: Callable[[Context], Changes], change: Change, loaded: LoadedRecipe, terms: Terms
+) -> Iterator[tuple[Context, Fit]]:
+    """The stages that are refused as they are, and fit with a change."""
+    for changed in (same(kind, change, other) for other in terms.refused):
+        if (found := fitting(changed, loaded)) is not None:
+            yield changed, found
+
+
+def _left_to_fix(pairs: Pairs, terms: Terms) -> Iterator[str]:
+    """The errors of stages that are there all the same."""
+    planned = [context.stage for context, _ in pairs]
+    for stage in (other.stage for other in terms.refused if other.stage not in planned):
+        yield f"fix E0405 of stage {stage.label}, too, whose time is not counted"
+    if terms.uneven:
+        yield f"fix E0405 of stage {planned[0].label}, too"
+    for context, found in pairs:
+        if _learns_nothing(context, found):
+            yield f"fix E0411 of stage {context.stage.label}, too: it learns nothing"
 
 
 def batch_before(before: Context, then: Candidate) -> GlobalBatch:
-    """The global batch of a stage that has no plan: what the rule decides for what is trained after a change, or for
-    what would be trained without it."""
-    names = [name for name, _ in acceptable_adaptations(before)] or METHODS[before.stage.name].adaptations
-    decided = settle(before, then.layout.adaptation if then.layout.adaptation in names else names[0], "").decisions
+    """The global batch of a stage that has no plan."""
+    decided = _decided_before(before, then)
     return GlobalBatch(decided["global_batch_size"].value, decided["packing"].value)
+
+
+def _decided_before(before: Context, then: Candidate) -> Mapping[str, Decision]:
+    """What the rules decide of a stage without a plan: for what is trained after a change, or would be without it."""
+    names = [name for name, _ in acceptable_adaptations(before)] or METHODS[before.stage.name].adaptations
+    return settle(before, then.layout.adaptation if then.layout.adaptation in names else names[0], "").decisions
 
 
 def _takes(cost: Cost, context: Context, before: Context) -> str:

@@ -22,25 +22,24 @@ WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimate
 
 
 class ChangedRun(Cost, frozen=True):
-    """The whole run of a changed stage."""
+    """The whole run of a changed stage, or of all stages, beside what it takes now."""
 
     over: str  # ", still over the budget", which all stages share; "" where it keeps to it
+    now: Cost
+    told: str  # "the whole run", or the stage, where it is one of several
+
+    @property
+    def beside(self) -> str:
+        """Time and money beside those of the plan."""
+        return f"{instead(self, self.now, self.told)}{self.over}"
 
 
 class WholeRuns(Struct, frozen=True):
-    """The whole run of the plan, and how that of a changed recipe is told."""
+    """The whole run of the plan of a stage, and what it takes with a change."""
 
     now: Cost
     of: Callable[..., ChangedRun]  # of a changed stage and its plan, and of the recipe where that is changed
-    told: str = "the whole run"  # or the stage, where it is one of several
-
-    def instead(self, context: Context, then: Fit) -> str:
-        """Time and money of a changed recipe's whole run beside those of the plan."""
-        return self.beside(self.of(context, then))
-
-    def beside(self, run: ChangedRun) -> str:
-        """Time and money of another whole run beside those of the plan."""
-        return f"{instead(run, self.now, self.told)}{run.over}"
+    of_all: Callable[..., ChangedRun]  # the same of all stages, for a change of the hardware on which they run
 
 
 def run_told(context: Context) -> str:
