@@ -44,9 +44,10 @@ MEMORY_INPUTS = (
     *("virtual_tokens", "encoder_hidden_size", "prefix_tokens", "prefix_encoder_size", "updates"),
     *("reduction_factor", "adapters_after"),
     *("schema_tokens", "result_tokens", "tool_rounds", "engine_tensor_parallel"),
+    *("max_length", "stages", "init_from", "lora_variant", "mixed_adapters", "environment", "ewc_strength", "fp8"),
 )
 TIME_INPUTS = (
-    *("gpus", "gpu", "measured", "max_length", "tokens_per_example", "global_batch_size"),
+    *("gpus", "gpu", "measured", "tokens_per_example", "global_batch_size"),
     *("network_gbps", "host_memory_gib", "host_cores"),
 )
 # What a reason depends on that sets another layout beside the chosen one: memory and time of both, and which of two
