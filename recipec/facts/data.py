@@ -32,6 +32,7 @@ from recipec.facts.labels import label_facts
 from recipec.facts.left_out import equal_answers, many_repeated, opposite_answers, unanswered, without_left_out
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.pair_answers import PairAnswers, answers_of_pairs, pair_answers
+from recipec.facts.placeholders import placeholder_answers
 from recipec.facts.rated_pairs import rated_otherwise
 from recipec.facts.rated_rows import unread_ratings
 from recipec.facts.rehearsal import RehearsedRows, rehearsed
@@ -184,6 +185,7 @@ def _findings(
     yield from other_tags(loaded, section, sources, template)
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, rehearsal)
+    yield from placeholder_answers(loaded, section, sources)
     yield from nothing_learned(loaded, section, sources)
     yield from against_stated(loaded, section, sources)
     yield from equal_answers(loaded, section, rehearsal)

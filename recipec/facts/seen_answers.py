@@ -30,7 +30,7 @@ class SeenAnswers(Struct, frozen=True):
 
 def seen_answers(sources: Sequence[SampledSource], data: Data) -> SeenAnswers:
     """Where the sampled rows have what not every chat template writes."""
-    found = [(place, *pair) for source in sources for place, pair in _learned(source, data)]
+    found = [(place, *pair) for source in sources for place, pair in learned_answers(source, data)]
     thinking = [(place, answer) for place, _, answer in found if answer.get("reasoning_content")]
     told = (place for place, answer in thinking if not answer.get("tool_calls"))
     called = (place for place, answer in thinking if answer.get("tool_calls"))
@@ -51,7 +51,7 @@ def _follows(before: Sequence[Message], answer: Message) -> bool:
     return bool(before) and before[-1]["role"] == ASSISTANT[0] and not thoughts(before[-1])
 
 
-def _learned(source: SampledSource, data: Data) -> Iterator[tuple[str, Learned]]:
+def learned_answers(source: SampledSource, data: Data) -> Iterator[tuple[str, Learned]]:
     """The learned answers of the rows, each with the place of its row."""
     if ROW_FORMATS[source.shape.format].turns:
         for place, made in zip(source.places, source.made, strict=True):
