@@ -25,7 +25,8 @@ from recipec.planner.search.candidates import (
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit, largest_batch
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.global_batch import largest_batch
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combination import BadCombination

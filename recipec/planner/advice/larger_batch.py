@@ -12,7 +12,8 @@ from recipec.planner.advice.whole_runs import WORTH_NAMING, WholeRuns
 from recipec.planner.search.bounds import bounds_of
 from recipec.planner.search.candidates import retimed, seconds_per_sequence, with_batch
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit, largest_batch
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.global_batch import largest_batch
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish

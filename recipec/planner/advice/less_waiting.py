@@ -14,7 +14,8 @@ from recipec.planner.advice.waiting import waits_for_network
 from recipec.planner.advice.ways_out import fits_in, fitting
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, largest_batch
+from recipec.planner.search.fit import Fit
+from recipec.planner.search.global_batch import largest_batch
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 

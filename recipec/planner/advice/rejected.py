@@ -19,7 +19,7 @@ from recipec.planner.advice.stated import stating
 from recipec.planner.advice.ways_out import Terms, WayOut, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
-from recipec.planner.search.bounds import NEAR, Bounds
+from recipec.planner.search.bounds import NEAR, TIE, Bounds
 from recipec.planner.search.candidates import (
     GIB,
     IDLE_TIE,
@@ -168,6 +168,10 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
     (
         lambda it: it.other.crowds_host and not it.chosen.crowds_host,
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
+    ),
+    (
+        lambda it: it.chosen.of_batch and 1.05 < it.ratio <= 1 + TIE,
+        lambda it: f"{it.time}; times within {it.chosen.tie_told}, count as equal",
     ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
     (

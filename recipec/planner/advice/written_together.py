@@ -11,7 +11,8 @@ from recipec.axes import METHODS
 from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, same_adaptation, trains_alike
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.global_batch import ENOUGH_STEPS
 from recipec.planner.search.sequences import training_sequences
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Wish

@@ -14,6 +14,7 @@ from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.node import Node, node_of
 from recipec.planner.search.context import Context
+from recipec.planner.search.global_batch import most_with_steps
 from recipec.planner.search.usual_rows import beside_rows, spread, typical
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
@@ -45,6 +46,7 @@ class Bounds(Struct, frozen=True):
     beside_tokens: int  # of a sequence of that length, those that its row does not have: as many in every one
     tokens_p99: int | None  # of rows drawn at random; None where lengths decide the order, or are not known
     tie: float  # predicted times closer than this count as equal
+    of_batch: bool  # whether the global batch takes a part of what counts as equal
     by_memory: bool  # whether of these the one is taken that takes least memory, and not the simplest
     followed: bool  # whether the launch script merges an adapter after training, because a stage goes on from it
 
@@ -68,6 +70,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
     facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
     batch = value["global_batch_size"]
+    raised = batch.origin == "planner"
     most = batch.value if batch.origin == "recipe" else batch.accepts and batch.accepts[1]
     node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
     assumed = "host_memory_gib" in node.assumed
@@ -75,7 +78,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         host_bytes=None if node.host_memory_gib is None else usable_host_bytes(node.host_memory_gib, assumed),
         host_assumed=assumed,
         global_batch=batch.value,
-        most_in_batch=(1 + NEAR) * most if most else inf,
+        most_in_batch=min((1 + NEAR) * most, most_with_steps(ledger) if raised else inf) if most else inf,
         stated=batch.origin == "recipe",
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, node, hardware.gpu_link or AUTO),
@@ -83,10 +86,17 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         typical=typical(work_of(ledger, facts), value),
         beside_tokens=beside_rows(work_of(ledger, facts), value),
         tokens_p99=spread(value),
-        tie=TIES.get(value["priority"].value, TIE),
+        tie=_tie(value["priority"].value, context.slower),
+        of_batch=context.slower > 1,
         by_memory=value["priority"].value == "memory",
         followed=value["stage"].value != value["stages"].value[-1],
     )
+
+
+def _tie(priority: str, slower: float) -> float:
+    """What counts as equal, where the global batch already takes so many times the time of the fastest."""
+    left = (1 + TIE) / slower
+    return min(TIES.get(priority, TIE), (left**0.5 if priority == "memory" else left) - 1)
 
 
 _MICRO_BATCH = "train.micro_batch_size"

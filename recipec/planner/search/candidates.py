@@ -53,11 +53,14 @@ class Candidate(Struct, frozen=True):
     nodes: int = 1  # that it runs on
     tie: float = TIE  # of its time and another one
     by_memory: bool = False  # whether the recipe puts memory first
+    of_batch: bool = False  # whether the global batch takes a part of the usual limit
     other_batch: bool = False  # whether it makes another global batch than the recipe states
 
     @property
     def tie_told(self) -> str:
         """The limit, and why it is another one than usual."""
+        if self.of_batch:
+            return f"{self.tie:.0%}, because the smaller global batch takes the rest of {TIE:.0%}"
         first = "memory" if self.by_memory else "speed"
         return f"{self.tie:.0%}, because the recipe puts {first} first" if self.tie < TIE else f"{self.tie:.0%}"
 
@@ -138,6 +141,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
         nodes=ceil(layout.mesh.world_size / bounds.link.gpus_per_node),
         tie=bounds.tie,
         by_memory=bounds.by_memory,
+        of_batch=bounds.of_batch,
     )
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
     other = bounds.stated and found.layout.global_batch != bounds.global_batch

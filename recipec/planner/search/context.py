@@ -68,6 +68,7 @@ class Context(Struct, frozen=True):
     small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
     batch_short: str = IDLE  # what is wrong with fewer
+    slower: float = 1.0  # times the time per example of the best global batch that its own takes
     only: str = ""  # the one adaptation to look at; "" for all that are acceptable
     built: bool = False  # whether only what a bundle can train is of use
 

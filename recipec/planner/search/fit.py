@@ -20,14 +20,13 @@ from recipec.planner.search.candidates import (
     with_batch,
 )
 from recipec.planner.search.context import Context, settle
-from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SLOWER, WAITS
+from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SLOWER, WAITS, largest_batch
 from recipec.planner.search.measures import Fit, Known, acceptable_adaptations, choose, idles
-from recipec.planner.search.sequences import settled_method, training_sequences
+from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
 
 ANSWERS = 16  # in a batch for each GPU: the usual 128 on a node of 8; fewer take hardly less time; our decision
-ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
 
 
 def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> Fit:
@@ -52,6 +51,7 @@ def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> F
     best = min((*fits, *most), key=lambda each: _merit(context, each))
     upwards = chain(fits, map(planned, larger[:-1]), most)
     found = next(each for each in upwards if _as_good(context, each, best))
+    found = _as_fast_together(replace(context, batch_short=_short(context, usual)), found, best, loaded)
     beyond = [each for other in most if other is not found for each in other.tried]
     return _with_own_batch(context, replace(found, larger=beyond), loaded, known)
 
@@ -91,6 +91,21 @@ def _short(context: Context, usual: Fit) -> str:
 
 def _can_be_built(found: Fit) -> bool:
     return found.chosen is not None and found.chosen.layout.can_be_built
+
+
+def _as_fast_together(context: Context, found: Fit, best: Fit, loaded: LoadedRecipe) -> Fit:
+    """A smaller batch may take as much longer than the best as counts as equal, and so may a simpler layout: not both
+    in turn, so that what the batch takes is left to it."""
+    chosen, ledger = _preferred(found)
+    if chosen is None or ledger is None or best.chosen is None:
+        return found
+    slower = _seconds(context, found) / _seconds(context, best)
+    if slower <= 1 or seconds_per_sequence(chosen) <= (1 + TIE) * _seconds(context, best):
+        return found
+    again = replace(context, slower=slower)
+    if ledger.decisions["global_batch_size"].origin == "planner":
+        again = replace(again, least_batch=_batch(ledger))
+    return choose(again, loaded, {})
 
 
 def _batch(ledger: Ledger) -> int:
@@ -195,11 +210,3 @@ def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe, known: K
     tried = [*(each for each in found.tried if each.layout.adaptation != taken), *own.tried]
     tried.sort(key=lambda each: names.index(each.layout.adaptation))
     return replace(found, chosen=own.chosen, ledger=own.ledger, tried=tried, larger=own.larger)
-
-
-def largest_batch(ledger: Ledger) -> float:
-    """The largest global batch that its rule accepts, and with which there are enough steps; 0 where it accepts none
-    but its own."""
-    value = {id: each.value for id, each in ledger.decisions.items()}
-    accepts = ledger.decisions["global_batch_size"].accepts
-    return min(accepts[1], training_sequences(value) * value["passes"] / ENOUGH_STEPS) if accepts else 0

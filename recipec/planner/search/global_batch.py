@@ -6,10 +6,25 @@ from math import lcm
 
 from msgspec.structs import replace
 
+from recipec.planner.search.sequences import training_sequences
 from recipec.rules.core import Ledger
 
 NOTHING_FITS, IDLE, WAITS = "no layout that trains this fits", "GPUs would be idle", "GPUs would wait for each other"
 SLOWER = "an example takes clearly longer"
+ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
+
+
+def largest_batch(ledger: Ledger) -> float:
+    """The largest global batch that its rule accepts, and with which there are enough steps; 0 where it accepts none
+    but its own."""
+    accepts = ledger.decisions["global_batch_size"].accepts
+    return min(accepts[1], most_with_steps(ledger)) if accepts else 0
+
+
+def most_with_steps(ledger: Ledger) -> float:
+    """The largest global batch with which there are enough steps."""
+    value = {id: each.value for id, each in ledger.decisions.items()}
+    return training_sequences(value) * value["passes"] / ENOUGH_STEPS
 
 
 def raise_batch(ledger: Ledger, least: int, short: str) -> None:
