@@ -26,7 +26,7 @@ FULL = {
     "model": {"name": "meta-llama/Llama-3.1-8B"},
     "data": {"train": "chat.jsonl", "examples": 2_000_000, "tokens_per_example": 900, "max_length": 4_096},
     "hardware": {"gpu": "h100", "gpus_per_node": 8},
-    "train": {"packing": False, "attention": "sdpa"},
+    "train": {"packing": False, "attention": "sdpa", "global_batch_size": 64},  # larger ones would share the limit
 }
 
 

@@ -136,9 +136,9 @@ def _nearest(
         contexts = [changed, *(same(kind, change, other) for other in others)]
         also = [before for before, then in zip(others, contexts[1:], strict=True) if then is not before]
         written = as_written(change, context, *also).joined(terms.beside)
-        sound = agrees(loaded, written.sets, written.removes) and not _loses_many(change, contexts[1:])
-        pairs = all_fitting(contexts, loaded) if sound else ()
-        if pairs and not any(map(_unlearns, pairs, given)):
+        pairs = () if _loses_many(change, contexts[1:]) else all_fitting(contexts, loaded)
+        sound = bool(pairs) and agrees(loaded, written.sets, written.removes)
+        if sound and not any(map(_unlearns, pairs, given)):
             pairs = [*pairs, *_healed(kind, change, loaded, terms)]
             said = terms.over(pairs), _network(changed, loaded), *_longer(change, pairs)
             notes = tuple(note for note in said if note)

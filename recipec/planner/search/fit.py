@@ -20,7 +20,7 @@ from recipec.planner.search.candidates import (
     with_batch,
 )
 from recipec.planner.search.context import Context, settle
-from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SLOWER, WAITS, largest_batch, most_with_steps
+from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SLOWER, WAITS, largest_batch
 from recipec.planner.search.measures import Fit, Known, acceptable_adaptations, choose, idles
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
@@ -48,10 +48,8 @@ def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> F
         busy = (each for each in map(planned, larger) if each.chosen and not idles(each.chosen, context))
         fits, larger = [*fits, *islice(busy, 1)], []
     most = [*map(planned, larger[-1:])]
-    raised = [each for each in (*fits[1:], *most) if _has_steps(each, usual)]
-    best = min((usual, *raised), key=lambda each: _merit(context, each))
+    best = min((*fits, *most), key=lambda each: _merit(context, each))
     upwards = chain(fits, map(planned, larger[:-1]), most)
-    upwards = (each for each in upwards if each is usual or _has_steps(each, usual))
     found = next(each for each in upwards if _as_good(context, each, best))
     found = _as_fast_together(replace(context, batch_short=_short(context, usual)), found, best, loaded)
     beyond = [each for other in most if other is not found for each in other.tried]
@@ -93,14 +91,6 @@ def _short(context: Context, usual: Fit) -> str:
 
 def _can_be_built(found: Fit) -> bool:
     return found.chosen is not None and found.chosen.layout.can_be_built
-
-
-def _has_steps(found: Fit, usual: Fit) -> bool:
-    """Whether a raised batch, as its layout makes it, leaves enough steps; where nothing else trains, any number is."""
-    chosen, ledger = _preferred(found)
-    if chosen is None or ledger is None or not _can_be_built(usual):
-        return True
-    return chosen.layout.global_batch <= most_with_steps(ledger)
 
 
 def _as_fast_together(context: Context, found: Fit, best: Fit, loaded: LoadedRecipe) -> Fit:
