@@ -347,7 +347,8 @@ class StageJob(Struct, frozen=True):
     def run(self) -> Placement:
         """The stage as its engine sees it."""
         shape, norm = self.job.facts.model.architecture, self.value("max_grad_norm")
-        return Placement(self.plan.layout, shape, norm, self.ids, self.nodes, "configs", self.loop.own)
+        first = self.plan.needs.first_reads
+        return Placement(self.plan.layout, shape, norm, self.ids, self.nodes, "configs", self.loop.own, first)
 
     def value(self, id: str) -> Any:
         return self.plan.decisions[id].value

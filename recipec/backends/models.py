@@ -203,6 +203,12 @@ def ending(call: Call, stage: StageJob) -> Call:
     return Call(code(stage, call.target, "eos_token"), args)
 
 
+def with_template(call: Call, stage: StageJob) -> Call:
+    """The call that loads a tokenizer, with the bundle's chat template."""
+    text = Raw('(BUNDLE / "chat_template.jinja").read_text(encoding="utf-8")')
+    return replace(call, args=[*call.args, Arg("chat_template", text, stage.ids("template"))])
+
+
 def has_template_file(stage: StageJob) -> bool:
     """Whether the bundle brings its own chat template for this stage."""
     return stage.value("template") not in ("model", "none")
@@ -277,7 +283,7 @@ def _made_check(stage: StageJob, constant: str) -> tuple[str, ...]:
     return (
         f"wanted = {py(origin)}",
         f'taken_from = Path({constant}) / "{RECORD}"',
-        "if not taken_from.is_file() or taken_from.read_text() != wanted:",
+        'if not taken_from.is_file() or taken_from.read_text(encoding="utf-8") != wanted:',
         f'    raise SystemExit(f"{{{constant}}} is not taken from {{wanted}}: run text_part.py first")',
     )
 

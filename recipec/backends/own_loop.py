@@ -26,6 +26,7 @@ from recipec.backends.models import (
     sets_template,
     source_part,
     weights_dtype,
+    with_template,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.backends.preflight import preflight_names, step_seconds
@@ -361,10 +362,7 @@ def _loaded(stage: StageJob) -> Call:
 def _tokenizer(stage: StageJob) -> Call:
     call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
     call = ending(call, stage) if stage.eos_token else call
-    if not sets_template(stage):
-        return call
-    template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
-    return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])
+    return with_template(call, stage) if sets_template(stage) else call
 
 
 def _optimizer(stage: StageJob) -> Call:

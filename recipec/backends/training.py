@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec.structs import replace
-
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.adaptations.packed import LOADED
@@ -31,6 +29,7 @@ from recipec.backends.models import (
     result_part,
     sets_template,
     source_part,
+    with_template,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.backends.preflight import cuts, drops, preflight_names, starts_from
@@ -262,10 +261,7 @@ def _loads_tokenizer(stage: StageJob) -> bool:
 def _tokenizer(stage: StageJob) -> Call:
     call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
     call = ending(call, stage) if _ends_itself(stage) else call
-    if not _carries_template(stage):
-        return call
-    template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
-    return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])
+    return with_template(call, stage) if _carries_template(stage) else call
 
 
 def _ends_itself(stage: StageJob) -> bool:

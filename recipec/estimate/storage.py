@@ -30,6 +30,7 @@ class Storage(Struct, frozen=True):
 
     checkpoint_bytes: int  # one resumable checkpoint
     reloaded_bytes: int  # of the best checkpoint, where an earlier one is: weights; DeepSpeed reads all of it
+    tried_bytes: int  # the save that is tried before step 1: the weights as they train
     export_bytes: int  # the final model or adapter
     checkpoints_bytes: int  # all that are kept, the one being written, and what they all share
     dataset_cache_bytes: int
@@ -69,11 +70,12 @@ def run_storage(
     prepared = round(dataset_tokens * TEXT_BYTES)
     data, hub = round(dataset_tokens * token_bytes), 2 * published if downloaded_bytes is None else downloaded_bytes
     whole = layout.spreads.engine == DEEPSPEED
-    reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
+    trained = _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
+    reloaded, tried = checkpoint if whole else trained, trained + SMALL_FILES_BYTES
     packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
     reloaded = reloaded if keep_checkpoints else 0
     total = kept + export + data + hub + made_bytes + packed
-    return Storage(checkpoint, reloaded, export, kept, data, prepared, hub, made_bytes, packed, total)
+    return Storage(checkpoint, reloaded, tried, export, kept, data, prepared, hub, made_bytes, packed, total)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

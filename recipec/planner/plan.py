@@ -68,6 +68,7 @@ class Needs(Struct, frozen=True):
     reference_under_fsdp: bool  # the trainer reads a copy of the start, to be sharded by FSDP
     first_reads: bool  # one rank of a node reads the weights for the others
     storage: Storage
+    saving_seconds: float  # the longest save: the one that is tried before step 1, or a checkpoint
     merged_bytes: int  # what merge_adapter.py writes: part of `storage` where another stage follows; 0: nothing merges
     merging_bytes: int  # host memory while it runs: part of `host` where another stage follows; 0: nothing merges
     host: HostMemory

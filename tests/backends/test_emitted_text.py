@@ -218,6 +218,25 @@ def _assert_clean(folder: Path) -> None:
     _run("ruff", "format", "--no-cache", "--config", "ruff.toml", "--check", ".", cwd=folder)
     for script in folder.rglob("*.sh"):
         _run("shellcheck", str(script), cwd=folder)
+    unnamed = [
+        f"{script.name}: {line}" for script in folder.rglob("*.py") for line in _in_the_encoding_of_a_host(script)
+    ]
+    assert not unnamed, unnamed
+
+
+def _in_the_encoding_of_a_host(script: Path) -> list[str]:
+    """Calls that read or write text, and do not say in which encoding."""
+    calls = [node for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    named = {id(call) for call in calls if any(keyword.arg == "encoding" for keyword in call.keywords)}
+    return [ast.unparse(call) for call in calls if id(call) not in named and _is_of_text(call)]
+
+
+def _is_of_text(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    modes = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    binary = any("b" in mode for mode in modes if isinstance(mode, str) and len(mode) <= 3)
+    opens = name in {"open", "fdopen"} and ast.unparse(call.func) != "os.open"
+    return name in {"read_text", "write_text"} or (opens and not binary)
 
 
 def test_a_column_that_the_data_lack_is_not_read(tmp_path: Path) -> None:

@@ -103,6 +103,30 @@ def test_scores_are_compared_and_held_against_lengths(
     assert related == pytest.approx(1.0) if by_length else related < 0.5
 
 
+def test_an_answer_that_ends_with_its_last_token_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["grpo"]))
+    for name in ("evaluate.py", "rows.py", "rewards.py", "functions/judge.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    said = iter([[5, 6, 0], [5, 6, 7], [5, 7], [5, 5, 5]])  # at most three tokens, which 0 or 7 ends
+    stand_ins = {
+        "NEW_TOKENS": 3,
+        "ANSWERS_AT_ONCE": 3,
+        "opening": lambda row, tokenizer: [1],
+        "encode": lambda row, tokenizer: [1],
+        "answers": lambda model, tokenizer, questions: [next(said) for _ in questions],
+        "summed_losses": lambda model, encoded: [(1.0, 2)] * len(encoded),
+        "rewards_of": lambda rows, texts, tokens: [(1.0,) * len(module.REWARDS)] * len(texts),
+    }
+    for name, value in stand_ins.items():
+        monkeypatch.setattr(module, name, value)
+    model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=[0]))
+    spoken = SimpleNamespace(eos_token_id=7, decode=lambda tokens, skip_special_tokens: str(tokens))
+    metrics, _ = module.measure(model, spoken, Dataset.from_list([{"prompt": str(n)} for n in range(4)]))
+    assert metrics["cut_share"] == 0.25 and metrics["mean_length"] == 2.75
+
+
 def test_scores_that_never_vary_have_no_correlation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = texts(good(tmp_path / "recipe", BASES["reward"]))
     for name in ("evaluate.py", "rows.py"):

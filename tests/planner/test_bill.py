@@ -10,7 +10,7 @@ import pytest
 from compiling import BASES, compiled, good, with_key, without
 from msgspec.structs import replace
 
-from recipec.estimate.whole_run import Rates, Rows, checkpoints, forward_share, rates_of, tokenization
+from recipec.estimate.whole_run import Rates, Rows, checkpoints, failures, forward_share, rates_of, tokenization
 from recipec.planner.plan import StagePlan
 from recipec.units import GIB
 
@@ -141,6 +141,18 @@ def test_other_ranks_wait_for_the_rows_as_long_as_they_take(tmp_path: Path) -> N
         assert (expected in train) if expected else ("ddp_timeout" not in train)
 
 
+def test_other_ranks_wait_for_saves_that_a_slow_disk_takes_long_for(tmp_path: Path) -> None:
+    """Rank 0 alone writes the fp32 weights of a 70B before step 1: at the slowest published rate, half an hour."""
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 4}
+    recipe = with_key(with_key(BASES["full-fsdp"], "hardware", hardware), "model.name", "meta-llama/Llama-3.1-70B")
+    found = compiled(tmp_path, recipe)
+    (train,) = (file.text for file in found.files if file.path == "train.py")
+    needs = found.plan.stages[0].needs
+    assert needs.saving_seconds == needs.storage.tried_bytes / 1e9  # so short a run writes no checkpoint
+    (waits,) = re.findall(r"ddp_timeout=(\d+),  # seconds that the other ranks wait for a save", train)
+    assert needs.saving_seconds * 8 <= int(waits) < needs.saving_seconds * 8 + 3600
+
+
 @pytest.mark.parametrize(("tokens", "waits"), [(64, False), (16_384, True)])
 def test_other_ranks_wait_for_long_answers(tmp_path: Path, tokens: int, waits: bool) -> None:
     """The rank whose answers end last may take far longer than the limits of torch and transformers."""
@@ -179,7 +191,15 @@ def test_what_failures_repeat_is_in_the_bill_of_long_runs_on_many_gpus(tmp_path:
     hours = seconds(many)["training steps"] / 3600 * many.layout.mesh.world_size
     assert part.because.startswith(f"{hours / 50_700:.2g} expected on ")
     saves = int(next(part for part in many.parts if part.name == "checkpoints").because.split()[0].replace(",", ""))
-    assert part.seconds >= hours / 50_700 * seconds(many)["training steps"] / saves / 2 * 0.99
+    between = seconds(many)["training steps"] / saves
+    assert part.seconds >= hours / 50_700 * between / 2 * 0.99
+
+
+def test_a_failure_repeats_half_of_what_lies_between_two_saves_and_a_start() -> None:
+    rates = replace(Rates(), start_seconds=100.0)
+    (once, twice) = (failures(expected, 600.0, 64, 0, rates).seconds for expected in (1.0, 2.0))
+    assert once == pytest.approx(600 / 2 + 100) and twice == 2 * once
+    assert failures(1.0, 600.0, 64, 10**12, rates).seconds > once
 
 
 def test_many_processes_wait_for_the_disk_that_they_write_to() -> None:
@@ -253,3 +273,11 @@ def test_the_download_of_rows_is_named_where_it_is_not_counted(tmp_path: Path, s
     recipe = with_key(with_key(BASES["lora-single"], "data.train", source), "data.format", "chat")
     (part,) = (part for part in stage(tmp_path, recipe).parts if part.name == "data preparation")
     assert part.because.endswith("; their download from the Hub is not counted") is told
+
+
+def test_the_save_that_is_tried_holds_the_weights_as_they_train(tmp_path: Path) -> None:
+    """Full fine-tuning trains fp32 weights, which are rounded to bf16 for the result alone."""
+    disk = stage(tmp_path, BASES["full-fsdp"]).needs.storage
+    assert disk.tried_bytes == pytest.approx(2 * disk.export_bytes, rel=0.01)
+    adapter = stage(tmp_path, BASES["lora-single"]).needs.storage
+    assert adapter.tried_bytes == adapter.export_bytes

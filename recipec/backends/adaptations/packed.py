@@ -43,7 +43,7 @@ _NAMED = (
 )
 _CHECK = """\
 record, origin = PACKED / {record}, {origin}
-if not record.is_file() or record.read_text() != origin:
+if not record.is_file() or record.read_text(encoding="utf-8") != origin:
     raise SystemExit(f"{{PACKED}} does not have {{MODEL}} in {bits} bits: run {script} first.")"""
 
 
@@ -128,8 +128,8 @@ def _packed(stage: StageJob) -> Raw:
 def _origin(stage: StageJob) -> Raw:
     """What a folder is told from others by, as code: the model and its revision, or which result it is made from."""
     if stage.start:
-        return code(stage, 'Path(MODEL, "finished.json").read_text()', "stage")
+        return code(stage, 'Path(MODEL, "finished.json").read_text(encoding="utf-8")', "stage")
     if made_folder(stage):
-        return code(stage, f"Path(MODEL, {py(RECORD)}).read_text()", "model")
+        return code(stage, f'Path(MODEL, {py(RECORD)}).read_text(encoding="utf-8")', "model")
     revised = taken_from(stage) != stage.job.facts.model.name
     return code(stage, py(taken_from(stage)) if revised else "MODEL", "model")

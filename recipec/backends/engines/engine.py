@@ -29,6 +29,7 @@ class Placement(Struct, frozen=True):
     nodes: int  # that the devices are in
     folder: str  # where the configuration files are; the stages of a recipe may need different ones
     own_loop: bool  # train.py has the steps itself, and talks to the engine without accelerate
+    first_reads: bool  # one rank of a node reads the weights for the others
 
 
 class EngineBackend(Struct, frozen=True, kw_only=True):

@@ -49,7 +49,8 @@ def _handed_out(run: Placement) -> Leaf:
     """Whether rank 0 hands the weights out: accelerate 1.15 expects sharded parameters alone in a checkpoint."""
     if MODEL_TYPES[run.architecture.model_type].buffers:
         return Leaf(False, run.ids("model"), "handing out fails on this model's buffers, which are not sharded")
-    return Leaf(True, (), "rank 0 hands its weights out; transformers 5.23 still reads them on every rank")
+    on_one, on_all = "train.py reads them on one rank of a node", "transformers 5.23 reads them on every rank"
+    return Leaf(True, (), f"rank 0 hands its weights out; {on_one if run.first_reads else on_all}")
 
 
 def _groups(run: Placement) -> dict[str, Leaf]:

@@ -8,6 +8,10 @@ from recipec.backends.loops.loop import LoopCode
 from recipec.backends.parts import Import
 from recipec.backends.trackers import trackers
 
+_TRACKER = (
+    "if not self.rank:  # each writer makes a file",
+    '    self.tracker = SummaryWriter(self.output_dir / "runs" / settings.run_name)',
+)
 _ROWS = 'self.rows = {name: tokenized(read_rows(name), self.tokenizer, settings) for name in ("train", "eval")}'
 
 
@@ -32,7 +36,7 @@ def _start_ranks(stage: StageJob) -> tuple[str, ...]:
         "self.device, self.rank = torch.accelerator.current_accelerator(), distributed.get_rank()",
         "self.ranks = distributed.get_world_size()",
         *[sharded] * stage.strategy.shards_weights,
-        *['self.tracker = SummaryWriter(self.output_dir / "runs" / settings.run_name)'] * bool(trackers(stage)),
+        *_TRACKER * bool(trackers(stage)),
     )
 
 

@@ -55,7 +55,7 @@ def bill(
         yield whole_run.packed(base, packed, rates)
         read += packed - base
     made = first and METHODS[value["stage"]].random_weights
-    yield whole_run.loading(read, needs.storage.export_bytes - merged, rates, made)
+    yield whole_run.loading(read, needs.storage.tried_bytes, rates, made)
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates, METHODS[value["stage"]].cached_bytes)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)

@@ -15,6 +15,7 @@ from recipec.estimate.experts import published_bytes
 from recipec.estimate.loading import first_reads, read_bytes, reference_under_fsdp
 from recipec.estimate.overhead import overhead_of
 from recipec.estimate.storage import HostMemory, Storage, host_memory, merged_bytes, merging_host, run_storage
+from recipec.estimate.whole_run import rates_of, written_seconds
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
@@ -53,6 +54,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
         reference_under_fsdp=reference_under_fsdp(chosen.layout, work),
         first_reads=first_reads(shape, chosen.layout, work, min(chosen.layout.mesh.world_size, per_node)),
         storage=storage if last else _with_merged(storage, merged),
+        saving_seconds=_saving_seconds(storage, facts),
         merged_bytes=merged,
         merging_bytes=merging.needed_bytes if merges else 0,
         host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
@@ -61,6 +63,11 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
         waiting_share=waiting_share(chosen),
         basis=basis_of(facts.gpu, chosen.layout, facts.machines) if facts.gpu.measured else None,
     )
+
+
+def _saving_seconds(storage: Storage, facts: Facts) -> float:
+    longest = max(storage.tried_bytes, storage.checkpoint_bytes if storage.checkpoints_bytes else 0)
+    return written_seconds(longest, rates_of(facts.gpu.measured))
 
 
 def _evaluation(facts: Facts, chosen: Candidate, work: Workload, answered: Answered) -> Evaluation:
