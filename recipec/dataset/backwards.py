@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from recipec.axes.row_formats import DIGITS, FLAG_TEXTS, WORDS
 from recipec.dataset.commands import file_of, python_command, rows_as_json
@@ -73,21 +74,27 @@ def _command(rows: Sequence[Row], name: str, place: str) -> str:
     """The command that writes rows with a label instead of the columns of flags."""
     good = other_half(name, rows)
     read = json.dumps([*filter(None, [good]), name, "label"], ensure_ascii=False)
-    (true, false), bad = _pair(rows, name), _text(name)
+    (true, false), bad = pair_of(rows, name), flag_in_python(name)
     label, each = f'{{"{true}": False, "{false}": True}}.get({bad})', "for row in rows"
     if good:
-        label = f'{_text(good)} == "{_pair(rows, good)[0]}"'
+        label = f'{flag_in_python(good)} == "{pair_of(rows, good)[0]}"'
         each = f'for row in rows if ({label}) != ({bad} == "{true}")'
     made = f'{{key: value for key, value in row.items() if key not in {read}}} | {{"label": {label}}}'
     return rows_as_json(made, place, each) if file_of(place).endswith(".csv") else python_command(made, each, place)
 
 
-def _pair(rows: Sequence[Row], name: str) -> tuple[str, str]:
+def pair_of(rows: Sequence[Row], name: str) -> tuple[str, str]:
     """How a column of flags writes true and false."""
     said = next(flag_text(row.get(name)) for row in rows if flag_of(row.get(name)) is not None)
     return next(pair for pair in FLAG_TEXTS.values() if said in pair)
 
 
-def _text(name: str) -> str:
+def as_written(rows: Sequence[Row], name: str) -> tuple[Any, Any]:
+    """True and false as a column of flags has them."""
+    said = next(row[name] for row in rows if flag_of(row.get(name)) is not None)
+    return pair_of(rows, name) if isinstance(said, str) else (type(said)(1), type(said)(0))
+
+
+def flag_in_python(name: str) -> str:
     """The flag of a row as it is compared, for Python."""
     return f"str(row.get({json.dumps(name, ensure_ascii=False)})).strip().lower()"

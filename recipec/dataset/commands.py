@@ -161,6 +161,12 @@ def _reading(place: str, file: str) -> str:
     return _OF_LINES if file.endswith((".jsonl", ".json")) else ""
 
 
+def leaving_out(left: Mapping[str, int], sampled: int) -> str:
+    """That a command leaves these rows or parts of them out: each with the number of sampled rows of which it does."""
+    told = [what + f" ({number:,} of {sampled:,} sampled)" * bool(number) for what, number in left.items()]
+    return f", and leave out {' and '.join(told)}" * bool(told)
+
+
 def one_at_a_time(*steps: Iterable[str]) -> Iterator[str]:
     """Yield the lines of steps that rewrite rows: of steps that would write the same file the first alone.
 

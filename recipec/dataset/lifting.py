@@ -24,13 +24,28 @@ def columns_within(rows: Sequence[Row], places: Sequence[str], formats: Sequence
         read = _is_read(lifted, places, formats)
         told = [] if read else [*_named(lifted, formats)]
         if read or told:
-            held = "".join(f"[{json.dumps(name, ensure_ascii=False)}]" for name in path)
-            first = json.dumps(path[0], ensure_ascii=False)
-            made = f"{{key: held for key, held in row.items() if key != {first}}} | row{held}"
-            if command := python_command(made, "for row in rows", places[0]):
-                yield f"{AT_THE_TOP}: bring those of `{'.'.join(path)}` there: {command}"
-                yield from (f"then {line}" for line in told)
+            yield from _bringing(rows, path, places[0], told)
             return
+
+
+def _bringing(rows: Sequence[Row], path: _Path, place: str, told: Sequence[str]) -> Iterator[str]:
+    """Yield the command for one object and what follows it; or which columns stand in its way."""
+    bring = f"{AT_THE_TOP}: bring those of `{'.'.join(path)}` there"
+    if clash := _clashing(rows, path):
+        names = ", ".join(f"`{name}`" for name in clash)
+        yield f"{bring}; first rename or remove {names}, which a row has in two places with different values"
+    elif command := python_command(" | ".join(_read_level_by_level(path)), "for row in rows", place):
+        yield f"{bring}: {command}"
+        yield from (f"then {line}" for line in told)
+
+
+def _read_level_by_level(path: _Path) -> Iterator[str]:
+    """What stands beside each object of the path, and what the last one holds, for Python."""
+    held = "row"
+    for name in (json.dumps(name, ensure_ascii=False) for name in path):
+        yield f"{{key: held for key, held in {held}.items() if key != {name}}}"
+        held += f"[{name}]"
+    yield held
 
 
 def _objects(rows: Sequence[Row], within: _Path = ()) -> Iterator[_Path]:
@@ -43,11 +58,23 @@ def _objects(rows: Sequence[Row], within: _Path = ()) -> Iterator[_Path]:
         yield from _objects([row[path[-1]] for row in rows], path)
 
 
-def _lifted(row: Row, path: _Path) -> Row:
-    held = row
+def _levels(row: Row, path: _Path) -> list[Row]:
+    """The columns of a row that stand beside each object of the path, and those within the last one."""
+    levels, held = [], row
     for name in path:
+        levels.append({key: value for key, value in held.items() if key != name})
         held = held[name]
-    return {key: value for key, value in row.items() if key != path[0]} | held
+    return [*levels, held]
+
+
+def _lifted(row: Row, path: _Path) -> Row:
+    return {key: value for level in _levels(row, path) for key, value in level.items()}
+
+
+def _clashing(rows: Sequence[Row], path: _Path) -> list[str]:
+    """The columns that a row has on two levels with different values: at the top it would keep one of them."""
+    pairs = ((level, _lifted(row, path)) for row in rows for level in _levels(row, path))
+    return list(dict.fromkeys(name for level, row in pairs for name in level if [level[name]] != [row[name]]))
 
 
 def _is_read(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> bool:

@@ -6,6 +6,7 @@ The commands are for jq; what is wrong with text and CSV files is told in words 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any
@@ -13,21 +14,24 @@ from typing import Any
 from recipec.axes import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.as_text import written_as_text
-from recipec.dataset.backwards import forward, says_bad
-from recipec.dataset.commands import AT_THE_TOP, file_of, jq, one_at_a_time, path_of
+from recipec.dataset.backwards import as_written, forward, pair_of, says_bad
+from recipec.dataset.commands import AT_THE_TOP, file_of, jq, leaving_out, one_at_a_time, path_of
 from recipec.dataset.contents import (
     CALLS,
     RESULTS,
     SPEAKERS,
     TOOL_SPEAKERS,
     Row,
+    flag_of,
+    is_number,
+    names_in,
     on_a_scale,
     style_of,
     turns_of,
     written_in,
 )
 from recipec.dataset.formats import DataShape
-from recipec.dataset.labeled import labels
+from recipec.dataset.labeled import LABEL, TALKS, in_place_of, labeled_answers, labels
 from recipec.dataset.langchain import of_langchain
 from recipec.dataset.offered import offering
 from recipec.dataset.refusals import refusals_learned
@@ -39,9 +43,8 @@ from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
-# Names of columns that ask: those of every role that becomes a prompt, and of conversations.
+# Names of columns that ask: those of every role that becomes a prompt.
 _ASK = {name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == _PROMPT for name in role.aliases}
-_TALK = {name for row in ROW_FORMATS.values() if KINDS[row.kind].masked for role in row.roles for name in role.aliases}
 
 # Who speaks, in the words that are read -> by the field that says so; and words that mean one of them, in lower case.
 _READ = {"role": {"system", "user", "assistant", "tool"}, "from": {*SPEAKERS, *TOOL_SPEAKERS}}
@@ -74,7 +77,7 @@ def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) 
     if format.implicit != _PROMPT or _PROMPT in shape.columns:
         asked, texts = [], []
     else:
-        asked = [name for name in first if name in _TALK and turns_of(first[name])]
+        asked = [name for name in first if name in TALKS and turns_of(first[name])]
         texts = [name for name in first if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
     if not single and not asked and len(texts) == 1:
         known = texts[0] in format.role(_PROMPT).aliases  # it would be read if it were not ignored
@@ -128,7 +131,7 @@ def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
 
 def _of_question_pairs(row: Row) -> Iterator[str]:
     """The program for conversations of `input` and `output`, as Capybara has them."""
-    for name in (name for name in row if name in _TALK):
+    for name in (name for name in row if name in TALKS):
         if (turns := turns_of(row[name])) and all({"input", "output"} <= turn.keys() for turn in turns):
             each = '{role: "user", content: .input}, {role: "assistant", content: .output}'
             yield f"({path_of(name)} | arrays) |= [.[] | {each}]"
@@ -170,18 +173,10 @@ def _of_speakers(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
 
 def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat]) -> Iterator[str]:
     """Yield what makes rows of a conversation and a flag: a prompt and its answer, where a format has both."""
-    talks = [name for name in rows[0] if name in _TALK and turns_of(rows[0][name])]
-    flags = forward(rows, [name for name in rows[0] if labels(rows, name)])
-    for format in formats if talks else ():
-        kind = KINDS[format.kind]
-        if kind.flag and flags:
-            answer = next(role.name for role in format.required if role.becomes in kind.taught)
-            path, flag = path_of(talks[0]), path_of(flags[0])
-            parts = f"{_PROMPT}: {path}[:-1], {answer}: {path}[-1:], {kind.flag}: {flag}"
-            read = path if flags[0] == kind.flag else f"{path}, {flag}"
-            given = f'select({flag} != null and {flag} != "") | ' * (not labels(rows, flags[0], every=True))
-            yield from _command(f"{given}. + {{{parts}}} | del({read})", places[0])
-            return
+    if any(KINDS[format.kind].flag for format in formats):
+        yield from labeled_answers(
+            rows, places[0], forward(rows, [name for name in names_in(rows) if labels(rows, name)])
+        )
 
 
 def labels_of_scale(
@@ -196,25 +191,49 @@ def labels_of_scale(
     for name in sorted(rows[0], key=says_bad):
         rated = name in named or any(word in name.lower() for word in RATING_WORDS)
         if rated and on_a_scale(rows, name):
-            numbers = [row[name] for row in rows if row.get(name) is not None]
+            label = next((each for each in (*named, LABEL) if each != name and labels(rows, each)), "")
             renamed = ', and write `label = "label"` in `data.columns`' * (name in named)
-            yield from (line + renamed for line in _label(name, numbers, places[0], some=len(numbers) < len(rows)))
+            yield _label(rows, name, places[0], label) + renamed
             return
-        if name in named and (numbers := numbers_of(rows, name)) and (command := labeled_by(rows, places[0], name)):
-            said = f"`{name}` holds numbers from {min(numbers):g} to {max(numbers):g}, and a label is true or false"
-            line = f"{said}: decide from which number on an answer is good, as in {command}"
-            yield line + ', then name the new file, and write `label = "label"` in `data.columns`'
-            return
+        if name in named and (numbers := numbers_of(rows, name)):
+            command, left = labeled_by(rows, places[0], name)
+            if command:
+                yield f"{_on_a_scale(name, numbers)}: decide from which number on an answer is good{left}, as in " + (
+                    f'{command}, then name the new file, and write `label = "label"` in `data.columns`'
+                )
+                return
 
 
-def _label(name: str, numbers: Sequence[float], place: str, *, some: bool) -> Iterator[str]:
-    """The command for one column; the middle of the scale is a beginning, and the user's to decide."""
-    low, high, path = min(numbers), max(numbers), path_of(name)
-    good, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
-    rated = f"select({path} | . != null and (isnan | not)) | " * some
-    command = jq(rated + f".label = ({path} {good} {(low + high) / 2:g})", place)
-    said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false"
-    yield f"{said}: decide {which} an answer is good" + f", as in {command}" * bool(command)
+def _on_a_scale(name: str, numbers: Sequence[float]) -> str:
+    return f"`{name}` holds numbers from {min(numbers):g} to {max(numbers):g}, and a label is true or false"
+
+
+def _label(rows: Sequence[Row], name: str, place: str, label: str) -> str:
+    """The command for one column; the middle of the scale is a beginning, and the user's to decide.
+
+    Where some rows have a `label`, the others alone get one.
+    """
+    numbers, path = [row[name] for row in rows if is_number(row.get(name))], path_of(name)
+    sign, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
+    rated, good = f"{path} | . != null and (isnan | not)", f"{path} {sign} {(min(numbers) + max(numbers)) / 2:g}"
+    program, lost, bare = f"select({rated}) | .{LABEL} = ({good})", "rows without a number", [*rows]
+    if label:
+        program, lost = _filling(rows, label, rated, good), "rows that have neither a number nor a label"
+        bare = [row for row in rows if flag_of(row.get(label)) is None]
+    left = leaving_out({lost: sum(not is_number(row.get(name)) for row in bare)}, len(rows))
+    left = in_place_of(rows, [LABEL], [label]) + left
+    others = " without a label" * bool(label)
+    command = jq(program, place)
+    said = f"{_on_a_scale(name, numbers)}: decide {which} an answer{others} is good"
+    return said + f"{left}, as in {command}" * bool(command)
+
+
+def _filling(rows: Sequence[Row], label: str, rated: str, good: str) -> str:
+    """The program that writes a label where there is none, in the words of the others."""
+    path, (true, false) = path_of(label), map(json.dumps, as_written(rows, label))
+    said = json.dumps(rf"^\s*({'|'.join(map(re.escape, pair_of(rows, label)))})\s*$", ensure_ascii=False)
+    made = f"{path} = (if {good} then {true} else {false} end)"
+    return f'if {path} | tostring | test({said}; "i") then . elif {rated} then {made} else empty end'
 
 
 def in_one_object(rows: Sequence[Row], places: Sequence[str]) -> Iterator[str]:

@@ -6,12 +6,12 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from recipec.dataset.backwards import says_bad
+from recipec.dataset.backwards import as_written, flag_in_python, pair_of, says_bad
 from recipec.dataset.column_names import words_of
-from recipec.dataset.commands import file_of, python_command, rows_as_json, rows_command
-from recipec.dataset.contents import NOTHING, Row, number_of
+from recipec.dataset.commands import file_of, leaving_out, python_command, rows_as_json, rows_command
+from recipec.dataset.contents import NOTHING, Row, flag_of, is_number, number_of
 from recipec.dataset.formats import DataShape
-from recipec.dataset.labeled import answers_apart, as_learned
+from recipec.dataset.labeled import LABEL, Made, answers_apart, as_learned, in_place_of, labels
 from recipec.dataset.ratings import goals_with_flag
 
 # Words of names, which recipec chose. A name of other words, such as `difficulty_score`, measures something else.
@@ -56,28 +56,43 @@ def well_rated(rows: Sequence[Row], place: str, name: str) -> Iterator[str]:
         yield f"to learn from the rows rated {least:g} or more alone (or from another number on): {command}"
 
 
-def labeled_by(rows: Sequence[Row], place: str, name: str) -> str:
-    """The command that writes a label of each rating, and leaves out rows without one."""
-    label, given = _label(rows, name)
-    made, each = f'row | {{"label": {label}}}', f"for row in rows{given}"
-    return rows_as_json(made, place, each) if file_of(place).endswith(".csv") else python_command(made, each, place)
+def labeled_by(rows: Sequence[Row], place: str, name: str) -> tuple[str, str]:
+    """The command that writes a label of each rating, and what it leaves out or writes over: rows without one."""
+    made = _label(rows, name)
+    label, each = f'row | {{"label": {made.label}}}', f"for row in rows if {made.given}"
+    csv = file_of(place).endswith(".csv")
+    command = rows_as_json(label, place, each) if csv else python_command(label, each, place)
+    replaced = in_place_of(rows, [LABEL], made.reads)
+    return command, replaced + leaving_out(made.left_out, len(rows))
 
 
 def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataShape) -> Iterator[str]:
     """Yield how good and bad answers are learned: of rows that need a label alone, or with the answer taken apart."""
     learned, goals = "to learn which answers are good", [*goals_with_flag(shape)]
-    command = labeled_by(rows, place, name) if goals else answers_apart(rows[0], place, name, *_label(rows, name))
-    if command and not goals:
-        yield as_learned(f"{learned}: {command}")
+    if not goals and (apart := answers_apart(rows, place, _label(rows, name))):
+        yield as_learned(f"{learned}, {apart}")
+    command, left = labeled_by(rows, place, name) if goals else ("", "")
     for goal, columns in goals if command else ():
-        yield f"{learned}: {command}, then {goal}, and under [data] the new file as {columns}"
+        yield f"{learned}, label the rows{left}: {command}, then {goal}, and under [data] the new file as {columns}"
 
 
-def _label(rows: Sequence[Row], name: str) -> tuple[str, str]:
-    """What makes a label of a rating, and the condition of rows with one, for Python; NaN is no rating."""
+def _label(rows: Sequence[Row], name: str) -> Made:
+    """What makes a label of a rating where a row has none, and the condition of rows with either; NaN is no rating."""
     least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
     number = f"float(row[{column}])"
-    return f"{number} >= {least:g}", f" if {_is_filled(column)} and {number} == {number}"
+    good, given = f"{number} >= {least:g}", f"{_is_filled(column)} and {number} == {number}"
+    if not labels(rows, LABEL):
+        return Made(good, given, {"rows without a rating": len(rows) - _rated(rows, name)}, (name,))
+    kept, (true, false) = f"{flag_in_python(LABEL)} in {json.dumps(pair_of(rows, LABEL))}", as_written(rows, LABEL)
+    bare = [row for row in rows if flag_of(row.get(LABEL)) is None]
+    lost = {"rows without a label or a rating": len(bare) - _rated(bare, name)}
+    label = f'row["{LABEL}"] if {kept} else {true!r} if {good} else {false!r}'
+    return Made(label, f"{kept} or {given}", lost, (name, LABEL))
+
+
+def _rated(rows: Sequence[Row], name: str) -> int:
+    """How many rows have a rating."""
+    return sum(is_number(row.get(name)) for row in rows)
 
 
 def _is_filled(column: str) -> str:

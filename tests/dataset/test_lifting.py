@@ -59,6 +59,37 @@ def test_what_is_printed_brings_the_columns_to_the_top(
     assert not told(tmp_path, section, "rows.new.jsonl", tomllib.loads(renamed)["columns"])
 
 
+SYSTEM, TOOLS = "You are pirate {}.", [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+OUTER = {"system": SYSTEM, "tools": TOOLS, "id": "{}"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"a": {**OUTER, "b": {"messages": TALK}}},
+        {"system": SYSTEM, "a": {"tools": TOOLS, "b": {"id": "{}", "messages": TALK}}},
+        {"id": "{}", "a": {"system": SYSTEM, "b": {"tools": TOOLS, "c": {"messages": TALK}}}},
+        {"a": {**OUTER, "data": {"messages": TALK, "system": SYSTEM}}},
+    ],
+    ids=["beside the inner", "on all levels", "three levels", "the same twice"],
+)
+def test_what_stands_beside_an_inner_object_stays(tmp_path: Path, row: dict[str, Any]) -> None:
+    write(tmp_path, row)
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    subprocess.run(["bash", "-c", found.help[0].split("`")[-2]], cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    text = json.dumps({**OUTER, "messages": TALK})
+    assert made == [json.loads(text.replace("{}", str(n))) for n in range(30)]
+    assert not told(tmp_path, "train", "rows.new.jsonl", None)
+
+
+@pytest.mark.parametrize("inner", [None, "", "Be brief."])
+def test_columns_that_would_lose_one_of_two_values_are_named(tmp_path: Path, inner: str | None) -> None:
+    write(tmp_path, {"system": SYSTEM, "data": {"system": inner, "messages": TALK}})
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    assert "first rename or remove `system`" in found.help[0] and "python3" not in "".join(found.help)
+
+
 def test_objects_without_columns_of_a_format_are_not_lifted(tmp_path: Path) -> None:
     write(tmp_path, {"id": "{}", "meta": {"lang": "en", "size": 3, "kind": "x"}, "other": 5})
     assert not any("top level" in line for one in told(tmp_path, "train", "rows.jsonl", None) for line in one.help)

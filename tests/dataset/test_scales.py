@@ -132,3 +132,49 @@ def test_rated_conversations_are_labeled_with_their_last_answer_apart(
     assert [row["label"] for row in made] == [row["rating"] >= 4 for row in rows if row["rating"]]
     learned = compiled(tmp_path, kto("rows.new.jsonl"), only_plan=True).diagnostics
     assert not [one for one in learned if one.code[0] == "E" or one.code == "W0562"]
+    left = f", and leave out rows without a rating{' (15 of 60 sampled)' * (None in values)}: `"
+    assert left in line
+
+
+PAIRS = [(True, False), ("good", "bad"), (1, 0), ("Up", "Down")]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("kind", ["labels", "conversations"])
+def test_ratings_fill_in_labels_that_are_missing_and_no_others(
+    tmp_path: Path, kind: str, pair: tuple[Any, Any]
+) -> None:
+    """A label that contradicts its rating stays; rows with neither are left out, which is said."""
+    good, bad = pair
+    rows = rated([5, 5, 5, 1, 2, None, 4], "score")
+    for n, row in enumerate(rows):
+        row["label"] = (good, bad, None)[n % 3]
+        if kind == "conversations":
+            said = {"user": row.pop("prompt"), "assistant": row.pop("response")}
+            row["messages"] = [{"role": role, "content": text} for role, text in said.items()]
+    lost = sum(row["label"] is None and row["score"] is None for row in rows)
+    recipe, code = (kto("rows.jsonl"), "E0304") if kind == "labels" else (sft("rows.jsonl"), "W0562")
+    (found,) = told(tmp_path, rows, recipe, "rows.jsonl", code)
+    line = next(line for line in found.help if "good" in line and ".new.jsonl" in line and "label" in line)
+    assert f" ({lost} of 60 sampled)" in line and "in place of" not in line
+    subprocess.run(
+        next(part for part in line.split("`") if " > rows.new" in part), shell=True, cwd=tmp_path, check=True
+    )
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    kept = [row for row in rows if (row["label"], row["score"]) != (None, None)]
+    words = {text.lower(): text for text in pair} if isinstance(good, str) else {}
+    wanted = [(good if row["score"] > 3 else bad) if row["label"] is None else row["label"] for row in kept]
+    assert [words.get(row["label"], row["label"]) for row in made] == wanted
+    usual = compiled(tmp_path, kto("rows.new.jsonl", ignore=["score"]), only_plan=True).diagnostics
+    assert not [one for one in usual if one.code[0] == "E" and one.code != "E0401"]
+
+
+@pytest.mark.parametrize("value", [None, NAN])
+def test_rows_without_a_number_of_a_scale_are_counted(tmp_path: Path, value: float | None) -> None:
+    rows = rated([1, 2, 3, 4, value])
+    (found,) = told(tmp_path, rows, kto("rows.jsonl"), "rows.jsonl", "E0305")
+    (line,) = [line for line in found.help if "holds numbers" in line]
+    assert ", and leave out rows without a number (12 of 60 sampled), as in `" in line
+    subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in made] == [False, False, True, True] * 12
