@@ -1,0 +1,37 @@
+"""Activations in host memory where memory of the GPUs keeps micro batches small, and larger ones are clearly faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compiling import BASES, Tables, compiled, with_key
+from test_mending import applied
+
+from recipec.planner import StagePlan
+from recipec.planner.search.bounds import TIE
+
+ROWS = {"train": "chat.jsonl", "examples": 50_000, "tokens_per_example": 1200, "max_length": 4096}
+NODE = {"gpu": "h200", "gpus_per_node": 4, "host_memory_gib": 1800, "cpu_cores": 96}
+LARGE = with_key(with_key(BASES["lora-single"], "model.name", "openai/gpt-oss-120b"), "data", ROWS)
+LARGE = with_key(with_key(LARGE, "hardware", NODE), "train", {"adaptation": "lora"})
+
+
+def stage(folder: Path, recipe: Tables) -> StagePlan:
+    plan = compiled(folder, recipe, only_plan=True).plan
+    assert plan
+    return plan.stages[0]
+
+
+def test_activations_leave_the_gpus_where_a_larger_micro_batch_is_clearly_faster(tmp_path: Path) -> None:
+    found, on_gpus = stage(tmp_path, LARGE), stage(tmp_path, with_key(LARGE, "train.activation_offload", False))
+    assert found.layout.activation_offload and not on_gpus.layout.activation_offload
+    assert found.layout.micro_batch > on_gpus.layout.micro_batch
+    assert (1 + TIE) * found.seconds < on_gpus.seconds
+
+
+def test_fewer_gpus_are_advised_with_the_same_layout_at_less_cost(tmp_path: Path) -> None:
+    recipe = with_key(LARGE, "hardware.gpus_per_node", 8)
+    (idle,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "W0503"]
+    (line,) = [each for each in idle.help if each.startswith("set `hardware.gpus_per_node = 4`")]
+    now, then = stage(tmp_path, recipe), stage(tmp_path, applied(recipe, line))
+    assert then.layout == now.layout and then.cost_usd < 0.51 * now.cost_usd
