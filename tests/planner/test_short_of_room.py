@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from compiling import BASES, Tables, compiled, with_key
 from test_mending import applied
 
 from recipec.planner import StagePlan
 from recipec.planner.search.bounds import TIE
+from recipec.units import GIB
 
 ROWS = {"train": "chat.jsonl", "examples": 50_000, "tokens_per_example": 1200, "max_length": 4096}
 NODE = {"gpu": "h200", "gpus_per_node": 4, "host_memory_gib": 1800, "cpu_cores": 96}
@@ -35,3 +38,20 @@ def test_fewer_gpus_are_advised_with_the_same_layout_at_less_cost(tmp_path: Path
     (line,) = [each for each in idle.help if each.startswith("set `hardware.gpus_per_node = 4`")]
     now, then = stage(tmp_path, recipe), stage(tmp_path, applied(recipe, line))
     assert then.layout == now.layout and then.cost_usd < 0.51 * now.cost_usd
+
+
+def test_a_larger_micro_batch_is_told_with_what_it_takes_in_host_memory(tmp_path: Path) -> None:
+    rows = {"train": "chat.jsonl", "examples": 12_000, "tokens_per_example": 450, "max_length": 2048}
+    recipe = with_key(with_key(LARGE, "model.name", "Qwen/Qwen3-14B"), "data", rows)
+    recipe = with_key(with_key(recipe, "hardware", {"gpu": "rtx-4090"}), "train", {"adaptation": "qlora"})
+    now = stage(tmp_path, recipe)
+    (line,) = [each for each in now.options if each.startswith("a micro batch of ")]
+    told = (
+        r"a micro batch of (\d+) needs .* usable, or with activations in host memory it fits in (\S+) GiB .* (\S+)x .*"
+    )
+    size, peak, ratio = re.fullmatch(told, line).groups()
+    for key, value in (("micro_batch_size", int(size)), ("activation_offload", True)):
+        recipe = with_key(recipe, f"train.{key}", value)
+    then = stage(tmp_path, recipe)
+    assert then.memory.peak_allocated_bytes / GIB == pytest.approx(float(peak), abs=0.06)
+    assert then.seconds / now.seconds == pytest.approx(float(ratio), abs=0.06) and then.seconds < now.seconds
