@@ -55,3 +55,12 @@ def test_a_larger_micro_batch_is_told_with_what_it_takes_in_host_memory(tmp_path
     then = stage(tmp_path, recipe)
     assert then.memory.peak_allocated_bytes / GIB == pytest.approx(float(peak), abs=0.06)
     assert then.seconds / now.seconds == pytest.approx(float(ratio), abs=0.06) and then.seconds < now.seconds
+
+
+def test_an_option_says_what_else_its_plan_takes(tmp_path: Path) -> None:
+    """FSDP2 has no AdamW in 8 bits."""
+    (line,) = [
+        each for each in stage(tmp_path, LARGE).options if each.startswith('set `train.optimizer = "adamw-8bit"`')
+    ]
+    then = stage(tmp_path, applied(LARGE, line)).layout
+    assert then.strategy == "zero3" and ", with zero3; recipec keeps " in line
