@@ -64,3 +64,11 @@ def test_an_option_says_what_else_its_plan_takes(tmp_path: Path) -> None:
     ]
     then = stage(tmp_path, applied(LARGE, line)).layout
     assert then.strategy == "zero3" and ", with zero3; recipec keeps " in line
+
+
+def test_nodes_with_more_host_memory_are_named_where_less_is_stated(tmp_path: Path) -> None:
+    recipe = with_key(LARGE, "hardware.gpus_per_node", 8)
+    (line,) = [each for each in stage(tmp_path, recipe).options if each.startswith("set `hardware.host_memory_gib = ")]
+    now, then = stage(tmp_path, recipe), stage(tmp_path, applied(recipe, line))
+    assert " with nodes that have it: " in line and then.layout.gpus == 8
+    assert then.cost_usd < 0.6 * now.cost_usd
