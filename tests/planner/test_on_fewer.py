@@ -121,9 +121,15 @@ def test_fewer_gpus_on_which_the_run_takes_far_longer_are_not_advised(tmp_path: 
 
 def test_no_fewer_gpus_are_advised_where_all_that_are_fewer_take_longer(tmp_path: Path) -> None:
     recipe = with_key(GPT_OSS, "hardware", {"gpu": "h200", "gpus_per_node": 8})
-    assert not [line for line in advised(tmp_path, recipe, "W0503") if "gpus_per_node" in line]
-    stage = compiled(tmp_path, recipe, only_plan=True).plan.stages[0]
-    assert stage.layout.gpus == 4 and stage.on_used == OnFewer()
+    found = compiled(tmp_path, recipe, only_plan=True)
+    (idle,) = [each for each in found.diagnostics if each.code == "W0503"]
+    half = compiled(tmp_path, with_key(recipe, "hardware.gpus_per_node", 4), only_plan=True).plan
+    assert found.plan is not None and half is not None
+    assert not [line for line in idle.help if "gpus_per_node" in line]
+    assert found.plan.stages[0].layout.gpus == 4 and half.seconds > found.plan.seconds
+    told = f"on 4 GPUs the whole run takes {duration(half.seconds)} instead of {duration(found.plan.seconds)}"
+    assert told in found.plan.stages[0].on_used.refused
+    assert all(told in note for note in idle.notes) and (idle.notes or idle.help)
 
 
 @pytest.mark.parametrize(

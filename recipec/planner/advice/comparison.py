@@ -11,6 +11,7 @@ from recipec.axes import STRATEGIES
 from recipec.estimate.memory import step_memory
 from recipec.facts import Facts
 from recipec.layout import Layout
+from recipec.planner.advice.whole_runs import WORTH_NAMING
 from recipec.planner.search.bounds import TIE, Bounds
 from recipec.planner.search.candidates import (
     Candidate,
@@ -24,6 +25,8 @@ from recipec.planner.search.candidates import (
     usual_time,
     with_batch,
 )
+from recipec.planner.search.known_bad import judged
+from recipec.planner.search.layouts import layouts
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.units import gib, times, unlike_gib
@@ -129,7 +132,24 @@ def _next_micro_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: B
     size = next((size for size in range(layout.micro_batch + 1, share + 1) if share % size == 0), None)
     if size is None:
         return ""
-    return f"{size} {_instead(facts, ledger, chosen, bounds, with_batch(layout, size, layout.global_batch))}"
+    larger = _instead(facts, ledger, chosen, bounds, with_batch(layout, size, layout.global_batch))
+    return f"{size} {larger}{_with_room(facts, ledger, chosen, replace(bounds, micro_batch=size))}"
+
+
+def _with_room(facts: Facts, ledger: Ledger, chosen: Candidate, larger: Bounds) -> str:
+    """What the layout takes with a larger micro batch and activations in host memory, where that is faster."""
+    now, shape, work = chosen.layout, facts.model.architecture, work_of(ledger, facts)
+    if not now.checkpointing or now.activation_offload:
+        return ""
+    placed = now.strategy, now.mesh, now.offload
+    hosted = [each for each in layouts(ledger, on_host=True) if (each.strategy, each.mesh, each.offload) == placed]
+    allowed = [layout for layout, refusal in judged(hosted, ledger.decisions, shape, work) if refusal is None]
+    found = best(candidates(allowed, shape, work, facts.gpu, larger))
+    if found is None or _ratio(found, chosen) > WORTH_NAMING:
+        return ""
+    return (
+        f", or with activations in host memory it fits in {gib(_peak(found))} and takes {times(_ratio(found, chosen))}"
+    )
 
 
 def _other_activations(

@@ -1,4 +1,4 @@
-"""Host memory that a node is not assumed to have, where training with it would be faster."""
+"""Host memory that a node does not have, or is not assumed to have, where training with it would be faster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLANNED = 2  # of the sizes that look faster
 def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """The host memory with which a layout that needs it would be taken, where training is then clearly faster."""
     assert found.chosen is not None
-    waiting = [other for other in found.tried if waits_for_host(other)]
+    waiting = [other for other in found.tried if _lacks_host(other)]
     promising = {wanted_host_gib(other) for other in waiting if _faster(other, context, found, loaded)}
     for wanted in sorted(promising)[:_PLANNED]:
         stated = stating(loaded, host_memory_gib=wanted)
@@ -33,7 +33,8 @@ def with_host_memory(context: Context, found: Fit, loaded: LoadedRecipe, runs: W
         if ratio <= 1 / (1 + TIE):
             effect = f"{then.chosen.title} then fits, and training takes {ratio:.2f}x the time"
             change, but = setting(hardware__host_memory_gib=wanted), (runs.of_all(context, then, stated).beside,)
-            yield planned(change, effect, found.chosen, then.chosen, " if a node has it", but)
+            only = " if a node has it" if found.chosen.host_assumed else " with nodes that have it"
+            yield planned(change, effect, found.chosen, then.chosen, only, but)
             return
 
 
@@ -47,8 +48,13 @@ def _faster(other: Candidate, context: Context, found: Fit, loaded: LoadedRecipe
 
 def waits_for_host(other: Candidate) -> bool:
     """Whether a layout lacks nothing but host memory, where what a node has is assumed."""
+    return _lacks_host(other) and other.host_assumed
+
+
+def _lacks_host(other: Candidate) -> bool:
+    """The same also where what a node has is stated."""
     lacks = other.crowds_host if other.fits else bool(other.obstacle) and other.over_bytes <= 0
-    return lacks and other.host_assumed and other.layout.can_be_built
+    return lacks and other.layout.can_be_built
 
 
 def wanted_host_gib(other: Candidate) -> int:

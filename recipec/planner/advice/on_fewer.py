@@ -20,21 +20,31 @@ from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.names import adaptation_name
 from recipec.recipe import LoadedRecipe
+from recipec.units import counted
 
 
 def on_used(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> OnFewer:
-    """On no more GPUs than have work, or else on no more nodes; nothing where the run is then slower or dearer, or
-    where other stages run on the same GPUs."""
+    """On no more GPUs than have work, or else on no more nodes; else why the plan there is not advised. Nothing where
+    other stages run on the same GPUs."""
     assert found.chosen is not None
     if len(stages_of(context)) > 1:
         return OnFewer()
     machines, used = context.facts.machines, found.chosen.layout.gpus
     nodes = -(-used // machines.gpus_per_node)
-    for fewer in (Machines(nodes, used // nodes), Machines(nodes, machines.gpus_per_node)):
-        then = _planned(context, found, loaded, fewer, runs) if fewer.gpus < machines.gpus else OnFewer()
+    sizes = Machines(nodes, used // nodes), Machines(nodes, machines.gpus_per_node)
+    refused = []
+    for fewer in (each for each in dict.fromkeys(sizes) if each.gpus < machines.gpus):
+        then = _planned(context, found, loaded, fewer, runs)
         if then.cost is not None and _pays(then.cost, runs.now):
             return then
-    return OnFewer()
+        refused.append(_refused(fewer, then))
+    return OnFewer(refused="; ".join(refused))
+
+
+def _refused(fewer: Machines, then: OnFewer) -> str:
+    """Why fewer GPUs are not advised: what the plan of a recipe with them takes."""
+    on = f"on {counted(fewer.gpus, 'GPU')}"
+    return f"{on} {then.whole_run}" if then.cost is not None else f"{on} no layout fits that a bundle can train"
 
 
 def _pays(run: Cost, now: Cost) -> bool:

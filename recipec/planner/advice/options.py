@@ -81,7 +81,22 @@ def _beside(each: Proposal, context: Context, others: Sequence[Context], loaded:
     shared = Change(tuple(pair for pair in each.change.sets if pair in change.sets))
     asked = [(each.change if other.stage.name == context.stage.name else shared, other) for other in others]
     holds = all(holds_for(keys, [other], loaded) for keys, other in asked if keys.sets)
-    return replace(each, change=change) if holds else None
+    return replace(each, change=change, effect=_with_layout(each, context.stage.name)) if holds else None
+
+
+def _with_layout(each: Proposal, stage: str) -> str:
+    """The effect, and what its plan takes otherwise that neither the change nor the effect names: ", with fsdp"."""
+    now, then, said = each.now, each.then, f"{each.change.told}: {each.effect}"
+    if not isinstance(now, Layout):
+        return each.effect
+    named, keys = METHODS[stage].called(then.adapts), dict(each.change.sets)
+    other = [named] * (now.adapts is not then.adapts and not {"train.adaptation", "train.quantization"} & keys.keys())
+    strategy = then.strategy if then.mesh.world_size > 1 else "1 GPU"
+    other += [strategy] * (now.strategy != then.strategy and "hardware.gpus_per_node = 1`" not in said)
+    other += ["data in host memory"] * (now.on_device and not then.on_device and "host memory" not in said)
+    other += ["nothing in host memory"] * (then.on_device and not now.on_device and "host memory" not in said)
+    unsaid = [words for words in other if words not in said]
+    return f"{each.effect}, with {' and '.join(unsaid)}" if unsaid else each.effect
 
 
 def _packed(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:

@@ -222,7 +222,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
     ways = (*stage.work_for_idle, *(for_stage(way, stage, loaded) for way in _fewer(stage, gpus)))
     others = len(stage.decisions["stages"].value) > 1
-    kept = "other stages run on the same GPUs" if others else "on fewer GPUs the run is slower or dearer"
+    kept = "other stages run on the same GPUs" if others else stage.on_used.refused
     notes = () if ways else (f"as the recipe is, {stage.idle_because}; {kept}",)
     report.add(Diagnostic("W0503", title, (label,), ways, notes))
 

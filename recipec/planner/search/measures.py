@@ -28,6 +28,7 @@ from recipec.planner.search.candidates import (
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.known_bad import Refusal, judged
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.room import short_of_room
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
@@ -141,20 +142,27 @@ def beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
 
 
 def _plain(search: Search) -> Fit | None:
-    """Nothing in host memory and no shared layers, but where GPUs are idle or wait, and that is clearly faster."""
+    """Nothing in host memory and no shared layers, but where that is clearly faster."""
     place, plain = _first(search, search.plain)
     if plain is None:
         return None
-    tried, chosen = search.tried[place], plain
-    if _leaves_work(plain, search.context) or waiting_share(plain) > PARTLY:
-        tried.layouts += search.candidates(tried.ledger, on_host=True).layouts
-        chosen = _best_with(search.plain, tried.layouts) or plain
-        if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
-            small = _with_small_states(search, _too_slow(plain))
-            quick = _on_gpus(search, small) if small else None
-            if small and quick is not None and clearly_faster(quick, chosen):
-                return replace(search.chosen(quick, small.ledger, small.layouts), gave_way=(plain, tried.ledger))
+    tried = search.tried[place]
+    chosen = _beside_host(search, tried, plain)
+    if chosen.layout.offloads or waiting_share(chosen) > MOSTLY:
+        small = _with_small_states(search, _too_slow(plain))
+        quick = _on_gpus(search, small) if small else None
+        if small and quick is not None and clearly_faster(quick, chosen):
+            return replace(search.chosen(quick, small.ledger, small.layouts), gave_way=(plain, tried.ledger))
     return _beside_others(search, place, chosen)
+
+
+def _beside_host(search: Search, tried: Tried, plain: Candidate) -> Candidate:
+    """What takes no host memory, or what does, where GPUs are idle or wait, or micro batches are small for lack of
+    memory, and that is clearly faster."""
+    hindered = _leaves_work(plain, search.context) or waiting_share(plain) > PARTLY
+    if hindered or short_of_room(plain, search.context.facts, bounds_of(search.context, tried.ledger, search.loaded)):
+        tried.layouts += search.candidates(tried.ledger, on_host=True).layouts
+    return _best_with(search.plain, tried.layouts) or plain
 
 
 def _on_gpus(search: Search, small: Tried) -> Candidate | None:
@@ -171,9 +179,7 @@ def _small_states(search: Search) -> Fit | None:
     chosen = _best_with(search.plain, small.layouts) if small else None
     if small is None or chosen is None:
         return None
-    if _leaves_work(chosen, search.context) or waiting_share(chosen) > PARTLY:
-        small.layouts += search.candidates(small.ledger, on_host=True).layouts
-        chosen = _best_with(search.plain, small.layouts) or chosen
+    chosen = _beside_host(search, small, chosen)
     in_full = search.candidates(search.again(small, small_states=""), on_host=True).layouts
     hosted = _best_with(ONE_MEASURE, in_full)
     if hosted is not None and _as_good(hosted, chosen):
