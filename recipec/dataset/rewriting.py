@@ -37,6 +37,7 @@ from recipec.dataset.scales import labeled_by, numbers_of
 from recipec.dataset.system_prompts import one_system_prompt
 from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
+from recipec.dataset.votes import has_no_votes, told_of
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 # Names of columns that ask: those of every role that becomes a prompt, and of conversations.
@@ -198,22 +199,24 @@ def labels_of_scale(
         if rated and on_a_scale(rows, name):
             numbers = [row[name] for row in rows if row.get(name) is not None]
             renamed = ', and write `label = "label"` in `data.columns`' * (name in named)
-            yield from (line + renamed for line in _label(name, numbers, places[0], some=len(numbers) < len(rows)))
+            yield from (line + renamed for line in _label(name, numbers, places[0], len(rows)))
             return
         if name in named and (numbers := numbers_of(rows, name)) and (command := labeled_by(rows, places[0], name)):
             said = f"`{name}` holds numbers from {min(numbers):g} to {max(numbers):g}, and a label is true or false"
+            said += told_of(numbers, len(rows))
             line = f"{said}: decide from which number on an answer is good, as in {command}"
             yield line + ', then name the new file, and write `label = "label"` in `data.columns`'
             return
 
 
-def _label(name: str, numbers: Sequence[float], place: str, *, some: bool) -> Iterator[str]:
+def _label(name: str, numbers: Sequence[float], place: str, sampled: int) -> Iterator[str]:
     """The command for one column; the middle of the scale is a beginning, and the user's to decide."""
     low, high, path = min(numbers), max(numbers), path_of(name)
     good, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
-    rated = f"select({path} | . != null and (isnan | not)) | " * some
-    command = jq(rated + f".label = ({path} {good} {(low + high) / 2:g})", place)
-    said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false"
+    rated = [". != null", "(isnan | not)"] * (len(numbers) < sampled) + [". != 0"] * has_no_votes(numbers)
+    given = f"select({path} | {' and '.join(rated)}) | " * bool(rated)
+    command = jq(given + f".label = ({path} {good} {(low + high) / 2:g})", place)
+    said = f"`{name}` holds numbers from {low:g} to {high:g}, and a label is true or false{told_of(numbers, sampled)}"
     yield f"{said}: decide {which} an answer is good" + f", as in {command}" * bool(command)
 
 

@@ -13,6 +13,7 @@ from recipec.dataset.contents import NOTHING, Row, number_of
 from recipec.dataset.formats import DataShape
 from recipec.dataset.labeled import answers_apart, as_learned
 from recipec.dataset.ratings import goals_with_flag
+from recipec.dataset.votes import has_no_votes, told_of
 
 # Words of names, which recipec chose. A name of other words, such as `difficulty_score`, measures something else.
 _RATE = {"rating", "score", "star", "csat", "feedback", "satisfaction", "quality", "helpfulness", "correctness"}
@@ -65,7 +66,8 @@ def labeled_by(rows: Sequence[Row], place: str, name: str) -> str:
 
 def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataShape) -> Iterator[str]:
     """Yield how good and bad answers are learned: of rows that need a label alone, or with the answer taken apart."""
-    learned, goals = "to learn which answers are good", [*goals_with_flag(shape)]
+    learned = f"to learn which answers are good{told_of(numbers_of(rows, name), len(rows))}"
+    goals = [*goals_with_flag(shape)]
     command = labeled_by(rows, place, name) if goals else answers_apart(rows[0], place, name, *_label(rows, name))
     if command and not goals:
         yield as_learned(f"{learned}: {command}")
@@ -75,9 +77,10 @@ def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataS
 
 def _label(rows: Sequence[Row], name: str) -> tuple[str, str]:
     """What makes a label of a rating, and the condition of rows with one, for Python; NaN is no rating."""
-    least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
+    numbers, column = numbers_of(rows, name), json.dumps(name, ensure_ascii=False)
     number = f"float(row[{column}])"
-    return f"{number} >= {least:g}", f" if {_is_filled(column)} and {number} == {number}"
+    voted = f" and {number} != 0" * has_no_votes(numbers)
+    return f"{number} >= {least_good(numbers):g}", f" if {_is_filled(column)} and {number} == {number}{voted}"
 
 
 def _is_filled(column: str) -> str:
