@@ -40,7 +40,7 @@ def of_texts(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> It
             left = f", without rows that hold other texts ({begin.count(False)} of {len(begin)} sampled)"
             for one in _of_objects(held, names, read):
                 best = one.best + left * (False in begin)
-                yield replace(one, best=best, before=before, texts=True)
+                yield replace(one, best=best, before=before)
             return
 
 

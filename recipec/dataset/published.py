@@ -17,7 +17,8 @@ from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import PREFERENCE, PROMPTS, RATING_WORDS
 from recipec.dataset.column_names import speaks
 from recipec.dataset.commands import file_of, python_command, rows_as_json
-from recipec.dataset.contents import Row, turns_of
+from recipec.dataset.contents import Row, number_of, turns_of
+from recipec.dataset.duels import are_talks, duel_of
 from recipec.dataset.logged import LOGGED
 from recipec.dataset.logged_texts import of_texts
 from recipec.dataset.published_rows import Recognition, without
@@ -25,14 +26,6 @@ from recipec.dataset.published_rows import Recognition, without
 _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", "rank": "lowest"}  # fields of answers
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
 _SAID = ("response", "answer", "completion", "output", "text", "content")  # fields and columns that hold an answer
-_SIDES = ("conversation", "response", "answer", "completion")  # columns of two answers: response_a and response_b
-# How `winner` names side a or b, and the same in Python; every other value is no victory.
-_WON = {
-    "model_{}": '"model_" + won',
-    "response_{}": '"response_" + won',
-    "answer_{}": '"answer_" + won',
-    "{}": "won",
-}
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
 _BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
@@ -93,7 +86,7 @@ def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> d
 
 def _command(found: Recognition, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
     fields = ", ".join(f"{json.dumps(name)}: {value}" for name, value in made.items())
-    if found.texts and file_of(place).endswith(".csv"):
+    if file_of(place).endswith(".csv"):
         command = rows_as_json(f"{{{fields}}}", place, found.each + more, found.before)
     else:
         command = python_command(f"{{{fields}}}", found.each + more, place, found.before)
@@ -229,31 +222,23 @@ def _prompt(rows: Sequence[Row], row: str = "row") -> str:
 
 def _of_duels(rows: Sequence[Row]) -> Iterator[Recognition]:
     """Rows with two answers of models, and the winner; what is neither model's victory is counted."""
-    side = next((side for side in _SIDES if {f"{side}_a", f"{side}_b"} <= rows[0].keys()), "")
-    named, ties = _winners([row.get("winner") for row in rows])
-    talks = bool(turns_of(rows[0].get(f"{side}_a")))
-    prompt = "" if talks else _prompt(rows)
-    if not side or ties == len(rows) or not (talks or prompt):
+    if (duel := duel_of(rows)) is None:
         return
-    without = f"without rows of which `winner` names neither side ({ties} of {len(rows)} sampled)"
+    talks = are_talks(rows, duel)
+    prompt = "" if talks else _prompt(rows)
+    if not (talks or prompt):
+        return
     differ = " and those whose conversations differ before the last message" * talks
-    first, second = (f'row["{side}_{end}"][:-1]' for end in "ab")
+    first, second = (f"row[{json.dumps(name)}][:-1]" for name in duel.names)
     yield Recognition(
-        pairs=f"make a pair of each row by its `winner`, {without}{differ}",
-        best=f"train on the `{side}` of the winner, {without}",
-        each=f'for row in rows for won, lost in ("ab", "ba") if row["winner"] == {named}',
+        pairs=f"make a pair of each row by its `{duel.judge}`, {duel.without}{differ}",
+        best=f"train on the `{duel.talks}` of the winner, {duel.without}",
+        each=f'for row in rows for won, lost in ("{duel.ends}", "{duel.ends[::-1]}") if {duel.won}',
         alike=f" if {first} == {second}" * talks,
         prompt=prompt,
-        better=f'row["{side}_" + won]',
-        worse=f'row["{side}_" + lost]',
+        better=f"row[{json.dumps(duel.side)} + won]",
+        worse=f"row[{json.dumps(duel.side)} + lost]",
     )
-
-
-def _winners(values: Sequence[Any]) -> tuple[str, int]:
-    """How Python writes the side that won, as most of the values name it, and how many values name none so."""
-    spelled = {python: {way.format(side) for side in "ab"} for way, python in _WON.items()} | {"won.upper()": {*"AB"}}
-    count, python = max((sum(str(value) in sides for value in values), python) for python, sides in spelled.items())
-    return python, len(values) - count
 
 
 def _of_lists_of_two(rows: Sequence[Row]) -> Iterator[Recognition]:
@@ -281,19 +266,21 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Recognition]:
     if not (said and asked and all(isinstance(row.get(asked), str) for row in rows)):
         return
     for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
-        if all(type(row.get(name)) in (int, float) for row in rows) and _compared(rows, asked, name):
+        numbers = [number_of(row.get(name)) for row in rows]
+        if None not in numbers and _compared([row[asked] for row in rows], numbers):
             key, by = json.dumps(asked), json.dumps(name)
+            rated = f"float(row[{by}])" if any(isinstance(row[name], str) for row in rows) else f"row[{by}]"
             yield Recognition(
                 pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`, without ties",
                 before=f"groups = {{}}; [groups.setdefault(row[{key}], []).append(row) for row in rows]; ",
-                each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: row[{by}])]",
+                each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: {rated})]",
                 prompt=prompt,
                 row="answers[-1]",
                 **_ends(said, name),
             )
 
 
-def _compared(rows: Sequence[Row], asked: str, rating: str) -> bool:
+def _compared(asked: Sequence[str], numbers: Sequence[Any]) -> bool:
     """Whether two answers to one prompt are rated differently."""
-    pairs = pairwise(sorted(((row[asked], row[rating]) for row in rows), key=lambda pair: pair[0]))
+    pairs = pairwise(sorted(zip(asked, numbers, strict=True), key=lambda pair: pair[0]))
     return any(one[0] == other[0] and one[1] != other[1] for one, other in pairs)

@@ -20,7 +20,6 @@ class Recognition(Struct, frozen=True):
     row: str = "row"  # the row that other columns are taken from
     before: str = ""  # a statement before all
     right: str = ""  # the right answers, which a reward may read
-    texts: bool = False  # whether the parts are texts that `before` reads: the files may be CSV, too
 
 
 def without(answered: Iterable[bool]) -> str:

@@ -38,9 +38,11 @@ from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
 from recipec.dataset.scales import labeled_by, numbers_of
+from recipec.dataset.suggested import prompts_beside
 from recipec.dataset.system_prompts import one_system_prompt
 from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
+from recipec.dataset.votes import has_no_votes, no_votes
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 # Names of columns that ask: those of every role that becomes a prompt.
@@ -79,6 +81,10 @@ def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) 
     else:
         asked = [name for name in first if name in TALKS and turns_of(first[name])]
         texts = [name for name in first if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
+        if not texts and all(isinstance(first.get(name), str) for name in names):
+            lines = prompts_beside(rows, names)
+            yield from (f"to read `{name}` as the prompt: {_named(shape, name)} under [data]" for name in lines)
+            return
     if not single and not asked and len(texts) == 1:
         known = texts[0] in format.role(_PROMPT).aliases  # it would be read if it were not ignored
         way = f'remove "{texts[0]}" from `ignore`' if known else f'`columns = {{ {_PROMPT} = "{texts[0]}" }}`'
@@ -87,6 +93,15 @@ def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) 
     steps = [f"{path_of(name)} |= [.]" for name in single] + [*_asking(asked[:1] or texts)]
     if steps:
         yield from _command(" | ".join(steps), places[0])
+
+
+def _named(shape: DataShape, prompt: str) -> str:
+    """The key that names the prompt, beside the columns that have other names than the usual ones."""
+    renamed = {role: name for role, name in shape.columns.items() if role != name}
+    pairs = ", ".join(
+        f"{role} = {json.dumps(name, ensure_ascii=False)}" for role, name in {_PROMPT: prompt, **renamed}.items()
+    )
+    return f"`columns = {{ {pairs} }}`"
 
 
 def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[str]) -> Iterator[str]:
@@ -215,12 +230,14 @@ def _label(rows: Sequence[Row], name: str, place: str, label: str) -> str:
     """
     numbers, path = [row[name] for row in rows if is_number(row.get(name))], path_of(name)
     sign, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
-    rated, good = f"{path} | . != null and (isnan | not)", f"{path} {sign} {(min(numbers) + max(numbers)) / 2:g}"
+    voted = " and . != 0" * has_no_votes(numbers)
+    rated, good = f"{path} | . != null and (isnan | not){voted}", f"{path} {sign} {(min(numbers) + max(numbers)) / 2:g}"
     program, lost, bare = f"select({rated}) | .{LABEL} = ({good})", "rows without a number", [*rows]
     if label:
         program, lost = _filling(rows, label, rated, good), "rows that have neither a number nor a label"
         bare = [row for row in rows if flag_of(row.get(label)) is None]
-    left = leaving_out({lost: sum(not is_number(row.get(name)) for row in bare)}, len(rows))
+    lost_rows = {lost: sum(not is_number(row.get(name)) for row in bare)}
+    left = leaving_out(lost_rows | no_votes(numbers, [row.get(name) for row in bare]), len(rows))
     left = in_place_of(rows, [LABEL], [label]) + left
     others = " without a label" * bool(label)
     command = jq(program, place)

@@ -13,6 +13,7 @@ from recipec.dataset.contents import NOTHING, Row, flag_of, is_number, number_of
 from recipec.dataset.formats import DataShape
 from recipec.dataset.labeled import LABEL, Made, answers_apart, as_learned, in_place_of, labels
 from recipec.dataset.ratings import goals_with_flag
+from recipec.dataset.votes import has_no_votes, no_votes
 
 # Words of names, which recipec chose. A name of other words, such as `difficulty_score`, measures something else.
 _RATE = {"rating", "score", "star", "csat", "feedback", "satisfaction", "quality", "helpfulness", "correctness"}
@@ -78,14 +79,18 @@ def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataS
 
 def _label(rows: Sequence[Row], name: str) -> Made:
     """What makes a label of a rating where a row has none, and the condition of rows with either; NaN is no rating."""
-    least, column = least_good(numbers_of(rows, name)), json.dumps(name, ensure_ascii=False)
-    number = f"float(row[{column}])"
-    good, given = f"{number} >= {least:g}", f"{_is_filled(column)} and {number} == {number}"
+    numbers, column = numbers_of(rows, name), json.dumps(name, ensure_ascii=False)
+    number, voted = f"float(row[{column}])", has_no_votes(numbers)
+    good = f"{number} >= {least_good(numbers):g}"
+    given = f"{_is_filled(column)} and {number} == {number}" + f" and {number} != 0" * voted
     if not labels(rows, LABEL):
-        return Made(good, given, {"rows without a rating": len(rows) - _rated(rows, name)}, (name,))
+        lost = {"rows without a rating": len(rows) - _rated(rows, name)} | no_votes(numbers, numbers)
+        return Made(good, given, lost, (name,))
     kept, (true, false) = f"{flag_in_python(LABEL)} in {json.dumps(pair_of(rows, LABEL))}", as_written(rows, LABEL)
     bare = [row for row in rows if flag_of(row.get(LABEL)) is None]
-    lost = {"rows without a label or a rating": len(bare) - _rated(bare, name)}
+    lost = {"rows without a label or a rating": len(bare) - _rated(bare, name)} | no_votes(
+        numbers, numbers_of(bare, name)
+    )
     label = f'row["{LABEL}"] if {kept} else {true!r} if {good} else {false!r}'
     return Made(label, f"{kept} or {given}", lost, (name, LABEL))
 

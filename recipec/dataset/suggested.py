@@ -77,6 +77,7 @@ def suggested_columns(
         tried = [(format, _assigned(first, common, format, kept, by_name, unasked)) for format in formats]
         if found := [(format, columns) for format, columns in tried if columns]:
             format, columns = max(found, key=lambda one: (len(_read(first, *one)), -len(one[1])))
+            columns |= _asking(rows, format, columns)
             left = _losing(rows, format, columns)
             if left and (lines := [*questions_and_answers(rows, formats)]):
                 yield from lines
@@ -86,6 +87,22 @@ def suggested_columns(
             yield f"if they are {format.name} rows: `columns = {{ {pairs} }}`{lost}"
             return
     yield from questions_and_answers(rows, formats) if unread and not renamed else ()
+
+
+def _asking(rows: Sequence[Row], format: RowFormat, columns: Mapping[str, str]) -> dict[str, str]:
+    """The prompt of answers that are plain texts, which cannot begin with it: the one column that may ask."""
+    known = any(name in rows[0] for name in format.role(format.implicit).aliases) if format.implicit else True
+    if known or format.implicit in columns or not all(isinstance(filled(rows)[name], str) for name in columns.values()):
+        return {}
+    names = prompts_beside(rows, [*columns.values()])
+    return {format.implicit: names[0]} if len(names) == 1 else {}
+
+
+def prompts_beside(rows: Sequence[Row], answers: Sequence[str]) -> list[str]:
+    """The columns of texts that may be the prompt of these answers: those whose names say so, else all."""
+    names = [name for name in contents(rows) if name not in answers and asks(rows, name)]
+    names = [name for name in names if any(isinstance(row[name], str) for row in rows)]
+    return [name for name in names if speaks(name, SPEAK_FOR["prompt"])] or names
 
 
 def _of_left(format: RowFormat, left: Sequence[str]) -> str:

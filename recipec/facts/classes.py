@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from recipec.axes import KINDS, ROW_FORMATS
 from recipec.axes.row_formats import FLAG_NAMES, PROMPT_COMPLETION, TEXT
 from recipec.axes.tasks import AUTO
 from recipec.dataset.classes import answered_with, answers_beside, class_columns, named_as_class, two_readings
 from recipec.dataset.contents import NOTHING, names_in
 from recipec.dataset.labeled import as_learned, labeled_answers
+from recipec.dataset.nested_ratings import nested_ratings
 from recipec.dataset.questions import PASSAGE, with_passage
 from recipec.dataset.ratings import learning_from_labels, ratings
 from recipec.dataset.refusals import REFUSAL, refusals_learned
@@ -44,6 +46,8 @@ def unread_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
         for name in ratings(source.rows, names_in(source.rows)):
             for line in labeled_answers(source.rows, source.places[0], [name]):
                 found[name] = as_learned(line)
+        if not KINDS[ROW_FORMATS[source.shape.format].kind].flag:
+            found |= {name: as_learned(line) for name, line in nested_ratings(source.rows, source.places[0])}
         for name in names_in(source.rows):
             for line in learning_from_labels(source.shape, source.rows, source.places[0], [name]):
                 found[name] = line

@@ -28,6 +28,7 @@ from recipec.facts.conversations import (
 from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
 from recipec.facts.incomplete import incomplete_fact
+from recipec.facts.judged_pairs import judged_otherwise, judges
 from recipec.facts.labels import label_facts
 from recipec.facts.left_out import equal_answers, many_repeated, opposite_answers, unanswered, without_left_out
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
@@ -145,7 +146,7 @@ def data_facts(
     flags = tuple(flag_columns(rows, columns))
     seen = all(source.sample for source in sources)
     whole = all(source.sample and source.sample.whole for source in sources)
-    told = {name for source in sources for name in undecided(loaded, source)}
+    told = {name for source in sources for name in (*undecided(loaded, source), *judges(loaded, source))}
     strange = tuple(name for name in unread(loaded, sources) if name not in (*elsewhere, *told))
     thinking = think(loaded, sources)
     facts += _beside_columns(loaded, shape, strange, thinking=thinking)
@@ -192,6 +193,7 @@ def _findings(
     yield from opposite_answers(loaded, section, rehearsal)
     yield from many_repeated(loaded, section, rehearsal)
     yield from rated_otherwise(loaded, section, sources)
+    yield from judged_otherwise(loaded, section, sources)
     yield from as_raw_text(loaded, section, sources)
     yield from as_answers(loaded, section, sources)
     yield from against_classes(loaded, section, sources)

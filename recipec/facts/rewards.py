@@ -16,7 +16,7 @@ from recipec.axes import METHODS
 from recipec.axes.method import GIVEN_TO_REWARDS as GIVEN
 from recipec.axes.method import REWARDS
 from recipec.catalog.models import Model
-from recipec.diagnostics.model import Diagnostic, Place, Report
+from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.data import DataFacts
 from recipec.facts.fact import known
 from recipec.facts.model import look_up
@@ -230,9 +230,21 @@ def against_rows(rewards: Rewards, data: Mapping[str, DataFacts], *, skips: bool
                 label += (
                     f"; the rows have {' and '.join(f'`{name}`' for name in others)}" if others and not some else ""
                 )
-                rename = "" if some or not others else "name the parameter after a column of the rows, "
-                help = f"{rename}give every row a value, or do without it: a parameter with a default, or `kwargs.get`"
-                yield _unusable(f"`{reward.function}` asks for {listed}", reward.place, label, help)
+                title, help = f"`{reward.function}` asks for {listed}", _without_value(lost == some, bool(others))
+                yield Diagnostic(_CODE, title, (Label(reward.place, label),), help)
+
+
+def _without_value(some: bool, others: bool) -> tuple[str, ...]:
+    """What to do about rows without a value, of which there are `some`, or about a column that no row has."""
+    optional = "a parameter with a default, or `kwargs.get`"
+    if not some:
+        rename = "name the parameter after a column of the rows, " * others
+        return (f"{rename}give every row a value, or do without it: {optional}",)
+    return (
+        'to leave these rows out, counted: `incomplete = "skip"` under [data]',
+        f"to keep them: give every row a value, or do without it ({optional}); return None for such a row, as a number "
+        "rewards an answer that nothing was compared with",
+    )
 
 
 def _unusable(title: str, place: Place, label: str, help: str) -> Diagnostic:

@@ -33,6 +33,7 @@ from recipec.dataset.commands import one_at_a_time
 from recipec.dataset.labeled import labeled_answers
 from recipec.dataset.large_numbers import keeping_numbers
 from recipec.dataset.lifting import columns_within
+from recipec.dataset.nested_ratings import nested_ratings
 from recipec.dataset.rewriting import conversations
 from recipec.dataset.side_by_side import texts_within
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -190,6 +191,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     ways = (
         _several_answers(first, taken, kept),
         labeled_answers(rows, places[0]) if UNPAIRED_PREFERENCE in taken else (),
+        (line for _, line in nested_ratings(rows, places[0])) if UNPAIRED_PREFERENCE in taken else (),
         _named_within(expected, rows, places, taken),
         usual,
         in_one_object(rows, places),
@@ -237,6 +239,8 @@ def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterato
     if found not in expected.taken:
         yield f"these are {found} rows, which the stages that read data.{expected.section} do not take"
         yield from learns_from(expected.loaded, expected.section, found)
+        if UNPAIRED_PREFERENCE.name in expected.taken and KINDS[ROW_FORMATS[found].kind].masked:
+            yield "every answer is then learned as a good one: no rating of an answer is read"
     elif expected.asked:
         yield f'these are {found} rows: write `format = "{found}"`, or leave `format` out'
 

@@ -42,7 +42,8 @@ _SWITCHES = "do_train do_eval plot_loss overwrite_cache memory_efficient_fsdp_wr
 _MASKING += " masking loss_masking"
 _CLASSES_OF_ROWS = "class_weight class_weights weighted_loss imbalance imbalanced class_imbalance"
 _CLASSES_OF_ROWS += " oversample oversampling"
-_LABELS = "label labels thumbs_up thumbs_down feedback"
+_LABELS = "label labels thumb thumbs thumbs_up thumbs_down feedback vote votes rating ratings"
+_WINNERS = "winner winners preferred loser"
 _TURNS_OF_TALKS = "multi_turn multi-turn multiturn"
 # What people look for by a word that is no name of a key.
 _TOPICS = {
@@ -54,8 +55,15 @@ _TOPICS = {
     **dict.fromkeys(
         _LABELS.split(),
         "set `data.preferences`: KTO learns from rows with a prompt, an answer and a label, true or false "
-        "(`recipec explain unpaired-preference`); the class of a text is the answer with "
+        "(`recipec explain unpaired-preference`), and `data.columns` names a label that is called otherwise, such as "
+        '`columns = { label = "thumb" }`; the class of a text is the answer with '
         '`columns = { prompt = "text", completion = "label" }` under [data]',
+    ),
+    **dict.fromkeys(
+        _WINNERS.split(),
+        "set `data.preferences`: DPO learns from pairs of a better and a worse answer, which `data.columns` names "
+        "(`recipec explain preference`); of rows whose column names the better one of two answers, `recipec check` "
+        "prints the command that makes pairs",
     ),
     **dict.fromkeys(
         _TURNS_OF_TALKS.split(),

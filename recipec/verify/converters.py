@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+# Functions of prepare_data.py that make the dictionary of their argument -> its key.
+_MAKES = {"asked_first": "messages"}
+
 
 def flows(converter: ast.FunctionDef) -> dict[str, list[str]]:
     """The keys of the dictionary that a converter returns, and the columns of its row that go into each.
@@ -49,9 +52,13 @@ def _returned(statement: ast.stmt, values: Mapping[str, ast.expr], converter: st
     if not isinstance(statement, ast.Return):
         return
     value = values.get(statement.value.id) if isinstance(statement.value, ast.Name) else statement.value
-    if not isinstance(value, ast.Dict):
-        raise ValueError(f"{converter} does not return a dictionary of columns")
-    yield from ((str(constant(key)), part) for key, part in zip(value.keys, value.values, strict=True))
+    match value:
+        case ast.Dict():
+            yield from ((str(constant(key)), part) for key, part in zip(value.keys, value.values, strict=True))
+        case ast.Call(func=ast.Name(id=name), args=[argument]) if name in _MAKES:
+            yield _MAKES[name], argument
+        case _:
+            raise ValueError(f"{converter} does not return a dictionary of columns")
 
 
 def _read(node: ast.expr, row: str, made: Mapping[str, Sequence[str]]) -> list[str]:

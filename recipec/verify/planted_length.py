@@ -21,6 +21,7 @@ FILLED = 0.75  # of the room that is left: each tokenizer has its surprises
 _TEMPLATE = "chat_template.jinja"
 _AROUND_TURN = 8  # tokens that a template writes around a turn
 _LEAST = 8  # tokens of text that are worth it
+_PAIR = 2  # messages of one question and its answer; longer conversations ask it twice
 
 
 def filler_for(sandbox: Sandbox, stage: BundleStage, row: Mapping[str, Any], max_length: int) -> str:
@@ -37,7 +38,7 @@ def filler_for(sandbox: Sandbox, stage: BundleStage, row: Mapping[str, Any], max
     turns = next((len(value) for value in row.values() if isinstance(value, list)), 0)
     room = max_length - _tokens(tokenizer, json.dumps(row)) - _around(tokenizer, row) - turns * _AROUND_TURN
     most = MOST_AMONG_REPLAYED if stage.decisions.get("replay_rows") else MOST_TOKENS
-    return _text(tokenizer, min(most, int(FILLED * room)) // (2 if "messages" in row else 1))
+    return _text(tokenizer, min(most, int(FILLED * room)) // (2 if turns > _PAIR else 1))
 
 
 def _around(tokenizer: Tokenizer, row: Mapping[str, Any]) -> int:

@@ -19,6 +19,7 @@ roles_to_train chat_template dataset_text_field ref_model pref_beta pref_loss si
 num_generations use_vllm fast_inference max_completion_length finetuning_type stage dataset_dir
 preprocessing_num_workers mask_history shift_attn rope_scaling freeze_trainable_layers peft_layers_to_transform
 class_weights imbalance imbalanced oversample weighted_loss label thumbs_up feedback masking loss_masking multi-turn
+thumb thumbs vote winner preferred
 parallel_tool_calls oom knowledge_distillation early_stop routing router ties scratch adapters.NAME.epochs
 modules_to_save lora_modules_to_save merge_and_unload push_to_hub device_map callbacks data_collator
 auto_resume_from_checkpoints moe_aux_loss loha vera loftq gptq nvfp4

@@ -178,3 +178,42 @@ def test_rows_without_a_number_of_a_scale_are_counted(tmp_path: Path, value: flo
     subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
     made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
     assert [row["label"] for row in made] == [False, False, True, True] * 12
+
+
+VOTES = [1, -1, 0, 0, None]
+
+
+def chats(values: list[int | None]) -> Rows:
+    rows = rated(values, "thumb")
+    talk = [[{"role": "user", "content": row.pop("prompt")}] for row in rows]
+    answers = [[{"role": "assistant", "content": row.pop("response")}] for row in rows]
+    return [{"messages": asked + said} | row for asked, said, row in zip(talk, answers, rows, strict=True)]
+
+
+@pytest.mark.parametrize("values", [VOTES, VOTES[:4]], ids=["some empty", "all filled"])
+def test_zero_between_votes_for_and_against_is_no_bad_answer(tmp_path: Path, values: list[int | None]) -> None:
+    rows = chats(values)
+    (found,) = told(tmp_path, rows, kto("rows.jsonl"), "rows.jsonl", "E0305")
+    (line,) = found.help
+    zeros = sum(row["thumb"] == 0 for row in rows)
+    assert f'rows with 0, which is taken for "not rated" ({zeros} of 60 sampled)' in line
+    subprocess.run(line.split("`")[3], shell=True, cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in made] == [row["thumb"] == 1 for row in rows if row["thumb"]]
+
+
+@pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
+def test_votes_beside_plain_answers_leave_unrated_rows_out(tmp_path: Path, file: str) -> None:
+    rows = rated(VOTES, "feedback")
+    (found,) = told(tmp_path, rows, sft(file), file, "W0562")
+    (line,) = [line for line in found.help if "which answers are good" in line]
+    assert "(24 of 60 sampled)" in line
+    subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True)
+    made = tmp_path / ("rows.jsonl" if file == "rows.csv" else "rows.new.jsonl")
+    labels = [json.loads(line)["label"] for line in made.read_text().splitlines()]
+    assert labels == [row["feedback"] == 1 for row in rows if row["feedback"]]
+
+
+def test_a_middle_that_is_not_zero_is_rated(tmp_path: Path) -> None:
+    (found,) = told(tmp_path, chats([0, 1, 2]), kto("rows.jsonl"), "rows.jsonl", "E0305")
+    assert "not rated" not in found.help[0]

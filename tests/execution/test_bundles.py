@@ -34,6 +34,7 @@ CASES |= dict.fromkeys(
         *("packed", "qlora", "zero1", "zero2", "zero3", "fsdp-lora", "hsdp"),
         *("hybrid", "dora", "prefix-tuning", "bottleneck", "loop-torch", "new-tokens", "grpo-vllm-server"),
         "grpo-vllm-split",
+        "opening-answers",
     ),
     "run",
 )

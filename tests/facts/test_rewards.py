@@ -192,3 +192,14 @@ def _named(tree: ast.Module) -> set[str]:
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     brought = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     return found | defined | {name.asname or name.name for node in brought for name in node.names}
+
+
+def test_rows_without_a_right_answer_can_be_left_out_or_judged_with_none(tmp_path: Path) -> None:
+    found(tmp_path, "def f(completions, sum):\n    return [0.0]\n")  # writes the data
+    file = tmp_path / GRPO["data"]["prompts"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row | {"answer": n % 2 or None}) + "\n" for n, row in enumerate(rows)))
+    (tmp_path / "judge.py").write_text("def f(completions, answer):\n    return [0.0]\n")
+    done = compiled(tmp_path, with_key(GRPO, "alignment.reward", "judge.py:f"), only_plan=True)
+    skip, keep = next(finding.help for finding in done.diagnostics if finding.code == "E0310")
+    assert '`incomplete = "skip"` under [data]' in skip and "return None for such a row" in keep

@@ -52,6 +52,7 @@ def test_the_shape_of_the_data_is_read_from_the_emitted_code(recipe: str) -> Non
 # What a user may make of a converter: format, the text of the function, and the columns that it then reads.
 EDITED = {
     "another column": ("chat", 'return {"messages": row["talk"]}', {"messages": "talk"}),
+    "without answers before the first question": ("chat", 'return asked_first(row["talk"])', {"messages": "talk"}),
     "the answer first": (
         "prompt-completion",
         'return {"completion": row["a"].strip(), "prompt": row["q"]}',
