@@ -9,6 +9,7 @@ from math import floor
 from msgspec.structs import replace
 
 from recipec.estimate.cost import Cost
+from recipec.estimate.whole_run import PREPARATION, TOKENIZATION
 from recipec.facts import Facts
 from recipec.planner.advice.budget import share_left
 from recipec.planner.advice.change import Change
@@ -27,6 +28,7 @@ from recipec.rules.core import Wish
 LEAST_PASSES = 0.1  # of those that are planned: a smaller model learns more in the time of fewer; our decision
 _ROUNDED = (1.0, 0.9, 0.8)  # of the passes that would be enough by the time of a step alone
 _MODELS = 4  # of a kind that are tried, the largest first; our decision
+_OF_ROWS = (PREPARATION, TOKENIZATION)  # parts of a run that read rows, and no model
 _EPOCHS, _STEPS = "train.epochs", "train.max_steps"
 
 Sets = tuple[str, float]  # a key and its value
@@ -42,9 +44,11 @@ def fewer_passes(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Planned | No
             return None
         sets = [_shortened(context, plan, part) for context in given]
         changed = [_asking(context, *pair) for context, pair in zip(given, sets, strict=True)]
-        if (found := in_budget(loaded, changed, facts.machines.gpus)) and not any(map(_learns_nothing, found[0])):
-            own = [as_written(Change((pair,)), context).sets for context, pair in zip(given, sets, strict=True)]
-            return Change(tuple(chain(*own))), *found
+        own = [as_written(Change((pair,)), context).sets for context, pair in zip(given, sets, strict=True)]
+        change = Change(tuple(chain(*own)))
+        found = in_budget(loaded, changed, facts.machines.gpus, change)
+        if found and not any(map(_learns_nothing, found[0])):
+            return change, *found
     return None
 
 
@@ -67,13 +71,20 @@ def _learns_nothing(pair: tuple[Context, Fit]) -> bool:
 def a_smaller_model(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Planned | None:
     """The largest of a few smaller models with which the run keeps to the budget: of the family, or of another one."""
     first, *others = contexts(loaded, facts)
-    most = facts.model.architecture.params * min(1.0, 2 * share_left(loaded, plan))
+    most = facts.model.architecture.params * min(1.0, 2 * _share_left(loaded, plan))
     for kind in (smaller_model, halved_models):
         for change, changed in islice(_up_to(kind, first, most, loaded), _MODELS):
             given = [changed, *(same(kind, change, other) for other in others)]
-            if found := in_budget(loaded, given, facts.machines.gpus):
+            if found := in_budget(loaded, given, facts.machines.gpus, change):
                 return change, *found
     return None
+
+
+def _share_left(loaded: LoadedRecipe, plan: Plan) -> float:
+    """The part of a plan's time that the budget leaves, without what takes as long with any model: 0 or less where that
+    alone exceeds it."""
+    fixed = sum(part.seconds for stage in plan.stages for part in stage.parts if part.name in _OF_ROWS) / plan.seconds
+    return (share_left(loaded, plan) - fixed) / (1 - fixed)
 
 
 def _up_to(kind: Callable[[Context], Changes], context: Context, params: float, loaded: LoadedRecipe) -> Changes:

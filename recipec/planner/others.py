@@ -25,6 +25,7 @@ from recipec.planner.runs import fitted, whole_runs
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.changed import agrees
 from recipec.rules.core import Wish
 from recipec.units import duration, usd
 
@@ -40,7 +41,7 @@ def other_plans(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Others:
 def _on_other_layouts(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     """The first alternative of a stage that the budget has room for, planned for all stages."""
     for change, family in _faster(plan, share_left(loaded, plan)):
-        if found := in_budget(loaded, _asking(loaded, facts, change), facts.machines.gpus):
+        if found := in_budget(loaded, _asking(loaded, facts, change), facts.machines.gpus, change):
             pairs, run = found
             return _line(change, f"{family} takes {_figures(run)}", plan, _layouts(pairs))
     return ""
@@ -60,13 +61,16 @@ def _on_fewer(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     now, most_hours = facts.machines, loaded.recipe.budget.max_hours
     key = "nodes" if now.nodes > 1 else "gpus_per_node"
     for machines in _with_trainers(_halves(facts), plan):
+        change = Change(((f"hardware.{key}", getattr(machines, key)),))
+        if not agrees(loaded, change.sets, change.removes):
+            continue
         pairs = fitted(contexts(loaded, with_hardware(facts, facts.gpu, machines)), loaded)
         layouts = _layouts(pairs)
         if [each.adapts for each in layouts] != [stage.layout.adapts for stage in plan.stages]:
             continue
         run = whole_runs(pairs, loaded)
         if within_budget(loaded, run, machines.gpus):
-            return _told(Change(((f"hardware.{key}", getattr(machines, key)),)), plan, layouts, run)
+            return _told(change, plan, layouts, run)
         if most_hours is not None and run.seconds > 3600 * most_hours:
             return ""
     return ""
@@ -95,7 +99,7 @@ def _on_adapters(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
     ):
         return ""
     change = setting(train__adaptation=ADAPTER.family)
-    found = in_budget(loaded, _asking(loaded, facts, change), facts.machines.gpus)
+    found = in_budget(loaded, _asking(loaded, facts, change), facts.machines.gpus, change)
     return _told(change, plan, _layouts(found[0]), found[1]) if found else ""
 
 

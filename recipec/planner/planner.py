@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from recipec.estimate.cost import Cost
 from recipec.facts import Facts, rows_read_by
 from recipec.facts.data import preference_format, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
-from recipec.planner.advice.budget import check_budget, is_limited
+from recipec.planner.advice.budget import broken
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.deciding_keys import deciding_key
 from recipec.planner.advice.idle import idle_gpus, roomier
@@ -37,7 +38,7 @@ from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.waiting import shorter_waits
-from recipec.planner.advice.ways_out import Pairs, Terms
+from recipec.planner.advice.ways_out import Terms
 from recipec.planner.outcome import record_prediction
 from recipec.planner.plan import OnFewer, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.runs import runs_of, settled_run, whole_runs
@@ -148,7 +149,7 @@ def _plan_stage(
     plan = stage_plan(context, found, loaded, given)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture, plan.work)
     if bad is not None:  # what only the settled intervals show
-        report.add(known_to_fail(loaded, context, others, [bad]))
+        report.add(known_to_fail(loaded, context, others, [bad], _terms(loaded)))
     if (decides := deciding_key(context, found, loaded)) is not None:
         report.add(decides)
     runs = runs_of(context, Cost(plan.run_seconds, plan.cost_usd, ""), loaded, given)
@@ -164,7 +165,7 @@ def _without(context: Context, keys: Sequence[str]) -> Context:
 def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report) -> None:
     """Report that no layout fits (E0402) or is supported (E0405), and what else is known of the stage without one."""
     if not found.tried:
-        report.add(known_to_fail(loaded, context, others, found.bad))
+        report.add(known_to_fail(loaded, context, others, found.bad, _terms(loaded)))
     layout = next((other.layout for other in (*found.tried, *found.bad)), None)
     if layout is None:
         return
@@ -174,7 +175,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     uneven = [bad] if bad and bad.mended_by(*intervals) else []
     _report_too_large(context, others, loaded, found, bool(uneven), report)
     if uneven:
-        report.add(known_to_fail(loaded, context, others, uneven))
+        report.add(known_to_fail(loaded, context, others, uneven, _terms(loaded)))
     steps = total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
     check_learning(loaded, context.stage.name, steps, decisions, report)
 
@@ -194,7 +195,7 @@ def _report_too_large(
     beside = [(other, unrefused(other, loaded, fit(other, loaded))) for other in others]
     held, refused = [each for _, each in beside if each], [other for other, each in beside if not each]
     change = reduce(Change.joined, (each for each, _ in held), change)
-    terms = Terms(partial(_over, loaded=loaded), whole_runs, change, refused, uneven)
+    terms = _terms(loaded, change, refused, uneven)
     report.add(does_not_fit(changed, [each for _, each in held], loaded, tried, terms))
 
 
@@ -204,13 +205,9 @@ def _intervals(context: Context) -> dict[str, Decision]:
     return {name: Decision(name, wish.value, "") for name, wish in wishes.items() if all(wishes.values()) and wish}
 
 
-def _over(pairs: Pairs, loaded: LoadedRecipe) -> str:
-    """What changed stages would break of the budget; "" where they keep to it, or have none."""
-    report = Report()
-    if is_limited(loaded):
-        own = [(context, replace(found, ledger=found.ledger and found.ledger.copied())) for context, found in pairs]
-        check_budget(loaded, Plan(tuple(stage_plan(*pair, loaded) for pair in own)), report)
-    return next((finding.title for finding in report.diagnostics), "")
+def _terms(loaded: LoadedRecipe, *beside: Any) -> Terms:
+    """What is told of every change that is proposed: its whole run, and what that breaks of the budget."""
+    return Terms(partial(broken, loaded), whole_runs, *beside)
 
 
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequence[Context] = ()) -> StagePlan:

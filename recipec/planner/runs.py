@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.axes import Adaptation
 from recipec.estimate.cost import Cost, run_cost
 from recipec.estimate.storage import checkpoint_bytes
 from recipec.estimate.whole_run import RunPart, rates_of, written_seconds
@@ -133,16 +134,21 @@ def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts, bounds: Boun
 
 def fitted(given: Sequence[Context], loaded: LoadedRecipe) -> Sequence[tuple[Context, Fit]]:
     """All stages, each with a layout that can be built, without advice; none where one has none."""
-    pairs: list[tuple[Context, Fit]] = []
+    pairs = [*each_fitted(given, loaded)]
+    return [pair for pair in pairs if pair] if None not in pairs else ()
+
+
+def each_fitted(given: Sequence[Context], loaded: LoadedRecipe) -> Iterator[tuple[Context, Fit] | None]:
+    """Each stage as soon as it is planned; None for the first that has no such layout, and then no more."""
+    adapts: dict[str, Adaptation] = {}
     for context in given:
-        starts = (found for one, found in pairs if one.stage.name == context.stage.starts_from and found.chosen)
-        before = next((found.chosen.layout.adapts for found in starts if found.chosen), None)
-        changed = replace(context, before=before)
+        changed = replace(context, before=adapts.get(context.stage.starts_from or ""))
         found = fit(changed, loaded)
         if found.chosen is None or not found.chosen.layout.can_be_built:
-            return ()
-        pairs.append((changed, found))
-    return pairs
+            yield None
+            return
+        adapts[context.stage.name] = found.chosen.layout.adapts
+        yield changed, found
 
 
 def _cost(context: Context, chosen: Candidate, seconds: float) -> Cost:

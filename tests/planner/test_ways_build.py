@@ -9,8 +9,10 @@ import pytest
 from compiling import BASES, Tables, codes, compiled, with_key
 from test_mending import applied
 
+from recipec.planner.advice import ways_out
+from recipec.planner.search.fit import fit
 from recipec.recipe.changed import agrees
-from recipec.units import duration
+from recipec.units import duration, usd
 
 
 def case(base: str, model: str, gpu: str, gpus: int = 1, **train: object) -> Tables:
@@ -29,6 +31,11 @@ REFUSED = {
     "a server": SERVED,
     "a model": with_key(case("ppo", "Qwen/Qwen3-30B-A3B", "rtx-3060-12gb"), "data.train", "chat.jsonl"),
     "no warmup": case("ppo", "Qwen/Qwen2.5-32B-Instruct", "rtx-3060-12gb", max_steps=1),
+    "all keys of a table": with_key(
+        case("grpo", "Qwen/Qwen2.5-72B", "a100-40gb", 6, strategy="zero3", adaptation="qlora"),
+        "alignment.generation",
+        {"engine": "vllm-server", "server_gpus": 1},
+    ),
     "intervals": case("lora-single", "Qwen/Qwen2.5-32B", "t4", eval_every=0.2, save_every=0.5),
 }
 
@@ -43,10 +50,32 @@ def test_a_change_mends_what_it_does_not_name(tmp_path: Path, name: str) -> None
         assert left == {*re.findall(r"fix (E\d+) of stage", line)}, line
 
 
-def test_a_server_is_not_proposed_more_nodes(tmp_path: Path) -> None:
-    """E0401 refuses a server beside a training on several nodes."""
+def test_a_server_is_not_proposed_more_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E0401 refuses a server beside a training on several nodes, which are not planned either: 64 take seconds."""
+    planned: list[int] = []
+    monkeypatch.setattr(
+        ways_out, "fit", lambda context, *more: planned.append(context.facts.machines.nodes) or fit(context, *more)
+    )
     (problem,) = [each for each in compiled(tmp_path, SERVED, only_plan=True).diagnostics if each.code == "E0402"]
     assert problem.help and not any("hardware.nodes" in line for line in problem.help)
+    assert {*planned} == {1}
+
+
+CUT = with_key(case("grpo", "Qwen/Qwen3-0.6B", "h100", 6, strategy="zero3"), "data.max_length", 128)
+CUT = with_key(with_key(CUT, "train.global_batch_size", 24), "train.micro_batch_size", 8)
+
+
+@pytest.mark.parametrize(("most", "over"), [(1, True), (100_000, False)])
+def test_a_supported_combination_is_told_with_its_run(tmp_path: Path, most: float, over: bool) -> None:
+    """E0405 told of none, so that E0403 came next."""
+    recipe = with_key(CUT, "budget.max_cost_usd", most)
+    (found,) = [each for each in compiled(tmp_path, recipe, only_plan=True).diagnostics if each.code == "E0405"]
+    free = with_key(recipe, "budget", None)
+    for line in found.help:
+        plan = compiled(tmp_path, applied(free, line), only_plan=True).plan
+        assert plan is not None and plan.cost_usd is not None, line
+        assert f"the whole run takes {duration(plan.seconds)} and costs {usd(plan.cost_usd)}" in line
+        assert ("over budget: " in line) is over
 
 
 def test_a_stage_that_a_change_mends_is_counted(tmp_path: Path) -> None:

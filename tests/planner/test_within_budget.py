@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compiling import BASES, Tables, compiled, with_key
@@ -12,11 +13,15 @@ from test_mending import applied
 
 from recipec.facts import price as price_facts
 from recipec.layout import Machines
-from recipec.planner import Plan, others
+from recipec.planner import Plan, others, runs
+from recipec.planner.advice.change import Change
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.ways_out import beside
 from recipec.planner.advice.whole_runs import smaller
+from recipec.planner.in_budget import in_budget
 from recipec.planner.planner import contexts
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit, fit
 from recipec.rules.core import Wish
 from recipec.units import duration, usd
 
@@ -212,3 +217,29 @@ def test_the_other_stages_stay_as_they_are_beside_a_key_of_one(tmp_path: Path) -
     assert then.wishes.keys() - dpo.wishes.keys() == {"train.optimizer"}
     assert then.facts.machines == Machines(1, 2)
     assert beside(sft, changed, then).wishes == dpo.wishes
+
+
+def test_no_further_stage_is_planned_of_what_exceeds_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan for 16 GPUs takes a second for each stage, and the first alone costs more than there is."""
+    planned: list[str] = []
+
+    def noted(context: Context, *more: Any) -> Fit:
+        planned.append(context.stage.name)
+        return fit(context, *more)
+
+    over = with_key(TWO_STAGES, "budget", {"max_hours": 0.05})
+    loaded, facts = (lambda found: (found.recipe, found.facts))(compiled(tmp_path, over, only_plan=True))
+    monkeypatch.setattr(runs, "fit", noted)
+    assert loaded and facts and in_budget(loaded, contexts(loaded, facts), 1, Change()) is None
+    assert planned == ["sft"]
+
+
+@pytest.mark.parametrize(("key", "builds"), [("train.max_steps", True), ("train.epochs", False)])
+def test_what_contradicts_the_recipe_is_not_planned(tmp_path: Path, key: str, builds: bool) -> None:
+    """`train.epochs` beside `train.max_steps` would be refused."""
+    found = compiled(tmp_path, with_key(STEPS, "budget.max_hours", 1_000), only_plan=True)
+    assert found.recipe and found.facts
+    then = in_budget(found.recipe, contexts(found.recipe, found.facts), 1, Change(((key, 1),)))
+    assert (then is not None) is builds

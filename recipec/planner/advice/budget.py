@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -28,31 +28,41 @@ class Others(Struct, frozen=True):
 
 
 NO_OTHERS = Others(lambda: None, str, str, str, str, str)
+_UNKNOWN = "the budget cannot be checked: no price is known for this GPU"
 
 
 def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, others: Others = NO_OTHERS) -> None:
     """Report what takes more than [budget] allows (E0403), with other plans of the rows that keep to it."""
-    budget = loaded.recipe.budget
-    hours, usd = plan.seconds / 3600, plan.cost_usd
-    if budget.max_hours is not None and hours > budget.max_hours:
-        takes = "the plan takes {}, the limit is {}".format(*_apart(plan.seconds, 3600 * budget.max_hours))
-        _over(loaded, plan, "max_hours", takes, others, report)
-    if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
-        takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
-        _over(loaded, plan, "max_gpu_hours", takes, others, report)
-    if budget.max_cost_usd is not None and usd is None:
+    gpus = plan.stages[0].decisions["gpus"].value
+    for key, message in _exceeded(loaded, Cost(plan.seconds, plan.cost_usd, ""), gpus):
+        _over(loaded, plan, key, message, others, report)
+    if loaded.recipe.budget.max_cost_usd is not None and plan.cost_usd is None:
         no_price(loaded, report)
-    elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
-        cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
-        costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
-        _over(loaded, plan, "max_cost_usd", costs, others, report)
+
+
+def broken(loaded: LoadedRecipe, run: Cost, gpus: int) -> str:
+    """What a whole run on so many GPUs breaks of the budget; "" where it keeps to it, or has none."""
+    unknown = _UNKNOWN * (loaded.recipe.budget.max_cost_usd is not None and run.usd is None)
+    return next((f"over budget: {message}" for _, message in _exceeded(loaded, run, gpus)), unknown)
+
+
+def _exceeded(loaded: LoadedRecipe, run: Cost, gpus: int) -> Iterator[tuple[str, str]]:
+    """The limits of [budget] that a whole run breaks, and by how much."""
+    (hours, gpu_hours, usd), taken = _limits(loaded), run.seconds / 3600
+    if hours is not None and taken > hours:
+        yield "max_hours", "the plan takes {}, the limit is {}".format(*_apart(run.seconds, 3600 * hours))
+    if gpu_hours is not None and taken * gpus > gpu_hours:
+        yield "max_gpu_hours", f"the plan takes {taken * gpus:,.3f} GPU hours, the limit is {gpu_hours:,g}"
+    if usd is not None and run.usd is not None and run.usd > usd:
+        cents = 2 if round(run.usd, 2) > round(usd, 2) else 6
+        yield "max_cost_usd", f"the plan costs ${run.usd:,.{cents}f}, the limit is ${usd:,.{cents}f}"
 
 
 def no_price(loaded: LoadedRecipe, report: Report) -> None:
     """Report a limit of the cost where no price of the GPU is known (E0403)."""
     label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
     help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
-    report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
+    report.add(Diagnostic("E0403", _UNKNOWN, (label,), help))
 
 
 def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:

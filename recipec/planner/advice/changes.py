@@ -67,7 +67,7 @@ def _freed(context: Context, freed: Sequence[str]) -> tuple[Change, Context]:
     free = {
         key: wish
         for key, wish in context.wishes.items()
-        if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
+        if key not in (*freed, *also, *removed) and not any(_in(key, table) for table in removed)
     }
     changed = replace(context, wishes=free)
     kept = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_training import of_stage
 
 _START = "model.init_from"
+_WHOLE = (*NEVER_EMPTY, ("train", "curriculum"))  # tables that must have a key
 
 
 def named_for(text: str, stage: str, stages: Sequence[str], loaded: LoadedRecipe) -> str:
@@ -34,7 +35,7 @@ def as_written(change: Change, context: Context, *others: Context) -> Change:
     meant = [context, *others]
     sets = {name: value for key, value in change.sets for name in _set_for(key, meant)}
     lines = dict.fromkeys(line for each in meant for key in change.removes for line in _written_for(key, each))
-    return replace(change, sets=tuple(sets.items()), removes=tuple(lines))
+    return replace(change, sets=tuple(sets.items()), removes=_whole_tables(lines, sets, context.facts.loaded))
 
 
 def told(
@@ -60,18 +61,23 @@ def _set_for(key: str, meant: Sequence[Context]) -> list[str]:
 
 
 def _written_for(key: str, context: Context) -> list[str]:
-    """What to remove: a key in [train.STAGE], in [train], or in both, with a table that has no other; else the adapter
-    that training goes on from says it."""
+    """What to remove: a key in [train.STAGE], in [train], or in both; else the adapter that training goes on from says
+    it."""
     loaded = context.facts.loaded
     paths = dict.fromkeys((loaded.written_for(context.stage.name, key), tuple(key.split("."))))
-    found = [path[:-1] if _is_alone(path, loaded) else path for path in paths if loaded.is_set(*path)]
+    found = [path for path in paths if loaded.is_set(*path)]
     by_adapter = [_START] if loaded.is_set(*_START.split(".")) else []
     return [".".join(path) for path in found] or by_adapter
 
 
-def _is_alone(path: tuple[str, ...], loaded: LoadedRecipe) -> bool:
-    """Whether a table is left without a key that must have one."""
-    return path[:-1] in NEVER_EMPTY and len(loaded.value(*path[:-1])) == 1
+def _whole_tables(removed: Iterable[str], sets: Iterable[str], loaded: LoadedRecipe) -> tuple[str, ...]:
+    """What to remove, with a whole table in place of the last of its keys where it must have one."""
+    names = dict.fromkeys(removed)
+    for table in map(".".join, _WHOLE):
+        written = {f"{table}.{key}" for key in loaded.value(*table.split(".")) or ()}
+        if written and written <= names.keys() and not any(name.startswith(f"{table}.") for name in sets):
+            names = dict.fromkeys(table if name in written else name for name in names)
+    return tuple(names)
 
 
 def stages_of(context: Context) -> Sequence[str]:

@@ -14,13 +14,14 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
 from recipec.planner.advice.keys import as_written, named_for, stages_of
-from recipec.planner.advice.ways_out import batch_before, buildable, fits_in, fitting, holds_for, same
+from recipec.planner.advice.ways_out import Terms, all_fitting, asking, change_of_all, fits_in, same, way
 from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.changed import agrees
 from recipec.recipe.clashes import TABLES, either
 from recipec.rules.core import Wish
 from recipec.units import counted, value_text
@@ -81,12 +82,12 @@ _OF_LAYOUTS += ("expert", "copy_whole", "copy_divides")
 
 
 def known_to_fail(
-    loaded: LoadedRecipe, context: Context, others: Sequence[Context], bad: Sequence[Refusal]
+    loaded: LoadedRecipe, context: Context, others: Sequence[Context], bad: Sequence[Refusal], terms: Terms
 ) -> Diagnostic:
     """Every layout that the recipe allows is known to fail (E0405): why, and what mends it."""
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
-        return _without_it(loaded, context) or _nothing_left(loaded, context, others, label)
+        return _without_it(loaded, context) or _nothing_left(loaded, context, others, label, terms)
     refusals = stated(loaded, context.stage.name, bad)
     each = {refusal.row.id: refusal for refusal in refusals}
     rows = [refusal.row for refusal in each.values()]
@@ -95,8 +96,8 @@ def known_to_fail(
     instead = {id: refusal.instead for id, refusal in each.items()}
     named = (named_for(text, context.stage.name, stages_of(context), loaded) for text in instead.values())
     fixed = tuple(f"{text} ({id})" for id, text in zip(instead, named, strict=True))
-    help = tuple(_mending(context, others, keys, loaded, refusals))
-    help = help or tuple(_told_of_precision(context, others, loaded, refusals))
+    help = tuple(_mending(context, others, keys, loaded, terms, refusals))
+    help = help or tuple(_told_of_precision(context, others, loaded, terms, refusals))
     help = help or tuple(_told_of_groups(context, refusals))
     untried = () if help else (_NOT_PLANNED,)
     notes = (*_intervals(refusals), *untried, *(f"{row.why} ({row.id}: {row.citation})" for row in rows))
@@ -129,13 +130,12 @@ def _in_fp32(context: Context, refusals: Sequence[Refusal]) -> Changes:
 
 
 def _told_of_precision(
-    context: Context, others: Sequence[Context], loaded: LoadedRecipe, refusals: Sequence[Refusal]
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Terms, refusals: Sequence[Refusal]
 ) -> Iterator[str]:
     """fp32, where every stage fits and can be built in it."""
     for change, changed in _in_fp32(context, refusals):
-        then = fitting(changed, loaded)
-        if then is not None and holds_for(change, others, loaded):
-            yield _told(change, context, then)
+        wished = [asking(change, other) for other in others]
+        yield from _mended(change, [context, *others], [changed, *wished], loaded, terms)
 
 
 def stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
@@ -215,11 +215,12 @@ def _mending(
     others: Sequence[Context],
     keys: Sequence[str],
     loaded: LoadedRecipe,
+    terms: Terms,
     refusals: Sequence[Refusal] = (),
 ) -> Iterator[str]:
     """The changes with which every stage fits and can be built, each as a line; all keys only where no single one is
     enough."""
-    keys = [key for key in keys if key != _MODEL]
+    keys, given = [key for key in keys if key != _MODEL], [context, *others]
     found = 0
     saves = refusals if _SAVES in keys else ()
     for kind in (
@@ -228,25 +229,38 @@ def _mending(
     ):
         for change, changed in kind(context):
             wider = found and len(change.removes) > 1  # with a key that is enough by itself
-            then = fitting(changed, loaded) if found < SHOWN and not wider else None
-            moved = [same(kind, change, other) for other in others if then is not None]
-            if then is not None and all(buildable(each, loaded) for each in moved):
+            if found == SHOWN or wider:
+                continue
+            contexts = [changed, *(same(kind, change, other) for other in others)]
+            for line in _mended(change, given, contexts, loaded, terms):
                 found += 1
-                also = [before for before, after in zip(others, moved, strict=True) if after is not before]
-                yield _told(change, context, then, also=also)
+                yield line
         if found:
             return
 
 
-def _told(change: Change, context: Context, then: Fit, now: Layout | None = None, also: Sequence[Context] = ()) -> str:
-    """A change, which is `also` that of other stages, and what it gives; of a key that is removed, what recipec decides
-    in its place."""
-    assert then.chosen is not None and then.ledger is not None
-    decided = then.ledger.decisions.values()
-    taken = [value_text(other.value) for other in decided if (other.key,) == change.removes]
-    only = f", which is then {taken[0]}" if taken else ""
-    batches = now or batch_before(context, then.chosen), then.chosen.layout
-    return Proposal(as_written(change, context, *also), fits_in(then.chosen), *batches, only).told
+def _mended(
+    change: Change, given: Sequence[Context], changed: Sequence[Context], loaded: LoadedRecipe, terms: Terms
+) -> Iterator[str]:
+    """A line for a change with which every stage fits and can be built, with the whole run of all of them."""
+    written = change_of_all(change, given, changed)
+    pairs = all_fitting(changed, loaded) if agrees(loaded, written.sets, written.removes) else ()
+    if pairs:
+        yield way(written, pairs, loaded, (), terms, given[0], _decided_then(change, pairs[0][1])).proposal.told
+
+
+def _decided_then(change: Change, then: Fit) -> str:
+    """What recipec decides in the place of a key that is removed."""
+    assert then.ledger is not None
+    taken = [value_text(other.value) for other in then.ledger.decisions.values() if (other.key,) == change.removes]
+    return f", which is then {taken[0]}" if taken else ""
+
+
+def _told(change: Change, context: Context, then: Fit, now: Layout) -> str:
+    """A change of a stage that has a plan, and what it gives."""
+    assert then.chosen is not None
+    fits, only = fits_in(then.chosen), _decided_then(change, then)
+    return Proposal(as_written(change, context), fits, now, then.chosen.layout, only).told
 
 
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
@@ -319,7 +333,9 @@ def _without_it(loaded: LoadedRecipe, context: Context) -> Diagnostic | None:
     return Diagnostic("E0405", f"stage {stage} does not have the adaptation {asked.value}", (label,), help)
 
 
-def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label) -> Diagnostic:
+def _nothing_left(
+    loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label, terms: Terms
+) -> Diagnostic:
     """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
     names = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size", "global_batch_size")
     names += ("tensor_parallel", "context_parallel", "expert_parallel")
@@ -331,18 +347,18 @@ def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Conte
     labels = tuple(Label(loaded.place(*path), "set in the recipe") for path in paths) or (label,)
     cause = _too_few_examples(context) if short else _sizes(context, keys)
     fixed = f"remove {either(['.'.join(path) for path in paths] or ['train.strategy'], '`')}"
-    larger = _with_batch_for_all(context, others, loaded)
-    help = (*larger, *_mending(context, others, keys, loaded)) or (fixed,)
+    larger = _with_batch_for_all(context, others, loaded, terms)
+    help = (*larger, *_mending(context, others, keys, loaded, terms)) or (fixed,)
     return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help, (cause,))
 
 
-def _with_batch_for_all(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> Iterator[str]:
+def _with_batch_for_all(
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Terms
+) -> Iterator[str]:
     """The larger global batch, where a batch with fewer examples than all GPUs need is what leaves no layout."""
     for change, changed in batch_for_all(context):
-        then, moved = fitting(changed, loaded), [same(batch_for_all, change, other) for other in others]
-        if then is not None and all(buildable(each, loaded) for each in moved):
-            also = [before for before, after in zip(others, moved, strict=True) if after is not before]
-            yield _told(change, context, then, also=also)
+        moved = [same(batch_for_all, change, other) for other in others]
+        yield from _mended(change, [context, *others], [changed, *moved], loaded, terms)
 
 
 def _too_few_examples(context: Context) -> str:

@@ -67,8 +67,8 @@ Whole = Callable[[Pairs, LoadedRecipe], Cost]
 class Terms(Struct, frozen=True):
     """What is told of every change that is proposed, and what else has to be changed with it."""
 
-    over: Callable[[Pairs], str] = lambda pairs: ""  # what the changed stages break of the budget
-    whole: Whole | None = None  # their whole run
+    over: Callable[[Cost, int], str] = lambda run, gpus: ""  # what a whole run on so many GPUs breaks of the budget
+    whole: Whole | None = None  # the whole run of changed stages
     beside: Change = Change()  # without which the recipe is refused
     refused: Sequence[Context] = ()  # other stages that are refused as they are, and are told by themselves
     uneven: bool = False  # whether the stage is refused for its intervals, which are told by themselves
@@ -131,20 +131,27 @@ def _nearest(
     given = [context, *others]
     changes = [each for each in kind(context) if within(each[1], loaded.recipe.policy)]
     for tried, (change, changed) in enumerate(changes):
+        contexts = [changed, *(same(kind, change, other) for other in others)]
+        written = change_of_all(change, given, contexts).joined(terms.beside)
+        if _loses_many(change, contexts[1:]) or not agrees(loaded, written.sets, written.removes):
+            continue
         if tried == PATIENCE and fitting(changes[-1][1], loaded) is None:
             return None
-        contexts = [changed, *(same(kind, change, other) for other in others)]
-        also = [before for before, then in zip(others, contexts[1:], strict=True) if then is not before]
-        written = as_written(change, context, *also).joined(terms.beside)
-        pairs = () if _loses_many(change, contexts[1:]) else all_fitting(contexts, loaded)
-        sound = bool(pairs) and agrees(loaded, written.sets, written.removes)
-        if sound and not any(map(_unlearns, pairs, given)):
+        pairs = all_fitting(contexts, loaded)
+        if pairs and not any(map(_unlearns, pairs, given)):
             pairs = [*pairs, *_healed(kind, change, loaded, terms)]
-            said = terms.over(pairs), _network(changed, loaded), *_longer(change, pairs)
-            notes = tuple(note for note in said if note)
-            found = way(written, pairs, loaded, notes, terms, context)
+            said = _network(changed, loaded), *_longer(change, pairs)
+            found = way(written, pairs, loaded, tuple(filter(None, said)), terms, context)
             return None if found.cost is not None and found.cost.seconds > LONGEST else found
     return None
+
+
+def change_of_all(change: Change, given: Sequence[Context], changed: Sequence[Context]) -> Change:
+    """A change of the first stage, and of the others that are then changed as well, with the keys of the recipe."""
+    (first, *others), (_, *then) = given, changed
+    return as_written(
+        change, first, *(before for before, after in zip(others, then, strict=True) if after is not before)
+    )
 
 
 def _unlearns(pair: tuple[Context, Fit], before: Context) -> bool:
@@ -179,7 +186,8 @@ def way(
     context, found = pairs[0]
     assert found.chosen is not None
     cost = terms.whole(pairs, loaded) if terms.whole else None
-    takes = (_takes(cost, context, before),) if cost else ()
+    over = terms.over(cost, context.facts.machines.gpus) if cost else ""
+    takes = (_takes(cost, context, before), *[over] * bool(over)) if cost else ()
     batches = batch_before(before, found.chosen), found.chosen.layout
     left = tuple(_left_to_fix(pairs, terms))
     return WayOut(Proposal(change, fits_in(found.chosen), *batches, only, (*takes, *notes, *left)), cost)
@@ -292,10 +300,14 @@ def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> 
 
 def holds_for(change: Change, others: Sequence[Context], loaded: LoadedRecipe) -> bool:
     """Whether every other stage fits with the same keys, where stages have no table of their own for them."""
+    return all(fitting(asking(change, other), loaded) is not None for other in others)
+
+
+def asking(change: Change, other: Context) -> Context:
+    """A stage with the keys of a change, on its machines."""
     wished = {key: Wish(value, "an option") for key, value in change.sets if not key.startswith("hardware.")}
-    moved = [_on_nodes(change, other) for other in others]
-    changed = [replace(other, wishes={**other.wishes, **wished}) for other in moved]
-    return all(fitting(other, loaded) is not None for other in changed)
+    moved = _on_nodes(change, other)
+    return replace(moved, wishes={**moved.wishes, **wished})
 
 
 def beside(changed: Context, before: Context, other: Context) -> Context:
