@@ -132,7 +132,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         processing_class=AutoTokenizer.from_pretrained(
             MODEL,
-            chat_template=(BUNDLE / "chat_template.jinja").read_text(),
+            chat_template=(BUNDLE / "chat_template.jinja").read_text(encoding="utf-8"),
         ),
         peft_config=lora_config(),
     )

@@ -227,7 +227,7 @@ def answer_with_tools(
     whole = is_chat_template_prefix_preserving(tokenizer)
     template = tokenizer.chat_template if whole else get_training_chat_template(tokenizer)
     counts = [{"tokens": 0, "cut": False, "calls": 0, "failed": 0} for _ in talks]
-    going, starts = [*range(len(talks))], {}
+    going, starts, stops = [*range(len(talks))], {}, endings(model, tokenizer)
     for turn in range(ROUNDS + 1):
         asked = [shown(tokenizer, template, talks[place], offered[place], rows[place]) for place in going]
         for place, question, tokens in zip(going, asked, answers(model, tokenizer, asked), strict=True):
@@ -235,7 +235,7 @@ def answer_with_tools(
             said = tokens[: max(0, left)]
             talks[place].append(parse_response(tokenizer, said, prefix=question, tools=offered[place]))
             counts[place]["tokens"] += len(said)
-            counts[place]["cut"] = len(tokens) >= left
+            counts[place]["cut"] = not said or said[-1] not in stops
         going = [place for place in going if talks[place][-1].get("tool_calls") and not counts[place]["cut"]]
         for place in going:
             if turn == ROUNDS:
@@ -370,10 +370,7 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     """What the model says to each question, up to the token that ends it."""
     ids = padded(questions, side="left").to(model.device)
     present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
-    end = model.generation_config.eos_token_id
-    stops = [] if end is None else torch.tensor(end).flatten().tolist()
-    if tokenizer.eos_token_id not in (None, *stops):
-        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
+    stops = endings(model, tokenizer)
     output = model.generate(
         ids,
         attention_mask=present,
@@ -386,6 +383,13 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     said = output[:, ids.shape[1] :].tolist()
     ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
     return [answer[:end] for answer, end in zip(said, ends, strict=True)]
+
+
+def endings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens that end an answer, also of an adapter, beside which the settings are those of the base model."""
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    return stops if tokenizer.eos_token_id in (None, *stops) else [*stops, tokenizer.eos_token_id]
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def _with_room(facts: Facts, ledger: Ledger, chosen: Candidate, larger: Bounds) 
     if found is None or _ratio(found, chosen) > WORTH_NAMING:
         return ""
     return (
-        f", or with activations in host memory it fits in {gib(_peak(found))} and takes {times(_ratio(found, chosen))}"
+        f"; with activations in host memory it fits in {gib(_peak(found))} and takes {times(_ratio(found, chosen))}"
     )
 
 

@@ -176,7 +176,7 @@ def measure(
     distinct_2: of all pairs of words that follow each other in the answers, the share that are different pairs.
     The answers come second.
     """
-    found = []
+    found, stops = [], endings(model, tokenizer)
     for places in groups(len(rows)):
         some = rows.select(places)
         said = answers(model, tokenizer, [opening(row, tokenizer) for row in some])
@@ -193,7 +193,7 @@ def measure(
         **standard_error(sums),
         "prompt_loss": loss / tokens,
         "mean_length": fmean(map(len, said)),
-        "cut_share": fmean(len(answer) == NEW_TOKENS for answer in said),
+        "cut_share": fmean(answer[-1] not in stops for answer in said),
         "distinct_2": distinct_2(texts),
     }
     return metrics, list(said)
@@ -308,10 +308,7 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     """What the model says to each question, up to the token that ends it."""
     ids = padded(questions, side="left").to(model.device)
     present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
-    end = model.generation_config.eos_token_id
-    stops = [] if end is None else torch.tensor(end).flatten().tolist()
-    if tokenizer.eos_token_id not in (None, *stops):
-        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
+    stops = endings(model, tokenizer)
     output = model.generate(
         ids,
         attention_mask=present,
@@ -324,6 +321,13 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     said = output[:, ids.shape[1] :].tolist()
     ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
     return [answer[:end] for answer, end in zip(said, ends, strict=True)]
+
+
+def endings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens that end an answer, also of an adapter, beside which the settings are those of the base model."""
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    return stops if tokenizer.eos_token_id in (None, *stops) else [*stops, tokenizer.eos_token_id]
 
 
 if __name__ == "__main__":

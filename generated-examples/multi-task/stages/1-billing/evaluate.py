@@ -227,10 +227,7 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     """What the model says to each question, up to the token that ends it."""
     ids = padded(questions, side="left").to(model.device)
     present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
-    end = model.generation_config.eos_token_id
-    stops = [] if end is None else torch.tensor(end).flatten().tolist()
-    if tokenizer.eos_token_id not in (None, *stops):
-        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
+    stops = endings(model, tokenizer)
     output = model.generate(
         ids,
         attention_mask=present,
@@ -242,6 +239,13 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     said = output[:, ids.shape[1] :].tolist()
     ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
     return [answer[:end] for answer, end in zip(said, ends, strict=True)]
+
+
+def endings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens that end an answer, also of an adapter, beside which the settings are those of the base model."""
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    return stops if tokenizer.eos_token_id in (None, *stops) else [*stops, tokenizer.eos_token_id]
 
 
 if __name__ == "__main__":

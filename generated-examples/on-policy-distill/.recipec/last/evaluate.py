@@ -151,13 +151,13 @@ def measure(
         pairs = zip(asked, said, strict=True)
         marked = [(question + answer, [0] * len(question) + [1] * len(answer)) for question, answer in pairs]
         answered |= zip(places, marked, strict=True)
-    found, own = [], list(answered)
+    found, own, stops = [], list(answered), endings(model, tokenizer)
     for some in batches([answered[place][0] for place in own]):
         batch = [answered[own[number]] for number in some]
         pieces = zip(learned_logits(model, batch), learned_logits(teacher, batch), strict=True)
         apart = sum(starmap(summed_divergence, pieces))
-        counts = [sum(learned[1:]) for _, learned in batch]
-        found.append((own[some[0]], apart, sum(counts), len(counts), counts.count(NEW_TOKENS)))
+        written = sum(sum(learned[1:]) for _, learned in batch)
+        found.append((own[some[0]], apart, written, len(batch), sum(tokens[-1] not in stops for tokens, _ in batch)))
     found = sorted(found)  # a sum depends on its order
     divergence, tokens, said, cut = (sum(batch[part] for batch in found) for part in (1, 2, 3, 4))
     loss, asked = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
@@ -276,10 +276,7 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     """What the model says to each question, up to the token that ends it."""
     ids = padded(questions, side="left").to(model.device)
     present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
-    end = model.generation_config.eos_token_id
-    stops = [] if end is None else torch.tensor(end).flatten().tolist()
-    if tokenizer.eos_token_id not in (None, *stops):
-        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
+    stops = endings(model, tokenizer)
     output = model.generate(
         ids,
         attention_mask=present,
@@ -292,6 +289,13 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
     said = output[:, ids.shape[1] :].tolist()
     ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
     return [answer[:end] for answer, end in zip(said, ends, strict=True)]
+
+
+def endings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens that end an answer, also of an adapter, beside which the settings are those of the base model."""
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    return stops if tokenizer.eos_token_id in (None, *stops) else [*stops, tokenizer.eos_token_id]
 
 
 if __name__ == "__main__":

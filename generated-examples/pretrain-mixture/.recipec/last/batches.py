@@ -7,7 +7,6 @@ from itertools import islice
 import torch
 from datasets import Dataset
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase
 
 from settings import Settings
 
@@ -59,7 +58,7 @@ def steps_per_epoch(rows: Dataset, settings: Settings, ranks: int) -> int:
 
 
 def steps(
-    rows: Dataset, tokenizer: PreTrainedTokenizerBase, settings: Settings, rank: int, ranks: int, done: int
+    rows: Dataset, settings: Settings, rank: int, ranks: int, done: int
 ) -> Iterator[list[dict[str, torch.Tensor]]]:
     """The micro batches of one rank for each step behind `done` steps, epoch after epoch without end."""
     size, lengths = settings.per_device_train_batch_size, rows["length"][:]
@@ -104,9 +103,7 @@ def epoch_order(lengths: list[int], settings: Settings, ranks: int, epoch: int) 
     return cut(rows, global_batch_size(settings, ranks))
 
 
-def evaluation_batches(
-    rows: Dataset, tokenizer: PreTrainedTokenizerBase, settings: Settings, rank: int, ranks: int
-) -> Iterator[dict[str, torch.Tensor]]:
+def evaluation_batches(rows: Dataset, settings: Settings, rank: int, ranks: int) -> Iterator[dict[str, torch.Tensor]]:
     """The rows that are evaluated, the longest first: memory that is too small shows at the baseline."""
     lengths = rows["length"][:]
     order = sorted(range(len(rows)), key=lengths.__getitem__, reverse=True)

@@ -172,7 +172,8 @@ class Training:
         deepspeed.init_distributed(timeout=timedelta(seconds=settings.ddp_timeout))
         self.device, self.rank = torch.accelerator.current_accelerator(), distributed.get_rank()
         self.ranks = distributed.get_world_size()
-        self.tracker = SummaryWriter(self.output_dir / "runs" / settings.run_name)
+        if not self.rank:  # each writer makes a file
+            self.tracker = SummaryWriter(self.output_dir / "runs" / settings.run_name)
         self.tokenizer = AutoTokenizer.from_pretrained(MODEL)
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token  # no label is made of what only fills
@@ -247,7 +248,7 @@ class Training:
         done = self.progress.global_step
         if not done:
             self.evaluate()  # the baseline, and proof that evaluation fits
-        ahead = steps(self.rows["train"], self.tokenizer, self.settings, self.rank, self.ranks, done)
+        ahead = steps(self.rows["train"], self.settings, self.rank, self.ranks, done)
         for batches in islice(ahead, self.total_steps - done):
             self.step(batches)
             if self.is_due(self.settings.logging_steps) or self.is_due(self.save_every):
@@ -337,7 +338,7 @@ class Training:
         began, totals = time.monotonic(), torch.zeros(3, dtype=torch.float64, device=self.device)
         self.model.eval()
         routed = torch.zeros_like(self.routed)
-        for batch in evaluation_batches(self.rows["eval"], self.tokenizer, self.settings, self.rank, self.ranks):
+        for batch in evaluation_batches(self.rows["eval"], self.settings, self.rank, self.ranks):
             loss, counts = self.passed(batch)
             totals += torch.cat([loss[None], counts[:2]])
             routed += routing(self.plain_model)
