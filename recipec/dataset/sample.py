@@ -25,11 +25,14 @@ from recipec.dataset.rows import (
     wrong_character,
 )
 from recipec.dataset.typed_columns import parquet_length, parquet_rows
+from recipec.units import counted
 
 SAMPLE_ROWS = 200  # of all files together, where they are larger than WHOLE_BYTES
 WHOLE_BYTES = 2**20  # files that have no more than this together are read to their end
 WHOLE_ROWS = 2_000  # of such files, which may hold very short rows, or compressed ones
+TEXTS_BYTES = 64 * 2**20  # text files that have no more than this together are all held against UTF-8
 SAMPLE_BYTES = 4 * 2**20  # of all files together; a row longer than this is not data but a mistake
+MOST_LISTED = 5  # files that are not UTF-8, each with its command
 MOST_FILES = 20  # that are looked into, from the first to the last: each may have other columns
 _TAB = "\t"  # between the fields of .tsv
 _LIMIT = f"{SAMPLE_BYTES // 2**20} MiB"
@@ -84,6 +87,8 @@ def read_sample(
     names = [_shown(file, shown, folder, alone=len(files) == 1) for file in looked]
     sizes = {file: _size(file, shown) for file in files}
     rows = -(-_most_rows(sum(sizes.values())) // len(looked))
+    if kind == ".txt" and not reading.first_alone and sum(sizes.values()) <= TEXTS_BYTES:
+        _check_texts(files, shown, folder)
     if kind == ".parquet":
         return _parquet_sample(files, [*zip(looked, names, strict=True)], rows, reading)
     share = SAMPLE_BYTES // len(looked)
@@ -100,6 +105,26 @@ def read_sample(
         return Sample(values, places, texts, total_bytes, True, broken, bytes_each=total_bytes / texts)
     counted = len(looked) == len(files) and all(beginning.whole for beginning in found)
     return Sample(values, places, round(read_rows * total_bytes / read_bytes), total_bytes, counted, broken)
+
+
+def _check_texts(files: list[Path], shown: str, folder: Path | None) -> None:
+    """Raise Unreadable for all files that are not UTF-8: prepare_data.py would stop at one after the other."""
+    wrong = [fault for file in files if (fault := _not_utf_8(file, _shown(file, shown, folder, alone=len(files) == 1)))]
+    if wrong:
+        others = f"; {counted(len(wrong) - 1, 'other file')} of {shown}, too" * (len(wrong) > 1)
+        help = tuple(line for fault in wrong[:MOST_LISTED] for line in fault.help)
+        raise Unreadable(wrong[0].where, wrong[0].reason + others, help) from wrong[0]
+
+
+def _not_utf_8(file: Path, shown: str) -> Unreadable | None:
+    try:
+        head = file.read_bytes()
+        _text(head, len(head), ".txt", shown)
+    except OSError as error:
+        raise Unreadable(shown, error.strerror or "it cannot be read") from error
+    except Unreadable as fault:
+        return fault
+    return None
 
 
 def _whole_texts(rows: list[tuple[str, Row]]) -> tuple[list[tuple[str, Row]], tuple[tuple[str, str], ...]]:

@@ -46,9 +46,7 @@ def test_a_larger_micro_batch_is_told_with_what_it_takes_in_host_memory(tmp_path
     recipe = with_key(with_key(recipe, "hardware", {"gpu": "rtx-4090"}), "train", {"adaptation": "qlora"})
     now = stage(tmp_path, recipe)
     (line,) = [each for each in now.options if each.startswith("a micro batch of ")]
-    told = (
-        r"a micro batch of (\d+) needs .* usable; with activations in host memory it fits in (\S+) GiB .* (\S+)x .*"
-    )
+    told = r"a micro batch of (\d+) needs .* usable; with activations in host memory it fits in (\S+) GiB .* (\S+)x .*"
     size, peak, ratio = re.fullmatch(told, line).groups()
     for key, value in (("micro_batch_size", int(size)), ("activation_offload", True)):
         recipe = with_key(recipe, f"train.{key}", value)

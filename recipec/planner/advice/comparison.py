@@ -147,9 +147,7 @@ def _with_room(facts: Facts, ledger: Ledger, chosen: Candidate, larger: Bounds) 
     found = best(candidates(allowed, shape, work, facts.gpu, larger))
     if found is None or _ratio(found, chosen) > WORTH_NAMING:
         return ""
-    return (
-        f"; with activations in host memory it fits in {gib(_peak(found))} and takes {times(_ratio(found, chosen))}"
-    )
+    return f"; with activations in host memory it fits in {gib(_peak(found))} and takes {times(_ratio(found, chosen))}"
 
 
 def _other_activations(
