@@ -107,7 +107,7 @@ def _named(shape: DataShape, prompt: str) -> str:
 def conversations(rows: Sequence[Row], places: Sequence[str], names: Sequence[str]) -> Iterator[str]:
     """How to make lists of messages of columns that hold conversations in another way."""
     yield from written_lists(rows, places[0], names)
-    for program in within_objects(rows[0], names):
+    for program in within_objects(rows, names):
         yield from (f"{AT_THE_TOP}: {line}" for line in _command(program, places[0]))
     for program, which in (*of_langchain(rows, names), *in_other_fields(rows, names)):
         if command := jq(program, places[0]):

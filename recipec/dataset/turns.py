@@ -21,11 +21,17 @@ _ANSWERS = ("assistant", "agent", "bot", "ai", "gpt", "support", "operator", "ad
 _OF_TEXTS = {name for row in ROW_FORMATS.values() for role in row.roles if TEXTS in role.holds for name in role.aliases}
 
 
-def within_objects(row: Row, names: Sequence[str]) -> Iterator[str]:
-    """Yield the program that takes the list of messages out of the object that holds it."""
+def within_objects(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Yield the program that takes the list of messages out of the object that holds it; what is beside it becomes
+    columns, unless a column has such a name."""
     for name in names:
-        if len(lists := lists_within(row.get(name))) == 1:
-            yield f"{path_of(name)} |= {path_of(lists[0])}"
+        if len(lists := lists_within(rows[0].get(name))) != 1:
+            continue
+        held = [row[name] for row in rows if isinstance(row.get(name), Mapping)]
+        beside = {key for each in held for key in each} - {*lists}
+        if not beside & {key for row in rows for key in row}:
+            others = f"({path_of(name)} | del({path_of(lists[0])})) + . | " * bool(beside)
+            yield f"{others}{path_of(name)} |= {path_of(lists[0])}"
 
 
 def lists_within(value: Any) -> list[str]:
@@ -66,7 +72,8 @@ def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple
         if not roles:
             return
         listed = json.dumps(roles, ensure_ascii=False)
-        turn = f"{{role: {listed}[{path_of(speaker)}], content: {path_of(said)}}}"
+        renamed = [path_of(field) for field in (speaker, said) if field not in ("role", "content")]
+        turn = f". + {{role: {listed}[{path_of(speaker)}], content: {path_of(said)}}} | del({', '.join(renamed)})"
         yield f".messages = [{path_of(name)}[] | {turn}]{left}", _told(roles)
         return
 

@@ -83,6 +83,28 @@ def test_who_answers_is_known_by_name_also_where_it_speaks_first(tmp_path: Path)
     assert any("if 'customer' asks and 'agent' answers" in line for line in found.help)
 
 
+@pytest.mark.parametrize("fields", [("speaker", "text"), ("role", "text"), ("speaker", "content")])
+def test_what_messages_of_other_fields_say_beside_is_kept(tmp_path: Path, fields: tuple[str, str]) -> None:
+    rows = [{"dialog": talk(n, *fields, ("customer", "agent"))} for n in range(40)]
+    for row in rows:
+        row["dialog"][1]["weight"] = 0
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    first = json.loads((tmp_path / run(tmp_path, found.help)).read_text().splitlines()[0])
+    asked, said = talk(0)
+    assert first == {"messages": [asked, {**said, "weight": 0}]}
+
+
+@pytest.mark.parametrize("beside", [{"system": "Be kind."}, {"system": "Be kind.", "channel": "mail"}])
+def test_what_an_object_holds_beside_its_messages_becomes_columns(tmp_path: Path, beside: dict[str, str]) -> None:
+    rows = [{"number": n, "log": beside | {"turns": talk(n)}} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    first = json.loads((tmp_path / run(tmp_path, found.help)).read_text().splitlines()[0])
+    assert {name: held for name, held in first.items() if held != talk(0)} == {"number": 0} | beside
+    assert talk(0) in first.values()
+    taken = [row | {"system": "Be rude."} for row in rows]
+    assert not any("|= .turns" in line for found in errors(tmp_path, jsonl(tmp_path, taken)) for line in found.help)
+
+
 def test_messages_in_an_object_are_taken_out(tmp_path: Path) -> None:
     rows = [{"conversation": {"id": n, "messages": talk(n)}} for n in range(40)]
     (found,) = errors(tmp_path, jsonl(tmp_path, rows))
