@@ -25,7 +25,6 @@ from recipec.dataset.rows import (
     wrong_character,
 )
 from recipec.dataset.typed_columns import parquet_length, parquet_rows
-from recipec.units import counted
 
 SAMPLE_ROWS = 200  # of all files together, where they are larger than WHOLE_BYTES
 WHOLE_BYTES = 2**20  # files that have no more than this together are read to their end
@@ -111,7 +110,8 @@ def _check_texts(files: list[Path], shown: str, folder: Path | None) -> None:
     """Raise Unreadable for all files that are not UTF-8: prepare_data.py would stop at one after the other."""
     wrong = [fault for file in files if (fault := _not_utf_8(file, _shown(file, shown, folder, alone=len(files) == 1)))]
     if wrong:
-        others = f"; {counted(len(wrong) - 1, 'other file')} of {shown}, too" * (len(wrong) > 1)
+        more = len(wrong) - 1
+        others = f"; {more} other file{'s' * (more > 1)} of {shown}, too" * bool(more)
         help = tuple(line for fault in wrong[:MOST_LISTED] for line in fault.help)
         raise Unreadable(wrong[0].where, wrong[0].reason + others, help) from wrong[0]
 
