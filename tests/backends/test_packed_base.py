@@ -73,7 +73,7 @@ def test_a_later_stage_packs_the_result_that_it_starts_from(tmp_path: Path) -> N
     first, second = (bundle[f"stages/{name}/quantize.py"] for name in ("1-sft", "2-dpo"))
     assert 'PACKED = BUNDLE / "base-4bit"\n' in first and "origin = MODEL\n" in first
     assert 'PACKED = BUNDLE / "outputs" / "sft" / "merged-4bit"\n' in second
-    assert 'origin = Path(MODEL, "finished.json").read_text()\n' in second
+    assert 'origin = Path(MODEL, "finished.json").read_text(encoding="utf-8")\n' in second
     script = bundle["launch/local.sh"]
     order = ("1-sft/quantize.py", "1-sft/train.py", "1-sft/merge_adapter.py", "2-dpo/quantize.py", "2-dpo/train.py")
     assert place(script, *order) == sorted(place(script, *order))
