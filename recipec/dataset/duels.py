@@ -8,18 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from recipec.axes.row_formats import PREFERENCE
 from recipec.dataset.column_names import words_of
 from recipec.dataset.contents import Row, turns_of
 
-_SIDES = (
-    "conversation",
-    "response",
-    "answer",
-    "completion",
-    "output",
-)  # columns of two answers: response_a, response_b
+_SIDES = ("conversation", "response", "answer", "completion", "output")  # of columns such as response_a, response_b
 _ENDS = ("ab", "12", "AB")
-_JUDGE = {"winner", "win", "won", "preferred", "preference", "better", "best", "choice", "chosen", "verdict"}
+_JUDGE = {"winner", "win", "won", "preferred", PREFERENCE.name, "better", "best", "choice", "chosen", "verdict"}
 # How a column names a side, and the same in Python; every other value is no victory.
 _NAMED = {
     "model_{}": '"model_" + won',
