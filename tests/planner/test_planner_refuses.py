@@ -214,7 +214,8 @@ def test_parallel_sizes_that_do_not_divide_are_told_what_they_need(tmp_path: Pat
     (problem,) = compiled(tmp_path, recipe).diagnostics
     assert problem.code == "E0405" and "must divide the number of GPUs" in problem.notes[0]
     assert problem.help == (
-        "remove `train.tensor_parallel`: LoRA, ddp then fits in 54.2 GiB per GPU; the whole run takes 16 min and costs $1.45",
+        "remove `train.tensor_parallel`: LoRA, ddp then fits in 54.2 GiB per GPU; "
+        "the whole run takes 16 min and costs $1.45",
     )
 
 
@@ -222,7 +223,8 @@ def test_offload_on_one_gpu_is_told_what_it_needs(tmp_path: Path) -> None:
     (problem,) = compiled(tmp_path, with_key(LORA, "train.offload", "cpu")).diagnostics
     assert problem.code == "E0405" and "at least two GPUs" in problem.notes[0]
     assert problem.help == (
-        "remove `train.offload`: LoRA, single then fits in 54.0 GiB per GPU; the whole run takes 28 min and costs $1.32",
+        "remove `train.offload`: LoRA, single then fits in 54.0 GiB per GPU; "
+        "the whole run takes 28 min and costs $1.32",
     )
 
 
