@@ -38,7 +38,7 @@ from recipec.planner.advice.smaller_states import tight
 from recipec.planner.advice.too_small import BATCHES, too_small
 from recipec.planner.advice.unquantized import unquantized
 from recipec.planner.advice.waiting import shorter_waits
-from recipec.planner.advice.ways_out import Terms
+from recipec.planner.advice.ways_out import Conditions
 from recipec.planner.outcome import record_prediction
 from recipec.planner.plan import OnFewer, Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.runs import runs_of, settled_run, whole_runs
@@ -205,9 +205,9 @@ def _intervals(context: Context) -> dict[str, Decision]:
     return {name: Decision(name, wish.value, "") for name, wish in wishes.items() if all(wishes.values()) and wish}
 
 
-def _terms(loaded: LoadedRecipe, *beside: Any) -> Terms:
+def _terms(loaded: LoadedRecipe, *beside: Any) -> Conditions:
     """What is told of every change that is proposed: its whole run, and what that breaks of the budget."""
-    return Terms(partial(broken, loaded), whole_runs, *beside)
+    return Conditions(partial(broken, loaded), whole_runs, *beside)
 
 
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequence[Context] = ()) -> StagePlan:

@@ -41,8 +41,9 @@ def test_it_fits_with_data_in_host_memory_and_the_time_that_it_says(tmp_path: Pa
 
 
 def test_the_memory_that_more_hardware_needs_is_that_of_the_gpus_alone(tmp_path: Path) -> None:
-    plan = compiled(tmp_path, LONG).plan
-    assert plan is not None and plan.stages[0].next_better is not None
+    plan = compiled(tmp_path, recipe(40_960)).plan
+    assert plan is not None and not plan.stages[0].layout.activation_offload
+    assert plan.stages[0].next_better is not None
     assert plan.stages[0].next_better.what == "LoRA with nothing in host memory"
 
 

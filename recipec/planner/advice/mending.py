@@ -14,7 +14,7 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
 from recipec.planner.advice.keys import as_written, named_for, stages_of
-from recipec.planner.advice.ways_out import Terms, all_fitting, asking, change_of_all, fits_in, same, way
+from recipec.planner.advice.ways_out import Conditions, all_fitting, asking, change_of_all, fits_in, same, way
 from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
@@ -82,7 +82,7 @@ _OF_LAYOUTS += ("expert", "copy_whole", "copy_divides")
 
 
 def known_to_fail(
-    loaded: LoadedRecipe, context: Context, others: Sequence[Context], bad: Sequence[Refusal], terms: Terms
+    loaded: LoadedRecipe, context: Context, others: Sequence[Context], bad: Sequence[Refusal], terms: Conditions
 ) -> Diagnostic:
     """Every layout that the recipe allows is known to fail (E0405): why, and what mends it."""
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
@@ -130,7 +130,7 @@ def _in_fp32(context: Context, refusals: Sequence[Refusal]) -> Changes:
 
 
 def _told_of_precision(
-    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Terms, refusals: Sequence[Refusal]
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Conditions, refusals: Sequence[Refusal]
 ) -> Iterator[str]:
     """fp32, where every stage fits and can be built in it."""
     for change, changed in _in_fp32(context, refusals):
@@ -215,7 +215,7 @@ def _mending(
     others: Sequence[Context],
     keys: Sequence[str],
     loaded: LoadedRecipe,
-    terms: Terms,
+    terms: Conditions,
     refusals: Sequence[Refusal] = (),
 ) -> Iterator[str]:
     """The changes with which every stage fits and can be built, each as a line; all keys only where no single one is
@@ -240,7 +240,7 @@ def _mending(
 
 
 def _mended(
-    change: Change, given: Sequence[Context], changed: Sequence[Context], loaded: LoadedRecipe, terms: Terms
+    change: Change, given: Sequence[Context], changed: Sequence[Context], loaded: LoadedRecipe, terms: Conditions
 ) -> Iterator[str]:
     """A line for a change with which every stage fits and can be built, with the whole run of all of them."""
     written = change_of_all(change, given, changed)
@@ -334,7 +334,7 @@ def _without_it(loaded: LoadedRecipe, context: Context) -> Diagnostic | None:
 
 
 def _nothing_left(
-    loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label, terms: Terms
+    loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label, terms: Conditions
 ) -> Diagnostic:
     """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
     names = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size", "global_batch_size")
@@ -353,7 +353,7 @@ def _nothing_left(
 
 
 def _with_batch_for_all(
-    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Terms
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Conditions
 ) -> Iterator[str]:
     """The larger global batch, where a batch with fewer examples than all GPUs need is what leaves no layout."""
     for change, changed in batch_for_all(context):

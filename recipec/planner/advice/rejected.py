@@ -16,7 +16,7 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import asking_for, setting
 from recipec.planner.advice.host_memory import least_host
 from recipec.planner.advice.stated import stating
-from recipec.planner.advice.ways_out import Terms, WayOut, all_fitting, by_cost, fitting, way, ways_out
+from recipec.planner.advice.ways_out import Conditions, WayOut, all_fitting, by_cost, fitting, way, ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
 from recipec.planner.search.bounds import NEAR, TIE, Bounds
@@ -342,7 +342,7 @@ def does_not_fit(
     others: Sequence[Context],
     loaded: LoadedRecipe,
     found: Fit,
-    terms: Terms,
+    terms: Conditions,
 ) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.label
@@ -377,7 +377,7 @@ def _written(context: Context, candidate: Candidate) -> str:
 
 
 def _with_host_memory(
-    context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], terms: Terms
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, tried: Sequence[Candidate], terms: Conditions
 ) -> Iterator[WayOut]:
     """What fits where a node has more host memory than is assumed; what is stated or measured is believed."""
     own = least_host(tried)

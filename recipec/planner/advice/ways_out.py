@@ -64,7 +64,7 @@ Pairs = Sequence[tuple[Context, Fit]]  # each stage with its plan
 Whole = Callable[[Pairs, LoadedRecipe], Cost]
 
 
-class Terms(Struct, frozen=True):
+class Conditions(Struct, frozen=True):
     """What is told of every change that is proposed, and what else has to be changed with it."""
 
     over: Callable[[Cost, int], str] = lambda run, gpus: ""  # what a whole run on so many GPUs breaks of the budget
@@ -74,7 +74,7 @@ class Terms(Struct, frozen=True):
     uneven: bool = False  # whether the stage is refused for its intervals, which are told by themselves
 
 
-ALONE = Terms()
+ALONE = Conditions()
 
 
 class WayOut(Struct, frozen=True):
@@ -88,7 +88,7 @@ def ways_out(
     context: Context,
     others: Sequence[Context],
     loaded: LoadedRecipe,
-    terms: Terms = ALONE,
+    terms: Conditions = ALONE,
 ) -> list[WayOut]:
     """The nearest change of each kind with which every stage fits and can be built, at most four."""
     found: dict[Callable[[Context], Changes], WayOut] = {}
@@ -114,7 +114,9 @@ def by_cost(ways: Sequence[WayOut]) -> list[str]:
     return [way.proposal.told for way in sorted(ways, key=order)]
 
 
-def _of_another_family(context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Terms) -> list[WayOut]:
+def _of_another_family(
+    context: Context, others: Sequence[Context], loaded: LoadedRecipe, terms: Conditions
+) -> list[WayOut]:
     """The largest model that fits of those that are each about half as large as the one before."""
     way = _nearest(halved_models, context, others, loaded, terms)
     return [way] if way is not None else []
@@ -125,7 +127,7 @@ def _nearest(
     context: Context,
     others: Sequence[Context],
     loaded: LoadedRecipe,
-    terms: Terms,
+    terms: Conditions,
 ) -> WayOut | None:
     """The first change of a kind with which every stage fits; none where nobody would wait for the run."""
     given = [context, *others]
@@ -178,7 +180,7 @@ def way(
     pairs: Pairs,
     loaded: LoadedRecipe,
     notes: tuple[str, ...],
-    terms: Terms,
+    terms: Conditions,
     before: Context,
     only: str = "",
 ) -> WayOut:
@@ -194,7 +196,7 @@ def way(
 
 
 def _healed(
-    kind: Callable[[Context], Changes], change: Change, loaded: LoadedRecipe, terms: Terms
+    kind: Callable[[Context], Changes], change: Change, loaded: LoadedRecipe, terms: Conditions
 ) -> Iterator[tuple[Context, Fit]]:
     """The stages that are refused as they are, and fit with a change."""
     for changed in (same(kind, change, other) for other in terms.refused):
@@ -202,7 +204,7 @@ def _healed(
             yield changed, found
 
 
-def _left_to_fix(pairs: Pairs, terms: Terms) -> Iterator[str]:
+def _left_to_fix(pairs: Pairs, terms: Conditions) -> Iterator[str]:
     """The errors of stages that are there all the same."""
     planned = [context.stage for context, _ in pairs]
     for stage in (other.stage for other in terms.refused if other.stage not in planned):
