@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -266,7 +266,9 @@ def test_an_evaluation_plays_with_the_same_tools(
         return [tokenizer.encode(said, add_special_tokens=False) for said in turns[len(asked) - 1]]
 
     monkeypatch.setattr(module, "answers", answers)
-    found = module.played(None, tokenizer, Dataset.from_list(ROWS[:2]))
+    ends = SimpleNamespace(eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"))
+    model = SimpleNamespace(generation_config=ends)
+    found = module.played(model, tokenizer, Dataset.from_list(ROWS[:2]))
     assert [answer["rewards"] for answer in found] == [{"Shop": 1.0}, {"Shop": 0.0}]
     assert [(answer["calls"], answer["failed"], answer["cut"]) for answer in found] == [(2, 1, False), (0, 0, False)]
     assert [message["role"] for message in found[0]["messages"]] == ["assistant", "tool"] * 2 + ["assistant"]
