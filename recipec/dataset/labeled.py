@@ -20,12 +20,14 @@ _ANSWERS = [word for word, role in (SPEAKERS | TOOL_SPEAKERS).items() if role ==
 
 
 class Made(Struct, frozen=True):
-    """The label of a row, and the condition of rows with one, for Python; rows without one; the columns it reads."""
+    """The label of a row, and the condition of rows with one, for Python; rows without one; the columns it reads; and
+    statements before them."""
 
     label: str
     given: str = ""
     left_out: dict[str, int] = {}
     reads: tuple[str, ...] = ()
+    before: str = ""
 
 
 class _Parts(Struct, frozen=True):
@@ -83,7 +85,7 @@ def answers_apart(rows: Sequence[Row], place: str, made: Made) -> str:
     left = f"{{key: held for key, held in row.items() if key not in {json.dumps(gone)}}}"
     written = ", ".join(f"{json.dumps(key)}: {value}" for key, value in columns.items())
     each = "for row in rows" + f" if {made.given}" * bool(made.given) + parts.each
-    if not (command := python_command(f"{left} | {{{written}}}", each, place)):
+    if not (command := python_command(f"{left} | {{{written}}}", each, place, made.before)):
         return ""
     told = leaving_out(made.left_out | parts.left_out, len(rows))
     return f"rewrite the rows{parts.said}{in_place_of(rows, columns, gone)}{told}: {command}"

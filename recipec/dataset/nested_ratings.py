@@ -11,11 +11,11 @@ from msgspec import Struct
 from recipec.axes.row_formats import FLAG_TEXTS, RATING_WORDS
 from recipec.dataset.backwards import says_bad
 from recipec.dataset.column_names import speaks
-from recipec.dataset.commands import python_command
+from recipec.dataset.commands import leaving_out, python_command
 from recipec.dataset.contents import ASSISTANT, NOTHING, Row, flag_of, flag_text, number_of, turns_of
+from recipec.dataset.labeled import LABEL, TALKS, Made, answers_apart, in_place_of
 from recipec.dataset.votes import has_no_votes
 
-_TALKS = ("messages", "conversations")
 _MOST = 11  # numbers of a scale
 
 
@@ -32,17 +32,18 @@ class _Rating(Struct, frozen=True):
 def nested_ratings(rows: Sequence[Row], place: str) -> Iterator[tuple[str, str]]:
     """Yield the column, or the field of messages, that rates, with the command that makes rows with a label."""
     for rating in _ratings(rows):
-        if command := _command(rating, place):
+        made = _made(rating, rows)
+        apart = _turns_apart if rating.of_turns else _labeled if not rating.talk else answers_apart
+        if told := apart(rows, place, made):
             path = ".".join(filter(None, (rating.name, rating.key)))
             where = "of the messages" if rating.of_turns else "of the rows"
-            said = f"`{path}` {where} rates answers; to make a prompt, a completion and a label of each rated one"
-            yield rating.name, f"{said}, and to leave out answers without a rating: {command}"
+            yield rating.name, f"`{path}` {where} rates answers; to learn which are good, {told}"
             return
 
 
 def _ratings(rows: Sequence[Row]) -> Iterator[_Rating]:
     """The ratings that stand in messages, then those in objects of the rows."""
-    talk = next((name for name in _TALKS if turns_of(rows[0].get(name))), "")
+    talk = next((name for name in rows[0] if name in TALKS and turns_of(rows[0][name])), "")
     turns = [turn for row in rows for turn in turns_of(row.get(talk))]
     others = {name for turn in turns if turn.get("role", turn.get("from")) not in ASSISTANT for name in turn}
     for name, key, values in (*_rated(turns), *_within(turns)):
@@ -85,18 +86,50 @@ def _labels(name: str, values: Sequence[Any]) -> dict[str, bool]:
     return {text: number > middle for text, number in sorted(rated.items()) if not (unrated and number == 0)}
 
 
-def _command(rating: _Rating, place: str) -> str:
-    name, key, talk = (json.dumps(one, ensure_ascii=False) for one in (rating.name, rating.key, rating.talk))
+def _made(rating: _Rating, rows: Sequence[Row]) -> Made:
+    """What makes the label of a row, or of a message that answers, and which of them are left out."""
+    name, key = (json.dumps(one, ensure_ascii=False) for one in (rating.name, rating.key))
     texts = ", ".join(f"{json.dumps(text, ensure_ascii=False)}: {good}" for text, good in rating.labels.items())
     read = f"(held.get({name}) or {{}}).get({key})" if rating.key else f"held.get({name})"
     before = f"good = {{{texts}}}; label = lambda held: good.get(str({read}).strip().lower()); "
-    before += f"without = lambda held: {{one: held[one] for one in held if one != {name}}}; "
-    if rating.of_turns:
-        asked, answer = f"[*map(without, row[{talk}][:n])]", "[without(turn)]"
-        made = f'{{"prompt": {asked}, "completion": {answer}, "label": label(turn)}}'
-        each = f"for row in rows for n, turn in enumerate(row[{talk}]) if label(turn) is not None"
-        return python_command(made, each, place, before)
-    made = 'without(row) | {"label": label(row)}'
-    if rating.talk:
-        made = f'{{"prompt": row[{talk}][:-1], "completion": row[{talk}][-1:], "label": label(row)}}'
-    return python_command(made, "for row in rows if label(row) is not None", place, before)
+    held, what = ("turn", "answers") if rating.of_turns else ("row", "rows")
+    rated = [_value(rating, each) for each in (_answering(rows, rating.talk) if rating.of_turns else rows)]
+    zeros = sum(number_of(value) == 0 and str(value).lower() not in rating.labels for value in rated)
+    lost = {f"{what} without a rating": sum(str(value).strip().lower() not in rating.labels for value in rated) - zeros}
+    lost |= {f'{what} with 0, which is taken for "not rated"': zeros} if zeros else {}
+    return Made(f"label({held})", f"label({held}) is not None", lost, (rating.name,), before)
+
+
+def _value(rating: _Rating, held: Row) -> Any:
+    """The rating of a row or of a message."""
+    value = held.get(rating.name)
+    return (value or {}).get(rating.key) if rating.key else value
+
+
+def _answering(rows: Sequence[Row], talk: str) -> list[Row]:
+    turns = [turn for row in rows for turn in turns_of(row.get(talk))]
+    return [turn for turn in turns if turn.get("role", turn.get("from")) in ASSISTANT]
+
+
+def _labeled(rows: Sequence[Row], place: str, made: Made) -> str:
+    """What puts a label in the place of the rating, in rows with a prompt and a completion."""
+    (name,) = made.reads
+    left = f"{{key: held for key, held in row.items() if key != {json.dumps(name, ensure_ascii=False)}}}"
+    written = f'{left} | {{"{LABEL}": {made.label}}}'
+    command = python_command(written, f"for row in rows if {made.given}", place, made.before)
+    told = in_place_of(rows, [LABEL], made.reads) + leaving_out(made.left_out, len(rows))
+    return f"label the rows{told}: {command}" if command else ""
+
+
+def _turns_apart(rows: Sequence[Row], place: str, made: Made) -> str:
+    """What makes a row of each answer that is rated, with all that is said before it."""
+    (name,), talk = made.reads, next(each for each in rows[0] if each in TALKS and turns_of(rows[0][each]))
+    field, column = (json.dumps(each, ensure_ascii=False) for each in (name, talk))
+    before = made.before + f"without = lambda turn: {{key: held for key, held in turn.items() if key != {field}}}; "
+    parts = {"prompt": f"[*map(without, row[{column}][:n])]", "completion": "[without(turn)]", LABEL: made.label}
+    left = f"{{key: held for key, held in row.items() if key != {column}}}"
+    written = ", ".join(f"{json.dumps(key)}: {value}" for key, value in parts.items())
+    each = f"for row in rows for n, turn in enumerate(row[{column}]) if {made.given}"
+    command = python_command(f"{left} | {{{written}}}", each, place, before)
+    told = in_place_of(rows, parts, [talk]) + leaving_out(made.left_out, len(_answering(rows, talk)))
+    return f"make a row of each rated answer{told}: {command}" if command else ""

@@ -88,9 +88,8 @@ def _label(rows: Sequence[Row], name: str) -> Made:
         return Made(good, given, lost, (name,))
     kept, (true, false) = f"{flag_in_python(LABEL)} in {json.dumps(pair_of(rows, LABEL))}", as_written(rows, LABEL)
     bare = [row for row in rows if flag_of(row.get(LABEL)) is None]
-    lost = {"rows without a label or a rating": len(bare) - _rated(bare, name)} | no_votes(
-        numbers, numbers_of(bare, name)
-    )
+    lost = {"rows without a label or a rating": len(bare) - _rated(bare, name)}
+    lost |= no_votes(numbers, numbers_of(bare, name))
     label = f'row["{LABEL}"] if {kept} else {true!r} if {good} else {false!r}'
     return Made(label, f"{kept} or {given}", lost, (name, LABEL))
 

@@ -47,6 +47,24 @@ def test_a_rating_in_an_object_becomes_a_label(tmp_path: Path, given: list[Any],
     assert made[1]["completion"] == [{"role": "assistant", "content": "So 1 it is."}]
 
 
+@pytest.mark.parametrize("of_turns", [True, False], ids=["of messages", "of rows"])
+def test_what_rows_hold_beside_a_rating_is_kept_and_what_is_left_out_is_said(tmp_path: Path, of_turns: bool) -> None:
+    """The user thanks for a third of the answers: what the label is of is still the answer."""
+    rows = talks([{"rating": 1}, {"rating": -1}, {"rating": 0}, None], of_turns)
+    for n, row in enumerate(rows):
+        row["tools"] = json.dumps([{"type": "function", "function": {"name": f"look_up_{n}"}}])
+        row["messages"] += [{"role": "user", "content": "Thanks."}] * (n % 3 == 0)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (line,) = helps(tmp_path, KTO, "E0305")
+    assert "without a rating (15 of 60 sampled)" in line and 'taken for "not rated" (15 of 60 sampled)' in line
+    subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    kept = [n for n in range(60) if n % 4 < 2]
+    assert [row["completion"][0]["content"] for row in made] == [f"So {n} it is." for n in kept]
+    assert [row["tools"] for row in made] == [rows[n]["tools"] for n in kept]
+    assert [row["label"] for row in made] == [n % 4 == 0 for n in kept]
+
+
 def test_rows_without_ratings_are_said_to_be_learned_as_good(tmp_path: Path) -> None:
     rows = [{"messages": row["messages"]} for row in talks([UP], of_turns=False)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
