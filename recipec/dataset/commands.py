@@ -226,7 +226,7 @@ def recoded(file: str, head: bytes) -> Iterator[str]:
         return
     path, _, ending = file.rpartition(".")
     name = "UTF-16" if utf_16 else "WINDOWS-1252"
-    which = "it is UTF-16" if utf_16 else "if it is Windows-1252, as Excel writes CSV"
+    which = "it is UTF-16" if utf_16 else "if it is Windows-1252" + ", as Excel writes CSV" * (ending == "csv")
     yield f"{which}: `iconv -f {name} -t UTF-8 {quote(file)} > {quote(f'{path}.new.{ending}')}`"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.dataset.commands import rows_command
+from recipec.dataset.contents import ASSISTANT
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.seen_answers import learned_answers
 from recipec.facts.sources import SampledSource
@@ -58,11 +59,12 @@ def _warning(
 
 
 def _says_more(source: SampledSource, said: Sequence[str]) -> str:
-    """The condition on a row that neither its answer, nor a message of a conversation, is one of these."""
+    """The condition on a row that no answer of it is one of these; a user may say such a word."""
     format = ROW_FORMATS[source.shape.format]
     answer, *_ = (role.name for role in format.roles if role.becomes == KINDS[format.kind].taught[0])
     column, words = source.shape.columns[answer], json.dumps(said, ensure_ascii=False)
     held = f"row[{json.dumps(column, ensure_ascii=False)}]"
     if not any(isinstance(row[column], list) for row in source.rows):
         return f"str({held}).strip() not in {words}"
-    return f'not any(str(turn.get("content", turn.get("value"))).strip() in {words} for turn in {held})'
+    answers = f'for turn in {held} if turn.get("role", turn.get("from")) in {json.dumps(ASSISTANT)}'
+    return f'not any(str(turn.get("content", turn.get("value"))).strip() in {words} {answers})'

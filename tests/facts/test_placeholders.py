@@ -70,6 +70,18 @@ def test_answers_that_only_fill_a_field_are_told_and_left_out(tmp_path: Path, wa
     assert not told_of(tmp_path, new.name)
 
 
+def test_a_user_may_say_such_a_word(tmp_path: Path) -> None:
+    rows = [WAYS["chat"](n) for n in range(60)]
+    for n, row in enumerate(rows):
+        more = [{"role": "user", "content": "N/A"}, {"role": "assistant", "content": f"Then try {n}."}]
+        row["messages"] += more * (n % 10 == 5)
+    (found,) = told(tmp_path, rows)
+    (command,) = re.findall("`(python3 .*)`", found.help[0])
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    kept = [json.loads(row) for row in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    assert kept == [row for n, row in enumerate(rows) if n % 10]
+
+
 def test_classes_and_rejected_answers_may_be_such_words(tmp_path: Path) -> None:
     classes = [
         {"prompt": f"Which defect is in {n}?", "completion": ("none", "crack", "dent")[n % 3]} for n in range(60)
