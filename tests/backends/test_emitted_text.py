@@ -178,6 +178,16 @@ def test_a_model_in_a_folder_emits_clean_code(tmp_path: Path, loop: str | None) 
     _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
 
 
+@pytest.mark.parametrize(("base", "loop"), [("dpo-full", None), ("kto", None), ("lora-single", "torch")])
+def test_a_chat_template_is_read_in_its_encoding(tmp_path: Path, base: str, loop: str | None) -> None:
+    """Marks such as DeepSeek's are not ASCII: a host of another encoding would train on others."""
+    recipe = with_key(with_key(BASES[base], "data.template", "chatml"), "model.name", "Qwen/Qwen3-4B-Base")
+    recipe = with_key(recipe, "train.loop", loop) if loop else recipe
+    bundle = texts(good(tmp_path / "recipe", recipe))
+    assert '(BUNDLE / "chat_template.jinja").read_text(' in bundle["train.py"]
+    _assert_clean(_written(tmp_path / "out", bundle))
+
+
 @pytest.mark.parametrize("strategy", ["zero2", "zero3"])
 def test_a_loop_on_deepspeed_is_clean_code(tmp_path: Path, strategy: str) -> None:
     write_data(tmp_path)

@@ -279,5 +279,8 @@ def test_the_save_that_is_tried_holds_the_weights_as_they_train(tmp_path: Path) 
     """Full fine-tuning trains fp32 weights, which are rounded to bf16 for the result alone."""
     disk = stage(tmp_path, BASES["full-fsdp"]).needs.storage
     assert disk.tried_bytes == pytest.approx(2 * disk.export_bytes, rel=0.01)
+    written = {part.name: part.seconds for part in stage(tmp_path, BASES["full-fsdp"]).parts}["loading"]
+    read = stage(tmp_path, BASES["full-fsdp"]).needs.read_bytes
+    assert written == pytest.approx(Rates().start_seconds + (read + disk.tried_bytes) / 1e9)
     adapter = stage(tmp_path, BASES["lora-single"]).needs.storage
     assert adapter.tried_bytes == adapter.export_bytes
