@@ -152,3 +152,13 @@ def test_rank_0_hands_out_no_checkpoint_that_has_buffers(tmp_path: Path, name: s
     """accelerate 1.15 takes them for sharded parameters and stops: Tensor has no attribute device_mesh."""
     found = _configs(tmp_path, "fsdp", model__name=name, hardware__gpu="b200")["configs/fsdp.yaml"]
     assert found["fsdp_config"]["fsdp_cpu_ram_efficient_loading"] is handed_out
+
+
+@pytest.mark.parametrize(("base", "loads"), [("full-fsdp", True), ("distill", False)])
+def test_the_configuration_says_which_ranks_read_the_weights(tmp_path: Path, base: str, loads: bool) -> None:
+    """train.py loads the model itself where it can; beside a teacher it leaves that to the trainer."""
+    recipe = with_key(with_key(BASES[base], "train.strategy", "fsdp"), "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    bundle = texts(good(tmp_path, recipe))
+    assert ("def load_model(" in bundle["train.py"]) is loads
+    said = "train.py reads them on one rank of a node" if loads else "transformers 5.23 reads them on every rank"
+    assert f"rank 0 hands its weights out; {said}" in bundle["configs/fsdp.yaml"]

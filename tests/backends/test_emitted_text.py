@@ -192,7 +192,11 @@ def test_a_chat_template_is_read_in_its_encoding(tmp_path: Path, base: str, loop
 def test_a_loop_on_deepspeed_is_clean_code(tmp_path: Path, strategy: str) -> None:
     write_data(tmp_path)
     recipe = with_key(with_key(BASES["lora-ddp"], "train.strategy", strategy), "train.loop", "deepspeed")
-    _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
+    bundle = texts(good(tmp_path, with_key(recipe, "track", {"to": "tensorboard"})))
+    assert (
+        "if not self.rank:  # each writer makes a file\n            self.tracker = SummaryWriter(" in bundle["train.py"]
+    )
+    _assert_clean(_written(tmp_path / "out", bundle))
 
 
 @pytest.mark.parametrize("adaptation", ["lora", "full"])

@@ -250,15 +250,16 @@ def test_a_loss_that_learned_it_would_be_seen(trainer: Any, monkeypatch: pytest.
     assert of_tools > 0.0
 
 
+@pytest.mark.parametrize("end", ["<|im_end|>", ""])
 def test_an_evaluation_plays_with_the_same_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], trainer: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], trainer: Any, end: str
 ) -> None:
-    """The answers are given: two calls, the second with too few arguments, then an end, or no call at all."""
+    """The answers are given: two calls, the second with too few arguments, then an end or none, or no call at all."""
     from datasets import Dataset
 
     module = emitted(tmp_path / "scripts", monkeypatch, files, SHOP, "evaluate")
     tokenizer = trainer._tokenizer
-    turns = [[CALL % 1, "No.<|im_end|>"], [CALL.replace('"amount": %d', "")], ["Done.<|im_end|>"]]
+    turns = [[CALL % 1, "No.<|im_end|>"], [CALL.replace('"amount": %d', "")], [f"Done.{end}"]]
     asked: list[list[str]] = []
 
     def answers(model: Any, tokenizer: Any, questions: list[list[int]]) -> list[list[int]]:
@@ -270,7 +271,7 @@ def test_an_evaluation_plays_with_the_same_tools(
     model = SimpleNamespace(generation_config=ends)
     found = module.played(model, tokenizer, Dataset.from_list(ROWS[:2]))
     assert [answer["rewards"] for answer in found] == [{"Shop": 1.0}, {"Shop": 0.0}]
-    assert [(answer["calls"], answer["failed"], answer["cut"]) for answer in found] == [(2, 1, False), (0, 0, False)]
+    assert [(answer["calls"], answer["failed"], answer["cut"]) for answer in found] == [(2, 1, not end), (0, 0, False)]
     assert [message["role"] for message in found[0]["messages"]] == ["assistant", "tool"] * 2 + ["assistant"]
     assert "Buy what was asked." in asked[0][0] and '"name": "buy"' in asked[0][0]
     assert "1 sold." in asked[1][0] and "missing 1 required" in asked[2][0] and asked[1][0].startswith(asked[0][0])
