@@ -19,7 +19,7 @@ VARLEN = case(
 )
 ONE_GPU = case("Qwen/Qwen3-8B", "rtx-4090", train__adaptation="full")
 STATED = with_key(ONE_GPU, "train.global_batch_size", 64)
-NEW = re.compile(r", with a global batch of (\d+)( packed sequences| rows)? instead of (\d+)( packed sequences| rows)?")
+NEW = re.compile(r", with a global batch of (\d+)( packed sequences?| rows?)? instead of (\d+)( packed sequences?| rows?)?")
 
 
 def lines_of(folder: Path, recipe: Tables) -> list[str]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from recipec.axes import Adaptation
 from recipec.layout import Layout
 from recipec.planner.search.candidates import Candidate
+from recipec.units import counted
 
 Lines = tuple[str, ...]
 
@@ -69,7 +70,7 @@ class Proposal(Struct, frozen=True):
 
 
 _BATCH = ".global_batch_size"
-_UNITS = {True: " packed sequences", False: " rows"}
+_UNITS = {True: "packed sequence", False: "row"}
 
 
 def planned(
@@ -85,7 +86,8 @@ def other_batch(now: Layout | GlobalBatch, then: Layout | GlobalBatch) -> str:
     alike = now.packing == then.packing
     if alike and now.global_batch == then.global_batch:
         return ""
-    sizes = (f"{each.global_batch:,}{'' if alike else _UNITS[each.packing]}" for each in (then, now))
+    batches = ((each.global_batch, _UNITS[each.packing]) for each in (then, now))
+    sizes = (f"{size:,}" if alike else counted(size, unit) for size, unit in batches)
     return f"with a global batch of {' instead of '.join(sizes)}"
 
 
