@@ -19,7 +19,8 @@ VARLEN = case(
 )
 ONE_GPU = case("Qwen/Qwen3-8B", "rtx-4090", train__adaptation="full")
 STATED = with_key(ONE_GPU, "train.global_batch_size", 64)
-NEW = re.compile(r", with a global batch of (\d+)( packed sequences?| rows?)? instead of (\d+)( packed sequences?| rows?)?")
+_BATCH = r"(\d+)( packed sequences?| rows?)?"
+NEW = re.compile(rf", with a global batch of {_BATCH} instead of {_BATCH}")
 
 
 def lines_of(folder: Path, recipe: Tables) -> list[str]:
