@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recipec.axes import ROW_FORMATS
-from recipec.axes.row_formats import TEXTS
+from recipec.axes.row_formats import MEANT, TEXTS
 from recipec.dataset.commands import path_of
 from recipec.dataset.contents import Row, turns_of
 
@@ -23,15 +23,22 @@ _OF_TEXTS = {name for row in ROW_FORMATS.values() for role in row.roles if TEXTS
 
 def within_objects(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Yield the program that takes the list of messages out of the object that holds it; what is beside it becomes
-    columns, unless a column has such a name."""
+    columns, named after the object where a row has another value of that name."""
     for name in names:
         if len(lists := lists_within(rows[0].get(name))) != 1:
             continue
-        held = [row[name] for row in rows if isinstance(row.get(name), Mapping)]
-        beside = {key for each in held for key in each} - {*lists}
-        if not beside & {key for row in rows for key in row}:
-            others = f"({path_of(name)} | del({path_of(lists[0])})) + . | " * bool(beside)
+        beside = {key for row in rows if isinstance(row.get(name), Mapping) for key in row[name]} - {*lists}
+        twice = sorted(key for key in beside if any(_differs(row, name, key) for row in rows))
+        if not any(key in MEANT or f"{name}_{key}" in row for key in twice for row in rows):
+            renamed = "".join(f" | {path_of(f'{name}_{key}')} = {path_of(key)}" for key in twice)
+            others = f"({path_of(name)} | del({path_of(lists[0])}){renamed}) + . | " * bool(beside)
             yield f"{others}{path_of(name)} |= {path_of(lists[0])}"
+
+
+def _differs(row: Row, name: str, key: str) -> bool:
+    """Whether an object holds a value under a key, and its row another one."""
+    inner = row.get(name)
+    return isinstance(inner, Mapping) and key in inner and key in row and inner[key] != row[key]
 
 
 def lists_within(value: Any) -> list[str]:

@@ -51,7 +51,7 @@ def test_what_is_printed_brings_the_columns_to_the_top(
     write(tmp_path, row)
     (found,) = told(tmp_path, section, "rows.jsonl", columns)
     assert found.help[0].startswith("columns are read at the top level of a row")
-    command = re.findall("`((?:python3|jq) .*)`", found.help[0])[0]
+    command = re.findall("`((?:python3|jq) .*)`", "\n".join(found.help))[0]
     subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
     first = json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[0])
     assert {*first} >= {*row} - {"data", "a", "row"}
@@ -88,6 +88,22 @@ def test_columns_that_would_lose_one_of_two_values_are_named(tmp_path: Path, inn
     write(tmp_path, {"system": SYSTEM, "data": {"system": inner, "messages": TALK}})
     (found,) = told(tmp_path, "train", "rows.jsonl", None)
     assert "first rename or remove `system`" in found.help[0] and "python3" not in "".join(found.help)
+
+
+def test_a_list_of_messages_leaves_its_object_with_what_stands_beside_it(tmp_path: Path) -> None:
+    write(tmp_path, {"id": "row {}", "lang": "en", "conversation": {"id": "{}", "lang": "en", "at": 7, "turns": TALK}})
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    command = re.findall("`(jq .*)`", "\n".join(found.help))[0]
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    first = json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[0])
+    talk = json.loads(json.dumps(TALK).replace("{}", "0"))
+    assert first == {"id": "row 0", "lang": "en", "conversation_id": "0", "at": 7, "conversation": talk}
+
+
+def test_no_program_chooses_between_two_system_prompts(tmp_path: Path) -> None:
+    write(tmp_path, {"system": SYSTEM, "conversation": {"system": "Be brief.", "turns": TALK}})
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    assert "jq" not in "".join(found.help)
 
 
 def test_objects_without_columns_of_a_format_are_not_lifted(tmp_path: Path) -> None:
