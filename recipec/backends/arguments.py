@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any
 
 from recipec.axes import BASES
+from recipec.backends.dequantized import loaded_before
 from recipec.backends.intervals import NO_CHECKPOINT, interval, saves, saves_apart, saving_note
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
@@ -300,10 +301,13 @@ def _model(stage: StageJob) -> Iterator[Arg]:
         options["revision"] = stage.traced("model", revision)
     if model.trust_remote_code:
         options["trust_remote_code"] = stage.traced("model", True)
-    note = ""
+    dequantizes = loaded_before(stage)
+    options |= {each.name: each.value for each in dequantizes}
+    note = "; ".join(each.note for each in dequantizes)
     if stage.plan.needs.reference_under_fsdp:
         options["device_map"] = stage.because(None, "strategy", "adaptation")
-        note = "under FSDP, TRL 1.16 would spread the reference over all GPUs in every rank"
+        spread = "under FSDP, TRL 1.16 would spread the reference over all GPUs in every rank"
+        note = "; ".join(filter(None, (note, spread)))
     if stage.job.facts.model.architecture.attention_dropout and stage.method.drops_dropout and _off(stage):
         options["attention_dropout"] = stage.because(0.0, "model", _of_dropout(stage))
         note = "; ".join(filter(None, (note, "disable_dropout of TRL 1.16 leaves that of attention on")))

@@ -11,6 +11,7 @@ from recipec.axes.adaptations import PROMPTS
 from recipec.backends.acting import TOOLS, evaluated_with, has_judge, has_rewards
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.arguments import PATIENCE_FOR_ANSWERS, in_hours
+from recipec.backends.dequantized import config_import, loaded_when
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.merging import merged_into
@@ -278,6 +279,7 @@ def _imports(stage: StageJob) -> list[Import]:
         found.append(Import("peft", "PeftModel", stage.ids("adaptation")))
     if base is not None:
         found += base.imports(stage)
+    found += config_import(stage)
     found += _placing_imports(stage)
     if method.new_head:
         found.append(Import("transformers", "set_seed", stage.ids("stage")))
@@ -345,6 +347,7 @@ def _load_model(stage: StageJob) -> Call:
     args += head_options(stage)
     if base is not None:
         args.append(Arg("quantization_config", _stored_as(stage, f"{base.LOADING}()"), stage.ids("quantization")))
+    args += loaded_when(stage)
     if revision := pinned_revision(stage):
         args.append(Arg("revision", revision, stage.ids("model"), _PINNED))
     if model.trust_remote_code:

@@ -7,15 +7,14 @@ from types import ModuleType
 
 from recipec.axes import BASES
 from recipec.backends.adaptations import quantized_base
+from recipec.backends.dequantized import config_import, dequantized, loaded_before, own_names
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.models import (
     bundle_root,
     code,
-    dequantized,
     from_hub,
     model_expression,
-    own_names,
     start_checks,
     starts_below_root,
     weights_dtype,
@@ -81,7 +80,7 @@ def merged_into(stage: StageJob) -> Traced:
 def _load_base(stage: StageJob, dtype: Raw) -> Call:
     """The base as evaluate.py loads it, not from where adapter_config.json says that it was in training."""
     source, *options = from_hub(stage, stage.method.auto_class, Raw("BASE")).args
-    how = [Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage), *_as_stored(stage)]
+    how = [Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage), *_as_stored(stage), *loaded_before(stage)]
     return Call(f"{stage.method.auto_class}.from_pretrained", [source, *how, *options])
 
 
@@ -118,5 +117,6 @@ def _imports(stage: StageJob) -> Iterator[Import]:
     yield Import("transformers", stage.method.auto_class, stage.ids("stage"))
     yield Import("transformers", "AutoTokenizer")
     yield from base.imports(stage) if base else ()
+    yield from config_import(stage)
     if stage.eos_token:
         yield Import("transformers.trainer_utils", "align_special_tokens", stage.ids("eos_token"))

@@ -25,9 +25,6 @@ from recipec.render.traced import Raw, mark
 _KEEP_NAMES = """\
 # checkpoints with the running model's parameter names: resuming looks for these and skips what it does not find
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
-_DEQUANTIZED = """\
-# transformers 5.23 would save the experts, which it has dequantized, under the names of their 4-bit values
-{}._weight_conversions = None"""
 _UNQUANTIZED = "shape.quantization_config = None  # random weights are not stored as those of the checkpoint"
 _SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 TEXT_PART = "text-part"  # the folder of the bundle that text_part.py writes
@@ -328,32 +325,15 @@ def names_part(stage: StageJob) -> Part:
     )
 
 
-def dequantized(stage: StageJob) -> bool:
-    """Whether the stage itself reads files with experts in 4 bits, which transformers dequantizes."""
-    reads = stage.plan.stage.starts_from is None and not made_folder(stage)
-    return reads and not stage.method.random_weights and _in_mxfp4(stage)
-
-
-def _in_mxfp4(stage: StageJob) -> bool:
+def in_mxfp4(stage: StageJob) -> bool:
     """Whether the recipe's model has its experts in 4 bits."""
     experts = stage.job.facts.model.architecture.moe
     return experts is not None and experts.stored == MXFP4
 
 
-def own_names(stage: StageJob, model: str) -> tuple[Raw, ...]:
-    """The lines that have the recipe's model, called so in a script, saved by the names that its class loads."""
-    return lines(stage.ids("model"), *_DEQUANTIZED.format(model).splitlines()) if _in_mxfp4(stage) else ()
-
-
-def dequantized_part(stage: StageJob) -> Part:
-    """What a Trainer that trains all weights needs to save them; an adapter has names of its own."""
-    saves = stage.adapts.trains_all and dequantized(stage)
-    return Part(before_training=own_names(stage, "trainer.model") if saves else ())
-
-
 def as_trained(stage: StageJob) -> tuple[Raw, ...]:
     """The line that takes out of `shape`, a configuration, how the checkpoint stores weights: these are random."""
-    return lines(stage.ids("model"), _UNQUANTIZED) if _in_mxfp4(stage) else ()
+    return lines(stage.ids("model"), _UNQUANTIZED) if in_mxfp4(stage) else ()
 
 
 def random_weights_part(stage: StageJob) -> Part:

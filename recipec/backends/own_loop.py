@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import has_tf32, loop_settings
 from recipec.backends.card import card_path
+from recipec.backends.dequantized import config_import, loaded_before
 from recipec.backends.dispatch import MODULE, USED, draws_tokens, experts_artifact, has_experts_file
 from recipec.backends.intervals import saves
 from recipec.backends.job import StageJob, compiled
@@ -308,7 +309,7 @@ def _tracked_part(stage: StageJob) -> Part:
 def _model_part(stage: StageJob) -> Part:
     """`load_model`: the weights, what is trained of them, and which layers are recomputed."""
     ids, auto = stage.ids("model", "adaptation", "precision", "checkpointing"), stage.method.auto_class
-    imports = [Import("transformers", auto, ids)]
+    imports = [Import("transformers", auto, ids), *config_import(stage)]
     body = []
     if stage.method.random_weights:
         imports.append(Import("transformers", "AutoConfig", ids))
@@ -352,6 +353,7 @@ def _loaded(stage: StageJob) -> Call:
         Arg("dtype", weights_dtype(stage), stage.ids("adaptation", "precision", "strategy")),
         Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
     ]
+    args += loaded_before(stage)
     if revision := pinned_revision(stage):
         args.append(Arg("revision", revision, stage.ids("model")))
     if model.trust_remote_code:

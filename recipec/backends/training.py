@@ -10,6 +10,7 @@ from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.adaptations.packed import LOADED
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, fp8_part, order_part
+from recipec.backends.dequantized import dequantized_part
 from recipec.backends.elastic import elastic_part, splits, trainer_of
 from recipec.backends.first_reads import DECIDE, LOADS, first_reads_part
 from recipec.backends.intervals import best_part
@@ -20,7 +21,6 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
     code,
-    dequantized_part,
     ending,
     from_hub,
     has_template_file,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipec.backends.dequantized import CONFIG, loaded_whole, own_names
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import (
     EXTENDED,
@@ -14,7 +15,6 @@ from recipec.backends.models import (
     extended_from,
     from_hub,
     is_below_root,
-    own_names,
 )
 from recipec.backends.parts import Import, Part, lines
 from recipec.catalog.architecture import HEAD
@@ -52,7 +52,8 @@ def vocabulary_artifacts(job: Job) -> list[Artifact]:
         "record": RECORD,
         "numbers": IDS,
         "multiple": ROWS_MULTIPLE,
-        "load": Call(load.target, [*load.args, Arg("dtype", "auto", ids)]),
+        "load": Call(load.target, [*load.args, Arg("dtype", "auto", ids), *loaded_whole(first)]),
+        "also_loads": Raw(f", {CONFIG}" if loaded_whole(first) else ""),
         "own_names": own_names(first, "model"),
         "tokenizer": from_hub(first, "AutoTokenizer", Raw("MODEL"), whole=not stored),
     }

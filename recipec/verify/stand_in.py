@@ -19,6 +19,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.config_values import UnsupportedConfig
 from recipec.catalog.configs import architecture_from_config, flag_keys
 from recipec.catalog.hub_cache import cached_model
+from recipec.catalog.layer_parts import MXFP4
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model
@@ -27,6 +28,7 @@ from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.new_tokens import new_tokens_of
 from recipec.verify.stand_in_layers import HEAD_DIM, HEADS, HIDDEN, INNER, LAYERS, POSITIONS, experts, kv_heads, layers
+from recipec.verify.stand_in_mxfp4 import WEIGHTS, store_in_mxfp4
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -43,7 +45,6 @@ _ADDS_BOS = ("llama", "mistral", "mixtral", "gemma")  # families whose tokenizer
 _END_OF_TEXT = "<|endoftext|>"
 _TINY_BYTES = 64 * 2**20  # a real model folder up to this size is used as it is
 SEED = 0
-WEIGHTS = "model.safetensors"
 _COMMIT = "0" * 40
 
 
@@ -181,10 +182,12 @@ def write_stand_in(
             network = loader.from_config(config, dtype=torch.bfloat16)
         except ValueError as error:
             raise NoStandIn(f"{known.name}: transformers has no {loader.__name__} of {config.model_type}") from error
-    with silence():
-        network.save_pretrained(folder)
+        with silence():
+            network.save_pretrained(folder)
+        shape = known.architecture
+        if shape.moe is not None and shape.moe.stored == MXFP4:
+            store_in_mxfp4(folder, spread)
     tokenizer.save_pretrained(folder)
-    shape = known.architecture
     count = f"{network.num_parameters():,}"
     return f"a random {shape.model_type} of {count} parameters with the same {shape.decoder_layer} structure"
 

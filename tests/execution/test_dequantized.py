@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,31 +15,41 @@ from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 from tiny_models import WORDS, save, tokenizer
 
+from recipec.verify.stand_in_mxfp4 import store_in_mxfp4
+
 pytestmark = pytest.mark.executes
 RECIPE = with_key(BASES["lora-single"], "data.template", "plain")
-MXFP4 = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
 SHAPE = {"hidden_size": 64, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 32}
 TOKENS = [[3, 9, 40, 41, 8, 77]]
 
 
 def checkpoint(folder: Path) -> None:
     """Write a model as the Hub has gpt-oss: in blocks of 32 weights with a scale, 4 bits each."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
     save(folder, 0, model_type="gpt_oss", vocab_size=WORDS, **SHAPE)
-    stored = {}
-    for name, weight in load_file(folder / "model.safetensors").items():
-        if name.endswith(("gate_up_proj", "down_proj")):
-            experts, taken, given = weight.shape
-            stored[f"{name}_blocks"] = torch.randint(0, 255, (experts, given, taken // 32, 16), dtype=torch.uint8)
-            stored[f"{name}_scales"] = torch.full((experts, given, taken // 32), 124, dtype=torch.uint8)  # 2 ** -3
-        else:
-            stored[name] = weight.bfloat16()
-    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16", "quantization_config": MXFP4}))
+    store_in_mxfp4(folder, spread=0.35)
     tokenizer().save_pretrained(folder)
+
+
+@contextmanager
+def beside_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As where the package `kernels` is installed: transformers dequantizes nothing that it is not told to."""
+    from transformers.quantizers.quantizer_mxfp4 import Mxfp4HfQuantizer
+
+    def told(quantizer: Any, *args: Any, **kwargs: Any) -> None:
+        assert quantizer.quantization_config.dequantize
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Mxfp4HfQuantizer, "validate_environment", told)
+        yield
+
+
+def loading_options(script: str) -> Any:
+    """What train.py gives `from_pretrained`."""
+    from transformers import Mxfp4Config
+
+    arguments = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.keyword)]
+    (options,) = (node.value for node in arguments if node.arg == "model_init_kwargs")
+    return eval(ast.unparse(options), {"Mxfp4Config": Mxfp4Config})
 
 
 def bundle(folder: Path, recipe: Tables) -> dict[str, str]:
@@ -59,7 +72,7 @@ def logits(folder: Path) -> Any:
         return model(input_ids=torch.tensor(TOKENS)).logits[..., :WORDS].float()
 
 
-def test_a_full_model_is_saved_under_the_names_that_load(tmp_path: Path) -> None:
+def test_a_full_model_is_saved_under_the_names_that_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the lines of train.py before training, on TRL's own trainer: its checkpoints and its result."""
     import torch
     from datasets import Dataset
@@ -67,10 +80,12 @@ def test_a_full_model_is_saved_under_the_names_that_load(tmp_path: Path) -> None
 
     script = bundle(tmp_path, with_key(RECIPE, "train.adaptation", "full"))["train.py"]
     arguments = {"max_steps": 1, "learning_rate": 0.0, "bf16": False, "use_cpu": True, "report_to": "none"}
-    arguments |= {"save_steps": 1, "dataloader_pin_memory": False, "model_init_kwargs": {"dtype": "bfloat16"}}
+    options = loading_options(script) | {"dtype": "bfloat16"}
+    arguments |= {"save_steps": 1, "dataloader_pin_memory": False, "model_init_kwargs": options}
     config = SFTConfig(output_dir=str(tmp_path / "outputs"), **arguments)
     rows = Dataset.from_list([{"prompt": "w3 w9", "completion": "w7 w8"}] * 8)
-    trainer = SFTTrainer(model=str(tmp_path / "base"), args=config, train_dataset=rows)
+    with beside_kernels(monkeypatch):
+        trainer = SFTTrainer(model=str(tmp_path / "base"), args=config, train_dataset=rows)
     before = script.split("    trainer.train(")[0].splitlines()
     exec("\n".join(line.strip() for line in before if line.startswith("    trainer.model.")), {"trainer": trainer})
     trainer.train()
@@ -107,12 +122,29 @@ def test_an_adapter_is_merged_into_the_experts_that_load(tmp_path: Path, monkeyp
 
     bundle(tmp_path, RECIPE)
     adapted(tmp_path)
-    merging(tmp_path, monkeypatch).main()
+    with beside_kernels(monkeypatch):
+        merging(tmp_path, monkeypatch).main()
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.bfloat16, attn_implementation="eager")
     whole = PeftModel.from_pretrained(base, tmp_path / "outputs" / "sft").merge_and_unload()
     with torch.no_grad():
         expected = whole(input_ids=torch.tensor(TOKENS)).logits.float()
     assert torch.equal(logits(tmp_path / "outputs" / "sft" / "merged"), expected)
+
+
+@pytest.mark.parametrize("adaptation", ["full", "lora"])
+def test_evaluation_dequantizes_the_base_and_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adaptation: str
+) -> None:
+    bundle(tmp_path, with_key(RECIPE, "train.adaptation", adaptation))
+    evaluate = load(tmp_path / "evaluate.py", monkeypatch)
+    with beside_kernels(monkeypatch):
+        model, _ = evaluate.load("before")
+        result = tmp_path / "outputs" / "sft" / ("" if adaptation == "full" else "merged")
+        model._weight_conversions = None
+        model.save_pretrained(result)
+        tokenizer().save_pretrained(result)
+        again, _ = evaluate.load("after" if adaptation == "full" else "merged")
+    assert not any(hasattr(loaded, "hf_quantizer") for loaded in (model, again))
 
 
 def test_a_merge_whose_names_do_not_load_is_not_marked_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +161,8 @@ def test_a_vocabulary_grows_beside_the_experts(tmp_path: Path, monkeypatch: pyte
     import torch
 
     bundle(tmp_path, with_key(RECIPE, "model.new_tokens", ["<|new|>"]))
-    load(tmp_path / "vocabulary.py", monkeypatch).main()
+    with beside_kernels(monkeypatch):
+        load(tmp_path / "vocabulary.py", monkeypatch).main()
     assert torch.equal(logits(tmp_path / "extended-model"), logits(tmp_path / "base"))
 
 
