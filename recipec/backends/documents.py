@@ -285,9 +285,11 @@ def _fewer(job: Job) -> int:
 
 def _resumes(job: Job) -> str:
     """Where a run goes on that was stopped: of several stages some may have checkpoints."""
-    if not any(map(saves, job.stages)):
+    anew = [stage.name for stage in job.stages if not saves(stage)]
+    if len(anew) == len(job.stages):
         return "A run that was stopped begins anew when it is started again, as no checkpoint is written"
     begun = "or from the beginning where it had written none"
+    begun += f" (as in {' and '.join(anew)}, where none is planned)" * bool(anew)
     return f"A run that was stopped continues from its newest complete checkpoint when it is started again, {begun}"
 
 

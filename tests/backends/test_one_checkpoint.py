@@ -29,6 +29,18 @@ def test_what_stops_and_chooses_needs_a_checkpoint(tmp_path: Path, recipe: Table
     assert ("A run that was stopped begins anew when it is started again" in bundle["README.md"]) == one
 
 
+def test_of_several_stages_one_that_begins_anew_is_named(tmp_path: Path) -> None:
+    rows = {"train": ("chat.jsonl", 200_000), "preferences": ("pairs.jsonl", 60)}
+    sources = {key: [{"path": path, "examples": examples}] for key, (path, examples) in rows.items()}
+    data = sources | {"tokens_per_example": 400, "max_length": 1024}
+    two = with_key(
+        with_key(BASES["sft-dpo"], "data", data), "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 2}
+    )
+    readme = texts(good(tmp_path, two))["README.md"]
+    assert "(as in sft, where none is planned)" in readme
+    assert "`outputs/failed-node.txt` names it. Then start all nodes again." in readme and "they go on" not in readme
+
+
 @pytest.mark.parametrize(("recipe", "one"), [(ONE, True), (SEVERAL, False)])
 def test_a_trainer_writes_no_checkpoint_and_loads_none(tmp_path: Path, recipe: Tables, one: bool) -> None:
     """What its log would be read from is written beside the result."""
