@@ -1,0 +1,128 @@
+"""Commands that make other rows keep what rows and messages say of how they are learned, or name what they leave out.
+
+Every family of commands is run with rows that hold one field with a meaning, once for each of these fields.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from recipec.axes.row_formats import MEANT
+from recipec.dataset.meaning import WEIGHTS
+from recipec.dataset.message_rows import grouped, message_rows
+
+Row = dict[str, Any]
+PLACE, NEW = "rows.jsonl:1", "rows.new.jsonl"
+FIELDS = [name for name in MEANT if name not in ("role", "parent_id")]  # these two say where a message stands
+COUNT = 12
+
+
+class Family(Struct, frozen=True):
+    """A kind of command: what it is told of rows, and the rows, of which an answer has more fields."""
+
+    told: Callable[[Sequence[Row]], Iterator[str]]
+    rows: Callable[[Row], list[Row]]
+
+
+def _grouped(rows: Sequence[Row]) -> Iterator[str]:
+    found = message_rows(rows)
+    assert found
+    yield from grouped(rows, PLACE, found)
+
+
+def _message_rows(more: Row, speakers: tuple[str, str] = ("user", "assistant")) -> list[Row]:
+    turns = [(speaker, f"Says {n} {speaker}.") for n in range(COUNT) for speaker in speakers]
+    fields = [more if speaker == speakers[1] else {} for speaker, _ in turns]
+    named = [{"thread_id": f"t{n // 2}", "author": turn[0], "body": turn[1]} for n, turn in enumerate(turns)]
+    return [row | field for row, field in zip(named, fields, strict=True)]
+
+
+FAMILIES = {
+    "message rows": Family(_grouped, _message_rows),
+    "message rows of others": Family(_grouped, lambda more: _message_rows(more, ("ann@a.org", "desk@b.org"))),
+}
+
+
+def made(folder: Path, rows: Sequence[Row], line: str) -> list[Row]:
+    """The rows that the command of a line makes of these."""
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = next(part for part in line.split("`") if part.startswith(("python3 -c", "jq ")))
+    subprocess.run(command.replace("ASSISTANT", "desk@b.org"), shell=True, cwd=folder, check=True)
+    return [json.loads(text) for text in (folder / NEW).read_text().splitlines()]
+
+
+def _value(name: str) -> Any:
+    return 1 if name in WEIGHTS else f"What {name} says."
+
+
+def _holds(value: Any, name: str) -> bool:
+    """Whether a field of this name, or one of another name, holds what the rows say in it."""
+    if isinstance(value, dict):
+        return (name, _value(name)) in ((key, held) for key, held in value.items()) or any(
+            _holds(held, name) for held in value.values()
+        )
+    if isinstance(value, list):
+        return any(_holds(held, name) for held in value)
+    return name not in WEIGHTS and isinstance(value, str) and _value(name) in value
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fields_with_a_meaning_are_kept_or_named(tmp_path: Path, family: str) -> None:
+    told, rows = FAMILIES[family].told, FAMILIES[family].rows
+    assert [*told(rows({}))]
+    for name in FIELDS:
+        held = rows({name: _value(name)})
+        for line in told(held):
+            kept = any(_holds(row, name) for row in made(tmp_path, held, line))
+            assert kept or f"`{name}`" in line.partition(": `")[0], (name, line)
+
+
+def _talks(tmp_path: Path, rows: Sequence[Row]) -> list[Row]:
+    (line,) = _grouped(rows)
+    return made(tmp_path, rows, line)
+
+
+def test_grouped_messages_of_tools_are_messages_of_tools(tmp_path: Path) -> None:
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}, "id": "c"}
+    said = [("user", {}), ("assistant", {"tool_calls": [call]}), ("tool", {"name": "f", "tool_call_id": "c"})]
+    rows = [
+        {"thread_id": n, "role": role, "content": f"{role} {n}.", "name": None} | more
+        for n in range(COUNT)
+        for role, more in (*said, ("assistant", {}))
+    ]
+    turns = _talks(tmp_path, rows)[0]["messages"]
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "tool", "assistant"]
+    assert turns[1]["tool_calls"] == [call] and turns[2]["name"] == "f" and turns[2]["tool_call_id"] == "c"
+
+
+def test_calls_that_are_texts_are_grouped_as_sharegpt_has_them(tmp_path: Path) -> None:
+    speakers = ("human", "function_call", "observation", "gpt")
+    rows = [{"chat_id": n, "from": who, "value": f"{who} {n}."} for n in range(COUNT) for who in speakers]
+    assert [turn["from"] for turn in _talks(tmp_path, rows)[0]["messages"]] == [*speakers]
+
+
+def test_only_answers_have_weights_and_the_line_counts_the_others(tmp_path: Path) -> None:
+    rows = [row | {"weight": n % 2} for n, row in enumerate(_message_rows({}))]
+    (line,) = _grouped(rows)
+    assert f"leave out `weight` of messages that are no answers ({COUNT} of {2 * COUNT} sampled)" in line
+    assert [turn.get("weight") for turn in made(tmp_path, rows, line)[0]["messages"]] == [None, 1]
+
+
+def test_columns_of_conversations_are_told_where_a_message_has_another_value(tmp_path: Path) -> None:
+    rows = [row | {"system": f"Be {n % 2 if n < 2 else 0}."} for n, row in enumerate(_message_rows({}))]
+    (line,) = _grouped(rows)
+    assert f"leave out other values of `system` in a conversation (1 of {COUNT} sampled)" in line
+    assert made(tmp_path, rows, line)[3]["system"] == "Be 0."
+
+
+def test_a_long_thought_is_not_what_is_said(tmp_path: Path) -> None:
+    rows = _message_rows({"reasoning_content": "A long thought, with many words. " * 9})
+    rows = [row | {"reasoning_content": f"{n} {row.get('reasoning_content', 'none')}"} for n, row in enumerate(rows)]
+    assert _talks(tmp_path, rows)[0]["messages"][0]["content"] == "Says 0 user."
