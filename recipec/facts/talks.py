@@ -28,7 +28,7 @@ def of_trees(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource
     for source in sources:
         if not source.rows or _stated(loaded, source) or _PARENT in (loaded.recipe.data.ignore or ()):
             continue
-        if ways := tuple(trees(source.rows, _file(source), named_columns(loaded))):
+        if ways := tuple(trees(source.rows, source.places[0], named_columns(loaded))):
             said = "one message, which names the one that it answers" if _PARENT in source.rows[0] else "a whole tree"
             label = Label(
                 source.place, f"a row is {said}; training reads conversations, or prompts with an answer each"

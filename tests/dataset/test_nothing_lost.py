@@ -17,6 +17,7 @@ from msgspec import Struct
 from recipec.axes.row_formats import MEANT
 from recipec.dataset.meaning import WEIGHTS
 from recipec.dataset.message_rows import grouped, message_rows
+from recipec.dataset.trees import trees
 
 Row = dict[str, Any]
 PLACE, NEW = "rows.jsonl:1", "rows.new.jsonl"
@@ -44,7 +45,23 @@ def _message_rows(more: Row, speakers: tuple[str, str] = ("user", "assistant")) 
     return [row | field for row, field in zip(named, fields, strict=True)]
 
 
+def _tree_rows(more: Row) -> list[Row]:
+    """Single messages, which name the one that they answer."""
+    turns = [(n, {"role": "prompter", "text": f"Why {n}?"}, None) for n in range(0, 2 * COUNT, 2)]
+    turns += [(n, {"role": "assistant", "text": f"So {n}."} | more, f"m{n - 1}") for n in range(1, 2 * COUNT, 2)]
+    return [{"message_id": f"m{n}", "parent_id": before} | turn for n, turn, before in turns]
+
+
+def _whole_trees(more: Row, beside: Row | None = None) -> list[Row]:
+    answers = ({"role": "assistant", "text": f"So {n}.", "replies": []} | more for n in range(COUNT))
+    asked = ({"role": "prompter", "text": f"Why {n}?", "replies": [answer]} for n, answer in enumerate(answers))
+    return [{"prompt": tree} | (beside or {}) for tree in asked]
+
+
 FAMILIES = {
+    "messages of trees": Family(lambda rows: trees(rows, PLACE), _tree_rows),
+    "whole trees": Family(lambda rows: trees(rows, PLACE), _whole_trees),
+    "columns of whole trees": Family(lambda rows: trees(rows, PLACE), lambda more: _whole_trees({}, more)),
     "message rows": Family(_grouped, _message_rows),
     "message rows of others": Family(_grouped, lambda more: _message_rows(more, ("ann@a.org", "desk@b.org"))),
 }
@@ -126,3 +143,24 @@ def test_a_long_thought_is_not_what_is_said(tmp_path: Path) -> None:
     rows = _message_rows({"reasoning_content": "A long thought, with many words. " * 9})
     rows = [row | {"reasoning_content": f"{n} {row.get('reasoning_content', 'none')}"} for n, row in enumerate(rows)]
     assert _talks(tmp_path, rows)[0]["messages"][0]["content"] == "Says 0 user."
+
+
+@pytest.mark.parametrize("rows", [_tree_rows, _whole_trees])
+def test_answers_that_are_deleted_or_not_to_be_learned_become_no_rows(
+    tmp_path: Path, rows: Callable[[Row], list[Row]]
+) -> None:
+    last = {0: {"deleted": True}, 1: {"weight": 0, "deleted": False}, 2: {"train": False}}
+    held = [row for n in range(COUNT) for row in rows(last.get(n, {"weight": 1}))[n::COUNT]]
+    (line,) = trees(held, PLACE)
+    assert f"answers that are deleted or follow a deleted message (1 of {COUNT} sampled)" in line
+    assert f"answers whose `weight` says that they are not learned (1 of {COUNT} sampled)" in line
+    assert len(made(tmp_path, held, line)) == COUNT - 3
+
+
+def test_what_follows_a_deleted_message_becomes_no_row(tmp_path: Path) -> None:
+    rows = [row | {"deleted": row["message_id"] == "m0"} for row in _tree_rows({})]
+    (line,) = trees(rows, PLACE)
+    assert f"(1 of {COUNT} sampled)" in line
+    assert [row["prompt"][0]["content"] for row in made(tmp_path, rows, line)] == [
+        f"Why {n}?" for n in range(2, 2 * COUNT, 2)
+    ]
