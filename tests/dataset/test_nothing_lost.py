@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from recipec.axes.row_formats import MEANT
+from recipec.axes.row_formats import MEANT, MESSAGES
+from recipec.dataset import DataShape, rewriting
 from recipec.dataset.meaning import WEIGHTS
 from recipec.dataset.message_rows import grouped, message_rows
+from recipec.dataset.rewriting import conversations
 from recipec.dataset.trees import trees
 
 Row = dict[str, Any]
@@ -58,7 +60,37 @@ def _whole_trees(more: Row, beside: Row | None = None) -> list[Row]:
     return [{"prompt": tree} | (beside or {}) for tree in asked]
 
 
+def _rewritten(rows: Sequence[Row]) -> Iterator[str]:
+    """Of rows that name a format, but hold its conversations in another way."""
+    return rewriting(rows, [PLACE] * len(rows), DataShape("chat", {"messages": "conversation"}, MESSAGES, ""))
+
+
+def _question_pairs(more: Row) -> list[Row]:
+    return [{"conversation": [{"input": f"Why {n}?", "output": f"So {n}."} | more]} for n in range(COUNT)]
+
+
+def _conversations(rows: Sequence[Row]) -> Iterator[str]:
+    return conversations(rows, [PLACE] * len(rows), [*rows[0]])
+
+
+def _talk(n: int, more: Row, speaker: str = "role", said: str = "content") -> list[Row]:
+    return [{speaker: "user", said: f"Why {n}?"}, {speaker: "assistant", said: f"So {n}."} | more]
+
+
+def _other_fields(more: Row, speakers: tuple[str, str] = ("user", "assistant")) -> list[Row]:
+    talks = (_talk(n, more, "speaker", "text") for n in range(COUNT))
+    return [{"dialog": [turn | {"speaker": who} for turn, who in zip(talk, speakers, strict=True)]} for talk in talks]
+
+
+def _in_objects(more: Row) -> list[Row]:
+    return [{"id": n, "data": {"turns": _talk(n, {})} | more} for n in range(COUNT)]
+
+
 FAMILIES = {
+    "messages with other fields": Family(_conversations, _other_fields),
+    "messages of two others": Family(_conversations, lambda more: _other_fields(more, ("Ann", "Desk"))),
+    "conversations in objects": Family(_conversations, _in_objects),
+    "pairs of input and output": Family(_rewritten, _question_pairs),
     "messages of trees": Family(lambda rows: trees(rows, PLACE), _tree_rows),
     "whole trees": Family(lambda rows: trees(rows, PLACE), _whole_trees),
     "columns of whole trees": Family(lambda rows: trees(rows, PLACE), lambda more: _whole_trees({}, more)),
@@ -164,3 +196,46 @@ def test_what_follows_a_deleted_message_becomes_no_row(tmp_path: Path) -> None:
     assert [row["prompt"][0]["content"] for row in made(tmp_path, rows, line)] == [
         f"Why {n}?" for n in range(2, 2 * COUNT, 2)
     ]
+
+
+def test_a_system_prompt_of_pairs_stands_before_all_and_others_are_counted(tmp_path: Path) -> None:
+    pairs = [{"input": f"Why {n}?", "output": "So.", "system": "Be brief." if n < 2 else "Be kind."} for n in range(3)]
+    rows = [{"conversation": pairs[:2]}, {"conversation": pairs}, {"conversation": []}]
+    (line,) = _rewritten(rows)
+    assert "leave out other `system` of a conversation (1 of 3 sampled)" in line
+    assert [turn["role"] for turn in made(tmp_path, rows, line)[0]["conversation"]] == [
+        "system",
+        *("user", "assistant") * 2,
+    ]
+
+
+def test_pairs_that_some_rows_have_not_are_not_rewritten() -> None:
+    rows = [*_question_pairs({}), {"conversation": [{"role": "user", "content": "Why?"}]}]
+    assert not any("input" in line for line in _rewritten(rows))
+
+
+@pytest.mark.parametrize(
+    "old", [{"content": [{"type": "tool_use", "name": "f"}]}, {"role": "staff"}, {"content": "Something else."}]
+)
+def test_messages_are_not_rewritten_over_another_role_or_content(old: Row) -> None:
+    assert not [*_conversations(_other_fields(old))]
+
+
+def test_a_role_that_says_the_same_is_written_over(tmp_path: Path) -> None:
+    rows = _other_fields({"role": "assistant"})
+    (line,) = _conversations(rows)
+    assert made(tmp_path, rows, line)[0]["messages"] == _talk(0, {})
+
+
+def test_a_column_that_new_messages_take_the_place_of_is_named() -> None:
+    (line,) = _conversations([row | {"messages": "A note."} for row in _other_fields({})])
+    assert "in place of what `messages` holds" in line
+
+
+@pytest.mark.parametrize("other", [_talk(9, {}), None, "A text.", {"notes": "None."}])
+def test_rows_without_the_object_stay_as_they_are(tmp_path: Path, other: Any) -> None:
+    rows = [{"id": 9, "data": other}, *_in_objects({"x": 1})]
+    (line,) = _conversations(rows)
+    first, *others = made(tmp_path, rows, line)
+    assert first == rows[0]
+    assert others == [{"x": 1, "id": n, "data": _talk(n, {})} for n in range(COUNT)]
