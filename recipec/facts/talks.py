@@ -137,7 +137,7 @@ def _written_out(section: str, source: SampledSource) -> Iterator[Diagnostic]:
         return
     said = f"`{column}` holds a conversation in {len(found)} of {len(source.rows)} sampled rows, the first {found[0]}"
     whole = f'to learn the questions, too, and all as it stands: `format = "{TEXT.name}"` under [data]'
-    help = (*rewritten(column, str(source.rows[0].get(column)), _file(source)), whole)
+    help = (*rewritten(column, source.rows, _file(source)), whole)
     note = "as raw text every token is learned, and no chat template is used; of conversations only the answers are"
     title = f"rows of data.{section} can be read in two ways"
     yield Diagnostic("E0305", title, (Label(source.place, said),), help, (note,))

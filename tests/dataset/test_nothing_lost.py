@@ -19,6 +19,7 @@ from recipec.dataset import DataShape, rewriting
 from recipec.dataset.meaning import WEIGHTS
 from recipec.dataset.message_rows import grouped, message_rows
 from recipec.dataset.rewriting import conversations
+from recipec.dataset.talks import rewritten
 from recipec.dataset.trees import trees
 
 Row = dict[str, Any]
@@ -86,7 +87,12 @@ def _in_objects(more: Row) -> list[Row]:
     return [{"id": n, "data": {"turns": _talk(n, {})} | more} for n in range(COUNT)]
 
 
+def _texts(more: Row) -> list[Row]:
+    return [{"text": f"### Human: Why {n}?### Assistant: So {n}."} | more for n in range(COUNT)]
+
+
 FAMILIES = {
+    "texts with turns": Family(lambda rows: rewritten("text", rows, "rows.jsonl"), _texts),
     "messages with other fields": Family(_conversations, _other_fields),
     "messages of two others": Family(_conversations, lambda more: _other_fields(more, ("Ann", "Desk"))),
     "conversations in objects": Family(_conversations, _in_objects),
@@ -239,3 +245,27 @@ def test_rows_without_the_object_stay_as_they_are(tmp_path: Path, other: Any) ->
     first, *others = made(tmp_path, rows, line)
     assert first == rows[0]
     assert others == [{"x": 1, "id": n, "data": _talk(n, {})} for n in range(COUNT)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Be nice.\n### Human: Why?### Assistant: So.",
+        "### System: Be nice.### Human: Why?### Assistant: So.",
+        "### Human: Why?\n### Response: So.",
+        "### Human: Why?\n### assistant: So.",
+        "### Human: Write '### Assistant: x'.### Assistant: So.",
+    ],
+)
+def test_texts_that_are_not_taken_apart_as_a_whole_are_left_out_and_counted(tmp_path: Path, text: str) -> None:
+    rows = [*_texts({}), {"text": text}]
+    (line,) = rewritten("text", rows, "rows.jsonl")
+    assert f"in turn (1 of {COUNT + 1} sampled): `" in line
+    assert len(made(tmp_path, rows, line)) == COUNT
+    assert not [*rewritten("text", rows[-1:], "rows.jsonl")]
+
+
+def test_a_heading_in_an_answer_is_a_part_of_it(tmp_path: Path) -> None:
+    rows = [{"text": "### Human: Why?### Assistant: So.\n### Example:\nThis."}]
+    (line,) = rewritten("text", rows, "rows.jsonl")
+    assert made(tmp_path, rows, line)[0]["conversations"][1]["value"] == "So.\n### Example:\nThis."
