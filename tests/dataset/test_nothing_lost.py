@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import MEANT, MESSAGES
-from recipec.dataset import DataShape, rewriting
+from recipec.dataset import DataShape, from_published, rewriting
 from recipec.dataset.meaning import WEIGHTS
 from recipec.dataset.message_rows import grouped, message_rows
 from recipec.dataset.rewriting import conversations
@@ -91,7 +92,52 @@ def _texts(more: Row) -> list[Row]:
     return [{"text": f"### Human: Why {n}?### Assistant: So {n}."} | more for n in range(COUNT)]
 
 
+def _published(rows: Sequence[Row]) -> Iterator[str]:
+    return from_published(rows, [PLACE] * len(rows), [*ROW_FORMATS.values()])
+
+
+def _duels(more: Row) -> list[Row]:
+    sides = [{"response_a": f"So {n}.", "response_b": f"No {n}.", "winner": "ab"[n % 2]} for n in range(COUNT)]
+    return [{"prompt": f"Why {n}?"} | side | more for n, side in enumerate(sides)]
+
+
+def _arena(more: Row) -> list[Row]:
+    return [{f"conversation_{end}": _talk(n, {}) for end in "ab"} | {"winner": "model_a"} | more for n in range(COUNT)]
+
+
+def _rated_lists(of_answer: Row, of_row: Row) -> list[Row]:
+    answers = [[{"text": f"{score} {n}", "score": score} | of_answer for score in (1, 2)] for n in range(COUNT)]
+    return [{"prompt": f"Why {n}?", "responses": answer} | of_row for n, answer in enumerate(answers)]
+
+
+def _rated_rows(more: Row) -> list[Row]:
+    return [{"prompt": f"Why {n // 2}?", "response": f"So {n}.", "quality": n % 2} | more for n in range(2 * COUNT)]
+
+
+def _argilla(more: Row) -> list[Row]:
+    return [{"prompt": f"Why {n}?", "answers": ["So.", f"No {n}."], "scores": [1, 2]} | more for n in range(COUNT)]
+
+
+def _runs(of_inputs: Row, of_outputs: Row) -> list[Row]:
+    runs = [({"question": f"Why {n}?"} | of_inputs, {"answer": f"So {n}."} | of_outputs) for n in range(COUNT)]
+    return [{"inputs": asked, "outputs": said} for asked, said in runs]
+
+
+def _logs(more: Row) -> list[Row]:
+    choices = [{"choices": [{"message": _talk(n, {})[1]}]} for n in range(COUNT)]
+    return [{"request": {"messages": _talk(n, {})[:1]} | more, "response": said} for n, said in enumerate(choices)]
+
+
 FAMILIES = {
+    "two answers and a winner": Family(_published, _duels),
+    "two conversations and a winner": Family(_published, _arena),
+    "answers with scores": Family(_published, lambda more: _rated_lists(more, {})),
+    "rows of answers with scores": Family(_published, lambda more: _rated_lists({}, more)),
+    "rows of one rated answer": Family(_published, _rated_rows),
+    "lists of answers and scores": Family(_published, _argilla),
+    "what a run asks": Family(_published, lambda more: _runs(more, {})),
+    "what a run answers": Family(_published, lambda more: _runs({}, more)),
+    "logged requests": Family(_published, _logs),
     "texts with turns": Family(lambda rows: rewritten("text", rows, "rows.jsonl"), _texts),
     "messages with other fields": Family(_conversations, _other_fields),
     "messages of two others": Family(_conversations, lambda more: _other_fields(more, ("Ann", "Desk"))),
@@ -269,3 +315,29 @@ def test_a_heading_in_an_answer_is_a_part_of_it(tmp_path: Path) -> None:
     rows = [{"text": "### Human: Why?### Assistant: So.\n### Example:\nThis."}]
     (line,) = rewritten("text", rows, "rows.jsonl")
     assert made(tmp_path, rows, line)[0]["conversations"][1]["value"] == "So.\n### Example:\nThis."
+
+
+def test_ties_are_counted(tmp_path: Path) -> None:
+    (pairs, *_) = _published([*_rated_lists({}, {}), *_rated_lists({"score": 3}, {})[:2]])
+    assert f"leave out rows whose answers are rated alike (2 of {COUNT + 2} sampled)" in pairs
+    (pairs, *_) = _published([row | {"scores": [1, 1]} if n < 2 else row for n, row in enumerate(_argilla({}))])
+    assert f"(2 of {COUNT} sampled)" in pairs
+    (pairs, *_) = _published([row | {"quality": 1} if n < 2 else row for n, row in enumerate(_rated_rows({}))])
+    assert f"leave out every `prompt` whose answers are rated alike (1 of {COUNT} sampled)" in pairs
+    talks = [row | {"conversation_b": _talk(99, {})} if n < 3 else row for n, row in enumerate(_arena({}))]
+    (pairs, *_) = _published(talks)
+    assert f"differ before the last message (3 of {COUNT} sampled)" in pairs
+
+
+def test_answers_are_compared_under_one_system_prompt(tmp_path: Path) -> None:
+    rows = [row | {"system": f"Be {n % 2}."} for n, row in enumerate(_rated_rows({}))]
+    assert not [*_published(rows)]  # each prompt is asked once under each of both
+    rows = [row | {"system": f"Be {n // 2 % 2}."} for n, row in enumerate(_rated_rows({}))]
+    (pairs, *_) = _published(rows)
+    assert [row["system"] for row in made(tmp_path, rows, pairs)[:2]] == ["Be 0.", "Be 1."]
+
+
+def test_runs_without_an_answer_are_counted() -> None:
+    rows = [row | {"outputs": None} if n < 2 else row for n, row in enumerate(_runs({}, {}))]
+    (line,) = _published(rows)
+    assert f"without those that have none (2 of {COUNT} sampled)" in line
