@@ -41,8 +41,9 @@ from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import SAMPLE_ROWS, ReadAs, Sample, first_rows, read_sample
 from recipec.dataset.saying import says
 from recipec.dataset.suggested import misnamed, nearest, suggested_columns, transcripts
-from recipec.dataset.talks import rewritten, trees, written_out
+from recipec.dataset.talks import rewritten, written_out
 from recipec.dataset.tokenizing import tokens_in
+from recipec.dataset.trees import trees
 
 __all__ = [
     "ASSISTANT",

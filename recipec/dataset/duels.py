@@ -45,10 +45,9 @@ class Duel(Struct, frozen=True):
         return self.side.rstrip("_ ")
 
     @property
-    def without(self) -> str:
-        """What is left out: rows that neither side won, which are counted."""
-        ties = self.winners.count("")
-        return f"without rows of which `{self.judge}` names neither side ({ties} of {len(self.winners)} sampled)"
+    def left(self) -> dict[str, int]:
+        """What is left out, with how many of the sampled rows it is: those that neither side won."""
+        return {f"rows of which `{self.judge}` names neither side": self.winners.count("")}
 
 
 def duel_of(rows: Sequence[Row]) -> Duel | None:

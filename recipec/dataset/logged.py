@@ -7,10 +7,12 @@ Logs of the API of OpenAI hold each answer within a response, and the output of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from recipec.axes.row_formats import MEANT
 from recipec.dataset.contents import Row, turns_of
+from recipec.dataset.meaning import OF_ROWS, along, beside
 from recipec.dataset.published_rows import Recognition, without
 
 RUNS = (("inputs", "outputs"), ("input", "output"))  # columns of traced runs
@@ -24,12 +26,12 @@ def _of_logs(rows: Sequence[Row]) -> Iterator[Recognition]:
     answers = {name: [*map(bool, map(turns_of, _held(rows, name, "choices")))] for name in rows[0]}
     for name in (name for name, answered in answers.items() if asks and any(answered)):
         asked, answer = (f"row[{json.dumps(column)}]" for column in (asks, name))
-        tools = f', "tools": {asked}.get("tools")' * any(_held(rows, asks, "tools"))
+        others = columns_within(rows, asks, {"messages", name})
         yield Recognition(
             pairs="",
             best=f"train on the first of the `choices` of each `{name}`{without(answers[name])}",
             each=f'for row in rows if ({answer} or {{}}).get("choices")',
-            better=f'{asked}["messages"] + [{answer}["choices"][0]["message"]]{tools}',
+            better=f'{asked}["messages"] + [{answer}["choices"][0]["message"]]{others}',
             worse="",
         )
 
@@ -55,19 +57,21 @@ def of_runs(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> Ite
     """Traced runs: what is asked in an object, as texts or as messages, and the answer in another one or a text."""
     runs = [names for names in named if all(isinstance(row.get(names[0]), dict) for row in rows)]
     for asks, answers in runs:
-        turns, asked = _holds_turns(rows, asks), _texts_in(rows, asks)
-        said = _generated(rows, answers) or _texts_in(rows, answers)
+        turns, asked = _holds_turns(rows, asks), _without(_texts_in(rows, asks), OF_ROWS)
+        said = _generated(rows, answers) or _without(_texts_in(rows, answers), MEANT)
         if (turns or asked) and said and not _holds_turns(rows, answers):
             (name, answer), *_ = said.items()
             others = [each for each in said if each != name]
             doubt = f"if `{name}` of `{answers}` is the answer, not {_listed(others, 'or')}, " if others else ""
+            ran = (bool(row.get(asks)) and bool(row.get(answers)) for row in rows)
             joined = f", {_listed(asked, 'and')} together," if len(asked) > 1 and not turns else ""
             yield Recognition(
                 pairs="",
-                best=f"{doubt}answer what `{asks}` asks{joined} with what `{answers}` says",
+                best=f"{doubt}answer what `{asks}` asks{joined} with what `{answers}` says{without(ran)}",
                 each=_filled(rows, asks, answers, answer),
-                prompt=turns or _MESSAGE.format(speaker="user", said=_together([*asked.values()])),
-                better=_MESSAGE.format(speaker="assistant", said=answer),
+                prompt=(turns or _MESSAGE.format(speaker="user", said=_together([*asked.values()])))
+                + columns_within(rows, asks, {"messages"} if turns else asked),
+                better=_saying(rows, answers, answer, name),
                 worse="",
             )
 
@@ -86,15 +90,18 @@ def of_conversations(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUN
         pairs = [(_turns(row.get(asks)), _turns(row[answers])) for row in rows if row.get(answers)]
         if said and all(_is_whole(*pair) for pair in pairs):
             best, better = f"train on the conversations that `{answers}` holds", said
+            columns = columns_within(rows, answers, {"messages"})
         elif asked and said and not all(isinstance(row.get(answers), list | None) for row in rows):
             best, better = f"train on the messages of `{answers}` to those of `{asks}`", f"{asked} + {said}"
+            columns = ""
         else:
             continue
         replied = [bool(row.get(answers)) for row in rows]
         each = (
             _filled(rows, asks, answers, said) if better != said else f"for row in rows if row[{json.dumps(answers)}]"
         )
-        yield Recognition(pairs="", best=best + without(replied), each=each, better=better, worse="")
+        columns += columns_within(rows, asks, {"messages"})
+        yield Recognition(pairs="", best=best + without(replied), each=each, better=better + columns, worse="")
 
 
 def _is_whole(asked: Sequence[Row], said: Sequence[Row]) -> bool:
@@ -121,6 +128,27 @@ def of_talks(rows: Sequence[Row], named: Sequence[tuple[str, str]] = RUNS) -> It
                 better=f"{asked} + [{answer}]",
                 worse="",
             )
+
+
+def columns_within(rows: Sequence[Row], column: str, read: Collection[str]) -> str:
+    """The columns that the fields of an object with a meaning become, behind another one, for Python."""
+    held = [row[column] for row in rows if isinstance(row.get(column), dict)]
+    called = (
+        f"row[{json.dumps(column)}]" if all(row.get(column) for row in rows) else f"(row[{json.dumps(column)}] or {{}})"
+    )
+    return "".join(f", {json.dumps(name)}: {called}.get({json.dumps(name)})" for name in beside(held, read))
+
+
+def _saying(rows: Sequence[Row], column: str, answer: str, name: str) -> str:
+    """The message of an answer, with what else the object says that it stands in."""
+    held = [row[column] for row in rows if isinstance(row.get(column), dict)]
+    message, fields = _MESSAGE.format(speaker="assistant", said=answer), beside(held, {name})
+    return f"{message[:-1]} | {along(f'row[{json.dumps(column)}]', fields)}]" if fields else message
+
+
+def _without(texts: dict[str, str], names: Collection[str]) -> dict[str, str]:
+    """The texts with other names, or all where there are no others."""
+    return {name: called for name, called in texts.items() if name not in names} or texts
 
 
 def is_turn(value: Any) -> bool:

@@ -10,11 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS
-from recipec.axes.row_formats import PROMPTS, SPEAK_FOR, TEXT
+from recipec.axes.row_formats import MEANT, PROMPTS, SPEAK_FOR, TEXT
 from recipec.dataset.classes import class_columns, named_as_class
 from recipec.dataset.column_names import asks, speaks, words_of
-from recipec.dataset.commands import file_of, python_command, rows_as_json
-from recipec.dataset.contents import NOTHING, SPEAKERS, Row, turns_of
+from recipec.dataset.commands import file_of, leaving_out, python_command, rows_as_json
+from recipec.dataset.contents import ASSISTANT, CALLS, NOTHING, OF_RESULTS, SPEAKERS, TOOL_SPEAKERS, Row, turns_of
+from recipec.dataset.meaning import OF_ROWS, WEIGHTS, along, beside
 from recipec.dataset.message_order import in_numbers, order_of
 from recipec.dataset.ratings import ratings
 from recipec.dataset.scales import scales
@@ -27,7 +28,10 @@ _SPEAK = ("role", "author", "sender", "speaker", "from", "participant", "actor",
 _TELL = ("role", "speaker")  # names of columns of people who speak to each other; authors may write alone
 _USERS = ("customer", "client", "prompter", "visitor", "caller", "requester", "guest", "buyer", "patient", "student")
 _ASSISTANTS = ("ai", "bot", "chatbot", "agent", "support", "operator", "staff", "advisor", "representative")
+_TOOLS = TOOL_SPEAKERS | {"function": "tool"}
 _ROLES = SPEAKERS | dict.fromkeys(_USERS, "user") | dict.fromkeys(_ASSISTANTS, "assistant") | {"developer": "system"}
+_ROLES |= _TOOLS
+_OF_CALLS = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}  # beside calls as texts
 _PARENT = "parent_id"  # of messages that form trees
 _MOST_CHARACTERS, _MOST_LISTED = 60, 4
 _MOST = 0.5  # of the rows: from there on they are taken for messages
@@ -44,6 +48,15 @@ class MessageRows(Struct, frozen=True):
     otherwise: str = ""  # a column that orders them in another way
 
 
+class _Parts(Struct, frozen=True):
+    """What the new rows are made of."""
+
+    roles: Mapping[str, str]  # speaker -> who speaks
+    stay: Sequence[str]  # columns of which the first message of a conversation tells the value
+    of_talks: Sequence[str]  # columns with a meaning that are of whole conversations
+    of_messages: Sequence[str]
+
+
 def message_rows(rows: Sequence[Row]) -> MessageRows | None:
     """The columns of rows that are messages of conversations; None where they are something else."""
     first = rows[0] if rows else {}
@@ -54,7 +67,7 @@ def message_rows(rows: Sequence[Row]) -> MessageRows | None:
     for talk in sorted(talks, key=lambda name: (not speaks(name, _TALKS), -len({row[name] for row in rows}))):
         speakers = [name for name in names if name != talk and _speaks_in_turn(rows, talk, name)]
         speaker = min(speakers, key=lambda name: not _tells_both(rows, name), default="")
-        texts = _texts(rows, {talk, speaker})
+        texts = _texts(rows, {talk, speaker, *MEANT})
         if speaker and texts and _are_messages(rows, talk, speaker, texts):
             text = max(texts, key=lambda name: sum(len(row.get(name) or "") for row in rows))
             others = [name for name in names if name not in (talk, speaker, text)]
@@ -151,9 +164,54 @@ def grouped(rows: Sequence[Row], place: str, found: MessageRows, kept: Iterable[
     roles = {name: role_of(name) for name in speakers}
     told = all(roles.values()) and {"user", "assistant"} <= {*roles.values()}
     stay = dict.fromkeys([*(name for name in kept if name in rows[0]), *_ratings_of_talks(rows, found)])
-    if command := _command(rows, place, found, roles if told else {}, [*stay]):
+    parts = _Parts(_written(roles, told), [*stay], *_along(rows, found, roles, [*stay]))
+    if command := _command(rows, place, found, parts):
         made = f"make a row of each `{found.talk}`, with its messages in the order of {_order(found)}"
-        yield f"{made}{'' if told else _who(found, speakers)}: {command}"
+        left = _left(rows, found, parts, roles if told else {})
+        yield f"{made}{'' if told else _who(found, speakers)}{left}: {command}"
+
+
+def _written(roles: Mapping[str, str], told: bool) -> dict[str, str]:
+    """Speaker -> who speaks, as messages write it: with `from` and `value` where the text of one is a call of a tool.
+
+    Where no roles are told, all are the user but system prompts and tools, and the one who is the assistant.
+    """
+    known = {name: role for name, role in roles.items() if told or role in ("system", "tool")}
+    calls = {name: CALLS for name in roles if name.lower() == CALLS}
+    return known | {name: _OF_CALLS[role] for name, role in known.items()} | calls if calls else known
+
+
+def _along(
+    rows: Sequence[Row], found: MessageRows, roles: Mapping[str, str], stay: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The columns that the conversations take along, and those that their messages do."""
+    of_tools = [row for row in rows if roles[row[found.speaker]] == "tool"]
+    read = {found.talk, found.speaker, found.text, *stay}
+    names = beside(rows, read, (name for name in OF_RESULTS if any(row.get(name) not in NOTHING for row in of_tools)))
+    return [name for name in names if name in OF_ROWS], [name for name in names if name not in OF_ROWS]
+
+
+def _left(rows: Sequence[Row], found: MessageRows, parts: _Parts, roles: Mapping[str, str]) -> str:
+    """What conversations have several values of, and weights of messages that are no answers."""
+    talks: dict[Any, list[Row]] = {}
+    for row in rows:
+        talks.setdefault(row[found.talk], []).append(row)
+    several = {
+        f"other values of `{name}` in a conversation": sum(len(_values(turns, name)) > 1 for turns in talks.values())
+        for name in parts.of_talks
+    }
+    told = leaving_out({what: number for what, number in several.items() if number}, len(talks))
+    others = [row for row in rows if roles.get(row[found.speaker]) != ASSISTANT[0]] if roles else []
+    unlearned = {
+        f"`{name}` of messages that are no answers": sum(row.get(name) not in NOTHING for row in others)
+        for name in parts.of_messages
+        if name in WEIGHTS and any(row.get(name) not in NOTHING for row in others or rows)
+    }
+    return told + leaving_out(unlearned, len(rows))
+
+
+def _values(turns: Sequence[Row], name: str) -> set[str]:
+    return {json.dumps(turn[name], default=str) for turn in turns if turn.get(name) not in NOTHING}
 
 
 def _order(found: MessageRows) -> str:
@@ -180,21 +238,45 @@ def _who(found: MessageRows, speakers: Mapping[str, int]) -> str:
     )
 
 
-def _command(rows: Sequence[Row], place: str, found: MessageRows, roles: Mapping[str, str], kept: Sequence[str]) -> str:
-    """The command; where no roles are told, all speakers but one are the user."""
-    named = (found.talk, found.speaker, found.text, found.order)
-    talk, speaker, text, order = (json.dumps(name, ensure_ascii=False) for name in named)
-    said = f"turn[{speaker}]"
-    role = f'"assistant" if {said} in ["ASSISTANT"] else "user"'
-    if roles:
-        role = f"{json.dumps(roles, ensure_ascii=False)}[{said}]"
+def _command(rows: Sequence[Row], place: str, found: MessageRows, parts: _Parts) -> str:
+    """The command that goes over the conversations, each of which is a list of rows in the order of its messages."""
+    talk, order = (json.dumps(name, ensure_ascii=False) for name in (found.talk, found.order))
     turns = "turns"
     if found.order:
         number = in_numbers(rows, found.order)
         turns = f"sorted(turns, key=lambda turn: {f'float(turn[{order}])' if number else f'turn[{order}]'})"
-    beside = "".join(f"{key}: turns[0][{key}], " for key in (json.dumps(name, ensure_ascii=False) for name in kept))
-    made = f'{{{beside}"messages": [{{"role": {role}, "content": turn[{text}]}} for turn in {turns}]}}'
+    stay = {name: f"turns[0][{json.dumps(name, ensure_ascii=False)}]" for name in parts.stay}
+    stay |= {name: f'next((turn["{name}"] for turn in turns if turn.get("{name}")), None)' for name in parts.of_talks}
+    columns = "".join(f"{json.dumps(name, ensure_ascii=False)}: {value}, " for name, value in stay.items())
+    made = f'{{{columns}"messages": [{_message(found, parts)} for turn in {turns}]}}'
     before = f"talks = {{}}; [talks.setdefault(row[{talk}], []).append(row) for row in rows]; "
+    before += f"who = lambda turn: {_who_speaks(found, parts)}; "
     if file_of(place).endswith(".csv"):
         return rows_as_json(made, place, "for turns in talks.values()", before)
     return python_command(made, "for turns in talks.values()", place, before)
+
+
+def _message(found: MessageRows, parts: _Parts) -> str:
+    """The message of a `turn` for Python; only what the assistant says has a weight."""
+    speaker, said, _, answers = _style(parts)
+    written = f'{{"{speaker}": who(turn), "{said}": turn[{json.dumps(found.text, ensure_ascii=False)}]}}'
+    always, learned = ([name for name in parts.of_messages if (name in WEIGHTS) is of] for of in (False, True))
+    weights = f' | ({along("turn", learned)} if who(turn) == "{answers}" else {{}})'
+    return written + f" | {along('turn', always)}" * bool(always) + weights * bool(learned)
+
+
+def _who_speaks(found: MessageRows, parts: _Parts) -> str:
+    """Who speaks, for Python; where no roles are told, all speakers but one are the user."""
+    said, listed = f"turn[{json.dumps(found.speaker, ensure_ascii=False)}]", json.dumps(parts.roles, ensure_ascii=False)
+    _, _, asks, answers = _style(parts)
+    if answers in parts.roles.values():
+        return f"{listed}[{said}]"
+    others = f'{listed}.get({said}, "{asks}")' if parts.roles else f'"{asks}"'
+    return f'"{answers}" if {said} in ["ASSISTANT"] else {others}'
+
+
+def _style(parts: _Parts) -> tuple[str, str, str, str]:
+    """The fields of a message that say who speaks and what is said; who asks, and who answers."""
+    if CALLS in parts.roles.values():
+        return "from", "value", _OF_CALLS["user"], _OF_CALLS["assistant"]
+    return "role", "content", "user", ASSISTANT[0]

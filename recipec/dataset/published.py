@@ -9,25 +9,26 @@ What APIs and tracers log is in `logged.py`. The commands are for Python, which 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import PREFERENCE, PROMPTS, RATING_WORDS
 from recipec.dataset.column_names import speaks
-from recipec.dataset.commands import file_of, python_command, rows_as_json
-from recipec.dataset.contents import Row, number_of, turns_of
+from recipec.dataset.commands import file_of, leaving_out, python_command, rows_as_json
+from recipec.dataset.contents import Row, names_in, number_of, turns_of
 from recipec.dataset.duels import are_talks, duel_of
-from recipec.dataset.logged import LOGGED
+from recipec.dataset.logged import LOGGED, columns_within
 from recipec.dataset.logged_texts import of_texts
+from recipec.dataset.meaning import along, beside
 from recipec.dataset.published_rows import Recognition, without
 
 _BETTER = {"overall_score": "highest", "score": "highest", "rating": "highest", "rank": "lowest"}  # fields of answers
 _OVERALL = ("helpful", "overall", "quality", "score", "rating")  # words in names of columns that rate a whole answer
 _SAID = ("response", "answer", "completion", "output", "text", "content")  # fields and columns that hold an answer
 _ASK = [name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == "prompt" for name in role.aliases]
-_BEHIND = [name for row in CARRIED.values() for name in row.columns]  # columns that belong to a row, such as `system`
+_OF_ANSWERS = {name for row in CARRIED.values() for name in row.fields}  # what an answer says beside its text
 _TRANSCRIPT = "\n\nHuman: "  # how a prompt begins that is a conversation in a text
 _TURNS = (
     '[{{"role": "user" if who == "Human" else "assistant", "content": said}} for who, said in '
@@ -57,31 +58,38 @@ def from_published(
     asked = {"prompt": found.prompt} if found.prompt else {}
     if PREFERENCE in formats and found.pairs:
         made = asked | {"chosen": found.better, "rejected": found.worse}
-        yield from _command(found, found.pairs, _with(rows[0], kept, made, found.row), places[0], found.alike)
+        yield from _command(found, found.pairs, _with(rows, kept, made, found), places[0], found.alike)
     if found.best and any(KINDS[format.kind].masked for format in formats):
-        yield from _better_alone(found, rows[0], places[0], kept)
+        yield from _better_alone(found, rows, places[0], kept)
     if found.right and PROMPTS in formats:
         made = asked | {"answers": found.right}
         does = "ask each question about its passage, with its `answers` for a reward"
-        yield from _command(found, does, _with(rows[0], kept, made, found.row), places[0])
+        yield from _command(found, does, _with(rows, kept, made, found), places[0])
 
 
 def from_texts(rows: Sequence[Row], place: str, names: tuple[str, str], kept: Sequence[str]) -> Iterator[str]:
     """Yield the command that takes questions and answers out of the JSON that two columns hold as texts."""
     for found in of_texts(rows, [names]):
-        yield from _better_alone(found, rows[0], place, [name for name in kept if name not in names])
+        yield from _better_alone(found, rows, place, [name for name in kept if name not in names])
 
 
-def _better_alone(found: Recognition, row: Row, place: str, kept: Sequence[str]) -> Iterator[str]:
+def _better_alone(found: Recognition, rows: Sequence[Row], place: str, kept: Sequence[str]) -> Iterator[str]:
     asked = {"prompt": found.prompt} if found.prompt else {}
     made = asked | {"completion" if found.prompt else "messages": found.better}
-    yield from _command(found, found.best, _with(row, kept, made, found.row), place)
+    yield from _command(found, found.best, _with(rows, kept, made, found), place)
 
 
-def _with(row: Row, kept: Sequence[str], made: dict[str, str], called: str) -> dict[str, str]:
-    """What is made, behind the columns that stay as they are."""
-    stay = (name for name in row if (name in kept or name in _BEHIND) and name not in made)
-    return {name: f"{called}[{json.dumps(name)}]" for name in stay} | made
+def _with(rows: Sequence[Row], kept: Sequence[str], made: dict[str, str], found: Recognition) -> dict[str, str]:
+    """What is made, behind the columns that stay as they are: those with a meaning that no part reads, too."""
+    program = " ".join((found.prompt, found.better, found.worse, found.each, found.right))
+    unread = [name for name in beside(rows, made) if json.dumps(name) not in program]
+    stay = [name for name in names_in(rows) if (name in kept or name in unread) and name not in made]
+    return {name: _column(rows, name, found.row) for name in stay} | made
+
+
+def _column(rows: Sequence[Row], name: str, called: str) -> str:
+    """How Python calls a column, which some rows may lack."""
+    return f"{called}[{json.dumps(name)}]" if all(name in row for row in rows) else f"{called}.get({json.dumps(name)})"
 
 
 def _command(found: Recognition, does: str, made: dict[str, str], place: str, more: str = "") -> Iterator[str]:
@@ -100,12 +108,12 @@ def _of_openai(rows: Sequence[Row]) -> Iterator[Recognition]:
     if all(isinstance(input, dict) and turns_of(input.get("messages")) for input in asked):
         better, worse = (f"{kind}_output" for kind in ("preferred", "non_preferred"))
         if all(turns_of(row.get(better)) and turns_of(row.get(worse)) for row in rows):
-            tools = ', "tools": row["input"].get("tools")' * any(input.get("tools") for input in asked)
+            others = columns_within(rows, "input", {"messages"})
             yield Recognition(
                 pairs="rewrite the pairs of OpenAI",
                 best=f"train on the `{better}` of each row",
                 each="for row in rows",
-                prompt=f'row["input"]["messages"]{tools}',
+                prompt=f'row["input"]["messages"]{others}',
                 better=f'row["{better}"]',
                 worse=f'row["{worse}"]',
             )
@@ -159,12 +167,15 @@ def _of_rated_lists(rows: Sequence[Row]) -> Iterator[Recognition]:
         rated = f"[answer for answer in row[{json.dumps(name)}] if None not in {held}]"
         by = f"key=lambda answer: {sign}answer[{json.dumps(score)}]"
         the = f"the answer with the {_BETTER[score]} `{score}`"
+        ratings = [
+            [each[score] for each in turns_of(row.get(name)) if None not in (each[score], each[said])] for row in rows
+        ]
         yield Recognition(
-            pairs=f"make a pair of each row, {the} and one with the {worst}, without ties",
-            best=f"train on {the} of each row",
+            pairs=f"make a pair of each row, {the} and one with the {worst}{_ties(ratings)}",
+            best=f"train on {the} of each row{_unrated(ratings)}",
             each=f"for row in rows for answers in [sorted({rated}, {by})] if answers",
             prompt=prompt,
-            **_ends(said, score),
+            **_ends(said, score, beside(answers, {said, score})),
         )
 
 
@@ -177,9 +188,11 @@ def _of_lists_with_ratings(rows: Sequence[Row]) -> Iterator[Recognition]:
     both = f"zip(row[{json.dumps(rated)}], row[{json.dumps(said)}])"
     by = "key=lambda one: one[0]"
     the = f"the answer of `{said}` that `{rated}` puts highest"
+    both_of = (zip(row[rated], row[said], strict=False) for row in rows)
+    ratings = [[one for one, answer in answers if None not in (one, answer)] for answers in both_of]
     yield Recognition(
-        pairs=f"make a pair of each row, {the} and one that it puts lowest, without ties",
-        best=f"train on {the} of each row",
+        pairs=f"make a pair of each row, {the} and one that it puts lowest{_ties(ratings)}",
+        best=f"train on {the} of each row{_unrated(ratings)}",
         each=f"for row in rows for answers in [sorted([one for one in {both} if None not in one], {by})] if answers",
         prompt=prompt,
         better="answers[-1][1]",
@@ -196,11 +209,32 @@ def _are_lists_of(rows: Sequence[Row], name: str, *kinds: type) -> bool:
     return all(type(one) in (*kinds, type(None)) for held in lists for one in held)
 
 
-def _ends(said: str, rating: str) -> dict[str, str]:
+def _ends(said: str, rating: str, fields: Sequence[str]) -> dict[str, str]:
     """The last and the first of the sorted `answers`, and the clause that leaves out those that are rated alike."""
-    text, by = json.dumps(said), json.dumps(rating)
+    by = json.dumps(rating)
     alike = f" if answers[0][{by}] != answers[-1][{by}]"
-    return {"better": f"answers[-1][{text}]", "worse": f"answers[0][{text}]", "alike": alike}
+    return {
+        "better": _answer("answers[-1]", said, fields),
+        "worse": _answer("answers[0]", said, fields),
+        "alike": alike,
+    }
+
+
+def _answer(called: str, said: str, fields: Sequence[str]) -> str:
+    """The text of an answer; a message where it has fields that say how it is learned."""
+    text = f"{called}[{json.dumps(said)}]"
+    return f'[{{"role": "assistant", "content": {text}}} | {along(called, fields)}]' if fields else text
+
+
+def _ties(ratings: Iterable[Sequence[Any]], what: str = "rows whose answers are rated alike") -> str:
+    """That those are left out of which all answers are rated alike, with how many of the sampled ones are."""
+    alike = [len({*rated}) < 2 for rated in ratings]
+    return leaving_out({what: alike.count(True)}, len(alike))
+
+
+def _unrated(ratings: Sequence[Sequence[Any]]) -> str:
+    bare = [*map(len, ratings)].count(0)
+    return leaving_out({"rows without a rated answer": bare} if bare else {}, len(ratings))
 
 
 def _first(names: Sequence[str] | dict[str, str], answers: Sequence[Row], kind: Any) -> str:
@@ -228,11 +262,13 @@ def _of_duels(rows: Sequence[Row]) -> Iterator[Recognition]:
     prompt = "" if talks else _prompt(rows)
     if not (talks or prompt):
         return
-    differ = " and those whose conversations differ before the last message" * talks
+    one, other = duel.names
     first, second = (f"row[{json.dumps(name)}][:-1]" for name in duel.names)
+    apart = sum(turns_of(row.get(one))[:-1] != turns_of(row.get(other))[:-1] for row in rows)
+    differ = {"rows whose conversations differ before the last message": apart} if talks else {}
     yield Recognition(
-        pairs=f"make a pair of each row by its `{duel.judge}`, {duel.without}{differ}",
-        best=f"train on the `{duel.talks}` of the winner, {duel.without}",
+        pairs=f"make a pair of each row by its `{duel.judge}`{leaving_out(duel.left | differ, len(rows))}",
+        best=f"train on the `{duel.talks}` of the winner{leaving_out(duel.left, len(rows))}",
         each=f'for row in rows for won, lost in ("{duel.ends}", "{duel.ends[::-1]}") if {duel.won}',
         alike=f" if {first} == {second}" * talks,
         prompt=prompt,
@@ -267,17 +303,31 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Recognition]:
         return
     for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
         numbers = [number_of(row.get(name)) for row in rows]
-        if None not in numbers and _compared([row[asked] for row in rows], numbers):
-            key, by = json.dumps(asked), json.dumps(name)
+        fields = beside(rows, {said, asked, name})
+        same = [asked, *(field for field in fields if field not in _OF_ANSWERS)]
+        questions = [json.dumps([row.get(each) for each in same], default=str) for row in rows]
+        if None not in numbers and _compared(questions, numbers):
+            by = json.dumps(name)
             rated = f"float(row[{by}])" if any(isinstance(row[name], str) for row in rows) else f"row[{by}]"
+            groups: dict[str, list[Any]] = {}
+            for question, number in zip(questions, numbers, strict=True):
+                groups.setdefault(question, []).append(number)
+            ties = _ties(groups.values(), f"every `{asked}` whose answers are rated alike")
             yield Recognition(
-                pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`, without ties",
-                before=f"groups = {{}}; [groups.setdefault(row[{key}], []).append(row) for row in rows]; ",
+                pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`{ties}",
+                before=f"groups = {{}}; [groups.setdefault({_key(same)}, []).append(row) for row in rows]; ",
                 each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: {rated})]",
                 prompt=prompt,
                 row="answers[-1]",
-                **_ends(said, name),
+                **_ends(said, name, [field for field in fields if field in _OF_ANSWERS]),
             )
+
+
+def _key(names: Sequence[str]) -> str:
+    """What answers to the same question share, for Python: the question, and what is said before or beside it."""
+    if len(names) == 1:
+        return f"row[{json.dumps(names[0])}]"
+    return f"json.dumps([row.get(name) for name in {json.dumps(names)}])"
 
 
 def _compared(asked: Sequence[str], numbers: Sequence[Any]) -> bool:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
-from recipec.axes import KINDS, ROW_FORMATS, RowFormat
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.as_text import written_as_text
 from recipec.dataset.backwards import as_written, forward, pair_of, says_bad
 from recipec.dataset.commands import AT_THE_TOP, file_of, jq, leaving_out, one_at_a_time, path_of
 from recipec.dataset.contents import (
     CALLS,
+    NOTHING,
     RESULTS,
     SPEAKERS,
     TOOL_SPEAKERS,
@@ -33,6 +34,7 @@ from recipec.dataset.contents import (
 from recipec.dataset.formats import DataShape
 from recipec.dataset.labeled import LABEL, TALKS, in_place_of, labeled_answers, labels
 from recipec.dataset.langchain import of_langchain
+from recipec.dataset.meaning import beside
 from recipec.dataset.offered import offering
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
@@ -45,6 +47,7 @@ from recipec.dataset.turns import in_other_fields, within_objects
 from recipec.dataset.votes import has_no_votes, no_votes
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
+_WRITTEN, _ANSWER = ("role", "content"), '{role: "assistant", content: .output}'
 # Names of columns that ask: those of every role that becomes a prompt.
 _ASK = {name for row in ROW_FORMATS.values() for role in row.roles if role.becomes == _PROMPT for name in role.aliases}
 
@@ -72,8 +75,9 @@ def rewriting(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> I
 def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) -> Iterator[str]:
     """Yield how to take texts, pairs and messages of other kinds apart, or how to write single messages as lists."""
     first, format, names = rows[0], ROW_FORMATS[shape.format], [*shape.columns.values()]
-    for program in (*_of_transcripts(rows, names), *_of_question_pairs(first), *_of_messages(rows, names)):
-        yield from _command(program, places[0])
+    pairs = _of_question_pairs(rows)
+    for program, left in (*_whole(_of_transcripts(rows, names)), *pairs, *_whole(_of_messages(rows, names))):
+        yield from _command(program, places[0], left)
         return
     single = [name for name in names if _is_message(first.get(name))]
     if format.implicit != _PROMPT or _PROMPT in shape.columns:
@@ -144,12 +148,27 @@ def _of_transcripts(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         yield f"({', '.join(map(path_of, texts))}) |= {turns}"
 
 
-def _of_question_pairs(row: Row) -> Iterator[str]:
-    """The program for conversations of `input` and `output`, as Capybara has them."""
-    for name in (name for name in row if name in TALKS):
-        if (turns := turns_of(row[name])) and all({"input", "output"} <= turn.keys() for turn in turns):
-            each = '{role: "user", content: .input}, {role: "assistant", content: .output}'
-            yield f"({path_of(name)} | arrays) |= [.[] | {each}]"
+def _of_question_pairs(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """The program for conversations of `input` and `output`, as Capybara has them, and what it leaves out.
+
+    What else a pair says is said of its answer, but a system prompt, which stands before all.
+    """
+    for name in (name for name in rows[0] if name in TALKS):
+        talks = [turns_of(row.get(name)) for row in rows]
+        pairs = [pair for turns in talks for pair in turns]
+        if pairs and all({"input", "output"} <= pair.keys() and pair.keys().isdisjoint(_WRITTEN) for pair in pairs):
+            prompts = [name for name in beside(pairs, ()) if name in CARRIED["system"].columns]
+            given = f'(first(.[] | {", ".join(map(path_of, prompts))} | values) | {{role: "system", content: .}}), '
+            said = f". + {_ANSWER} | del({', '.join(map(path_of, ('input', 'output', *prompts)))})"
+            each = f'{given * bool(prompts)}(.[] | {{role: "user", content: .input}}, ({said}))'
+            yield f"({path_of(name)} | arrays) |= [{each}]", leaving_out(_other_prompts(talks, prompts), len(rows))
+
+
+def _other_prompts(talks: Sequence[Sequence[Row]], names: Sequence[str]) -> dict[str, int]:
+    """The system prompts of later pairs, where they say something else than the first."""
+    said = [{pair[name] for pair in talk for name in names if pair.get(name) not in NOTHING} for talk in talks]
+    several = sum(len(prompts) > 1 for prompts in said)
+    return {f"other {' and '.join(f'`{name}`' for name in names)} of a conversation": several} if several else {}
 
 
 def _of_messages(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -261,9 +280,14 @@ def in_one_object(rows: Sequence[Row], places: Sequence[str]) -> Iterator[str]:
             yield f"if `{name}` holds the rows: {unwrapped(name, file_of(places[0]))}"
 
 
-def _command(program: str, place: str) -> Iterator[str]:
+def _command(program: str, place: str, left: str = "") -> Iterator[str]:
     if command := jq(program, place):
-        yield f"rewrite the rows: {command}"
+        yield f"rewrite the rows{left}: {command}"
+
+
+def _whole(programs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The programs that leave nothing out."""
+    return ((program, "") for program in programs)
 
 
 def _asking(names: Sequence[str]) -> Iterator[str]:

@@ -1,17 +1,15 @@
-"""Conversations that rows do not hold as lists of messages: trees of them, and texts with the turns written out.
-
-What is known of either is how to rewrite it; the commands are for jq.
-"""
+"""Conversations that rows do not hold as lists of messages, but as texts with the turns written out."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from shlex import quote
-from typing import Any
 
+from recipec.dataset.commands import leaving_out
 from recipec.dataset.contents import Row
+from recipec.dataset.labeled import in_place_of
 
 # How turns are written in a text: "### Human: " in Guanaco, "\n\nHuman: " in hh-rlhf, and by the marks of templates.
 _USER = re.compile(
@@ -25,21 +23,15 @@ _ASSISTANT = re.compile(
     re.IGNORECASE,
 )
 _GUANACO = "### Human:"
-_SPEAKER = 'if .role == "prompter" then "user" else .role end'
+# Whoever speaks, for jq and for Python. A heading such as "### Example:" is a part of what is said.
+_MARK = "### *(?:human|user|instruction|assistant|gpt|bot|response|system) *:"
+_WHOLE = (
+    f'startswith("{_GUANACO}") and ([match("{_MARK}"; "gi").string] | to_entries '
+    '| all(.value == (if .key % 2 == 0 then "### Human:" else "### Assistant:" end)))'
+)
 _TURNS = (
     r'match("### (Human|Assistant): *(.*?)\\s*(?=### (?:Human|Assistant):|$)"; "gp") | .captures '
     r'| {from: (if .[0].string == "Human" then "human" else "gpt" end), value: .[1].string}'
-)
-# Of messages that name the one which they answer, and of whole trees: a row for each answer, with what came before it.
-_OF_MESSAGES = (
-    'INDEX(.message_id) as $all | .[] | select(.role == "assistant") |%s '
-    f'[recurse($all[.parent_id // ""] // empty) | {{role: ({_SPEAKER}), content: .text}}] | reverse '
-    "| {prompt: .[:-1], completion: .[-1:]}"
-)
-_OF_TREES = (
-    f"%sdef rows($before): ($before + [{{role: ({_SPEAKER}), content: .text}}]) as $all "
-    '| (select(.role == "assistant") | {prompt: $all[:-1], completion: $all[-1:]}), (.replies[]? | rows($all)); '
-    ".prompt | rows([])"
 )
 
 
@@ -48,33 +40,22 @@ def written_out(text: str) -> bool:
     return bool(_USER.search(text) and _ASSISTANT.search(text))
 
 
-def rewritten(column: str, text: str, file: str) -> Iterator[str]:
-    """Yield the command that makes conversations of such texts, where it is known for the way they are written."""
-    if text.startswith(_GUANACO) and file.endswith(".jsonl") and column.isidentifier():
-        program = f".conversations = [.{column} | {_TURNS}] | del(.{column})"
+def rewritten(column: str, rows: Sequence[Row], file: str) -> Iterator[str]:
+    """Yield the command that makes conversations of such texts, where it takes some of them apart as a whole."""
+    whole = [_alternates(str(row.get(column))) for row in rows]
+    if any(whole) and file.endswith(".jsonl") and column.isidentifier():
+        program = f"select(.{column} | {_WHOLE}) | .conversations = [.{column} | {_TURNS}] | del(.{column})"
         new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
-        yield f"make conversations of them: `jq -c {quote(program)} {quote(file)} > {new}`"
+        left = {"texts that have more than `### Human:` and `### Assistant:` in turn": whole.count(False)}
+        told = in_place_of(rows, ["conversations"]) + leaving_out(left if False in whole else {}, len(rows))
+        yield f"make conversations of them{told}: `jq -c {quote(program)} {quote(file)} > {new}`"
 
 
-def trees(rows: Sequence[Row], file: str, kept: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the command that makes rows of prompts and answers of trees of messages, as those of OASST.
+def _alternates(text: str) -> bool:
+    """Whether a text begins with a question, and nobody speaks in it but a human and an assistant in turn.
 
-    The columns that are `kept` are in the new rows, too.
+    A mark that is quoted, or a turn of somebody else, would be taken for the end of what is said.
     """
-    names = [json.dumps(name, ensure_ascii=False) for name in kept if name in rows[0]]
-    row = " . as $row |" * bool(names)
-    also = f" + {{{', '.join(f'{name}: $row[{name}]' for name in names)}}}" * bool(names)
-    new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
-    if {"message_id", "parent_id", "role", "text"} <= rows[0].keys():
-        command = f"jq -sc {quote(_OF_MESSAGES % row + also)} {quote(file)} > {new}"
-    elif _is_tree(rows[0].get("prompt")):
-        program = _OF_TREES % row.lstrip() + " | ." * bool(also) + also
-        command = f"jq -c {quote(program)} {quote(file)} > {new}"
-    else:
-        return
-    made = "make a row of each answer, with what came before it as its prompt"
-    yield f"{made}: `{command}`" if file.endswith(".jsonl") else f"write JSON lines, and {made}"
-
-
-def _is_tree(value: Any) -> bool:
-    return isinstance(value, Mapping) and {"text", "role", "replies"} <= value.keys()
+    marks = re.findall(_MARK, text, re.IGNORECASE)
+    asked = (f"### {who}:" for who in cycle(("Human", "Assistant")))
+    return text.startswith(_GUANACO) and all(mark == one for mark, one in zip(marks, asked, strict=False))

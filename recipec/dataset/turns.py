@@ -9,7 +9,8 @@ from typing import Any
 from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import MEANT, TEXTS
 from recipec.dataset.commands import path_of
-from recipec.dataset.contents import Row, turns_of
+from recipec.dataset.contents import NOTHING, Row, turns_of
+from recipec.dataset.labeled import in_place_of
 
 # Fields of messages that say who speaks, and what is said, beside those that are read.
 _SPEAKERS, _SAID = ("speaker", "author", "sender", "from", "role"), ("text", "message", "utterance", "content", "value")
@@ -23,16 +24,26 @@ _OF_TEXTS = {name for row in ROW_FORMATS.values() for role in row.roles if TEXTS
 
 def within_objects(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Yield the program that takes the list of messages out of the object that holds it; what is beside it becomes
-    columns, named after the object where a row has another value of that name."""
+    columns, named after the object where a row has another value of that name. Rows without such an object stay."""
     for name in names:
-        if len(lists := lists_within(rows[0].get(name))) != 1:
+        objects = [row[name] for row in rows if isinstance(row.get(name), Mapping)]
+        lists = [*dict.fromkeys(key for held in objects for key in lists_within(held))]
+        if len(lists) != 1:
             continue
-        beside = {key for row in rows if isinstance(row.get(name), Mapping) for key in row[name]} - {*lists}
+        beside = {key for held in objects for key in held} - {*lists}
         twice = sorted(key for key in beside if any(_differs(row, name, key) for row in rows))
         if not any(key in MEANT or f"{name}_{key}" in row for key in twice for row in rows):
-            renamed = "".join(f" | {path_of(f'{name}_{key}')} = {path_of(key)}" for key in twice)
-            others = f"({path_of(name)} | del({path_of(lists[0])}){renamed}) + . | " * bool(beside)
-            yield f"{others}{path_of(name)} |= {path_of(lists[0])}"
+            yield _taken_out(rows, name, lists[0], twice, bool(beside))
+
+
+def _taken_out(rows: Sequence[Row], name: str, key: str, twice: Sequence[str], beside: bool) -> str:
+    """The program for one list, with a test of what holds it where sampled rows differ in that."""
+    renamed = "".join(f" | {path_of(f'{name}_{each}')} = {path_of(each)}" for each in twice)
+    others = f"({path_of(name)} | del({path_of(key)}){renamed}) + . | " * beside
+    program = f"{others}{path_of(name)} |= {path_of(key)}"
+    if all(isinstance(row.get(name), Mapping) and turns_of(row[name].get(key)) for row in rows):
+        return program
+    return f'if {path_of(name)} | type == "object" and ({path_of(key)} | type == "array") then {program} else . end'
 
 
 def _differs(row: Row, name: str, key: str) -> bool:
@@ -60,7 +71,10 @@ def is_talk(value: Any) -> bool:
 
 
 def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the program for messages whose fields have other names, with what it takes for granted of who speaks."""
+    """Yield the program for messages whose fields have other names, with what it takes for granted of who speaks.
+
+    None where a message has another value under the name that is written.
+    """
     for name in names:
         if name in _OF_TEXTS and not any(is_talk(row.get(name)) for row in rows):
             continue  # a list of records, as an answer
@@ -69,20 +83,27 @@ def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple
         if not speaker or not said or {speaker, said} in ({"role", "content"}, {"from", "value"}):
             continue
         words = list(dict.fromkeys(str(turn[speaker]) for turn in turns))
+        roles = {word: word for word in words} if _READ.issuperset(words) else _roles(words)
+        if not roles or any(_writes_over(turn, speaker, said, roles) for turn in turns):
+            return
         left = f" | del({path_of(name)})" * (name != "messages")
+        replaced = in_place_of(rows, ["messages"], [name])
         if _READ.issuperset(words):
             fields = {field: read for field, read in ((speaker, "role"), (said, "content")) if field != read}
             told = " and ".join(f"`{field}` as `{read}`" for field, read in fields.items())
-            yield f".messages = [{path_of(name)}[] | {_renamed(fields)}]{left}", f"to read {told}"
-            return
-        roles = _roles(words)
-        if not roles:
+            yield f".messages = [{path_of(name)}[] | {_renamed(fields)}]{left}", f"to read {told}{replaced}"
             return
         listed = json.dumps(roles, ensure_ascii=False)
         renamed = [path_of(field) for field in (speaker, said) if field not in ("role", "content")]
         turn = f". + {{role: {listed}[{path_of(speaker)}], content: {path_of(said)}}} | del({', '.join(renamed)})"
-        yield f".messages = [{path_of(name)}[] | {turn}]{left}", _told(roles)
+        yield f".messages = [{path_of(name)}[] | {turn}]{left}", f"{_told(roles)}{replaced}"
         return
+
+
+def _writes_over(turn: Mapping[str, Any], speaker: str, said: str, roles: Mapping[str, str]) -> bool:
+    """Whether a message holds another value under `role` or `content`, which its new one would take the place of."""
+    written = {"role": (speaker, roles[turn[speaker]]), "content": (said, turn[said])}
+    return any(field != name and turn.get(name) not in (*NOTHING, value) for name, (field, value) in written.items())
 
 
 def _renamed(fields: Mapping[str, str]) -> str:

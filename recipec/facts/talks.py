@@ -28,7 +28,7 @@ def of_trees(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource
     for source in sources:
         if not source.rows or _stated(loaded, source) or _PARENT in (loaded.recipe.data.ignore or ()):
             continue
-        if ways := tuple(trees(source.rows, _file(source), named_columns(loaded))):
+        if ways := tuple(trees(source.rows, source.places[0], named_columns(loaded))):
             said = "one message, which names the one that it answers" if _PARENT in source.rows[0] else "a whole tree"
             label = Label(
                 source.place, f"a row is {said}; training reads conversations, or prompts with an answer each"
@@ -137,7 +137,7 @@ def _written_out(section: str, source: SampledSource) -> Iterator[Diagnostic]:
         return
     said = f"`{column}` holds a conversation in {len(found)} of {len(source.rows)} sampled rows, the first {found[0]}"
     whole = f'to learn the questions, too, and all as it stands: `format = "{TEXT.name}"` under [data]'
-    help = (*rewritten(column, str(source.rows[0].get(column)), _file(source)), whole)
+    help = (*rewritten(column, source.rows, _file(source)), whole)
     note = "as raw text every token is learned, and no chat template is used; of conversations only the answers are"
     title = f"rows of data.{section} can be read in two ways"
     yield Diagnostic("E0305", title, (Label(source.place, said),), help, (note,))
