@@ -1,0 +1,75 @@
+"""A plan tells of a value that its recipe states, and that costs clearly more than another one: each line holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+from test_mending import applied
+
+from recipec.planner.plan import StagePlan
+from recipec.units import duration, usd
+
+LONG = BASES["lora-single"] | {
+    "model": {"name": "meta-llama/Llama-3.1-8B"},
+    "hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "host_memory_gib": 2000},
+    "train": {"adaptation": "full", "packing": True},
+}
+
+
+def long_rows(**train: object) -> Tables:
+    """The recipe of rows with 12,000 tokens each."""
+    tables = LONG
+    for key, value in {"examples": 200_000, "tokens_per_example": 12_000, "max_length": 65_536}.items():
+        tables = with_key(tables, f"data.{key}", value)
+    for key, value in train.items():
+        tables = with_key(tables, f"train.{key}", value)
+    return tables
+
+
+def stage(folder: Path, tables: Tables) -> StagePlan:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan is not None
+    return plan.stages[-1]
+
+
+def holds(folder: Path, tables: Tables, line: str) -> StagePlan:
+    """The plan with a line taken, of which the line tells time and money beside those of now."""
+    now, then = stage(folder, tables), stage(folder, applied(tables, line))
+    assert f"takes {duration(then.run_seconds)} instead of {duration(now.run_seconds)}" in line
+    assert f"{usd(then.cost_usd)} instead of {usd(now.cost_usd)}" in line
+    return then
+
+
+def test_stated_packing_with_a_mask_is_told_what_it_costs(tmp_path: Path) -> None:
+    recipe = long_rows()
+    now = stage(tmp_path, recipe)
+    kernel, alone = now.options[:2]
+    assert kernel.startswith('set `train.attention = "torch_varlen"`: packed rows take 0.')
+    assert alone.startswith("set `train.packing = false`: rows that are not packed take 0.")
+    for line, packed in ((kernel, True), (alone, False)):
+        then = holds(tmp_path, recipe, line)
+        assert then.layout.packing is packed and then.seconds < 0.3 * now.seconds
+    assert "with the mask, training takes 3.7x the time that it takes without packing" in (
+        now.decisions["packing"].because
+    )
+
+
+def test_stated_attention_stays_where_stated_packing_is_told_of(tmp_path: Path) -> None:
+    found = stage(tmp_path, long_rows(attention="torch_varlen"))
+    assert not any("packed" in line for line in found.options)
+    assert "mask" not in found.decisions["packing"].because
+    (line,) = (line for line in stage(tmp_path, long_rows(attention="sdpa")).options if "packed" in line)
+    assert line.startswith("set `train.packing = false`")
+
+
+@pytest.mark.parametrize("attention", ["sdpa", ""])
+def test_rows_of_their_own_are_told_what_packing_would_save(tmp_path: Path, attention: str) -> None:
+    keys = {"attention": attention} if attention else {}
+    recipe = long_rows(packing=False, **keys)
+    recipe = with_key(with_key(recipe, "data.tokens_per_example", 700), "data.max_length", 4096)
+    lines = [line for line in stage(tmp_path, recipe).options if "packed rows" in line]
+    asked = "set `train.packing = true`" if attention else 'set `train.attention = "torch_varlen"` and `train.packing'
+    assert len(lines) == 1 and lines[0].startswith(asked)
+    assert holds(tmp_path, recipe, lines[0]).layout.packing
