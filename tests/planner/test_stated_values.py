@@ -73,3 +73,27 @@ def test_rows_of_their_own_are_told_what_packing_would_save(tmp_path: Path, atte
     asked = "set `train.packing = true`" if attention else 'set `train.attention = "torch_varlen"` and `train.packing'
     assert len(lines) == 1 and lines[0].startswith(asked)
     assert holds(tmp_path, recipe, lines[0]).layout.packing
+
+
+@pytest.mark.parametrize(
+    ("keys", "asked"),
+    [
+        ({"engine": "vllm-server"}, 'set `alignment.generation.engine = "vllm"`: vLLM writes the answers on the GPUs'),
+        (
+            {"engine": "vllm-server", "server_gpus": 2},
+            'set `alignment.generation.engine = "vllm"` and remove `alignment.generation.server_gpus`: vLLM',
+        ),
+        ({"engine": "transformers"}, 'set `alignment.generation.engine = "vllm"`: vLLM writes the answers on the GPUs'),
+        ({"engine": "vllm"}, ""),
+    ],
+)
+def test_a_stated_engine_is_told_what_another_one_takes(tmp_path: Path, keys: Tables, asked: str) -> None:
+    recipe = with_key(BASES["grpo"], "model.name", "Qwen/Qwen2.5-14B-Instruct")
+    recipe = with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 8, "host_memory_gib": 2000})
+    recipe = with_key(with_key(recipe, "data.examples", 40_000), "train.adaptation", "full")
+    recipe = with_key(recipe, "alignment.generation", {"per_prompt": 16, "max_new_tokens": 4096, **keys})
+    lines = [line for line in stage(tmp_path, recipe).options if "alignment.generation.engine" in line]
+    assert len(lines) == bool(asked) and all(line.startswith(asked) for line in lines)
+    for line in lines:
+        assert ("the package vllm" in line) is (keys["engine"] == "transformers")
+        assert holds(tmp_path, recipe, line).cost_usd < 0.8 * stage(tmp_path, recipe).cost_usd
