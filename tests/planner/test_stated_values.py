@@ -97,3 +97,32 @@ def test_a_stated_engine_is_told_what_another_one_takes(tmp_path: Path, keys: Ta
     for line in lines:
         assert ("the package vllm" in line) is (keys["engine"] == "transformers")
         assert holds(tmp_path, recipe, line).cost_usd < 0.8 * stage(tmp_path, recipe).cost_usd
+
+
+PAIRS = with_key(with_key(BASES["sft-dpo"], "model.name", "Qwen/Qwen2.5-32B-Instruct"), "data.examples", 400_000)
+PAIRS = with_key(with_key(PAIRS, "data.tokens_per_example", 1500), "data.max_length", 4096)
+NODES = {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "host_memory_gib": 2000}
+SMALL = with_key(BASES["lora-single"], "hardware", {"gpu": "rtx-4090", "gpus_per_node": 4, "host_memory_gib": 2000})
+SMALL = with_key(with_key(SMALL, "model.name", "meta-llama/Llama-3.1-8B"), "data.examples", 20_000)
+SMALL = with_key(with_key(SMALL, "data.tokens_per_example", 500), "data.max_length", 2048)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "train", "asked"),
+    [
+        (PAIRS | {"hardware": NODES}, {"adaptation": "full", "strategy": "fsdp"}, "remove `train.strategy`"),
+        (PAIRS | {"hardware": NODES}, {"adaptation": "full", "strategy": "zero3"}, ""),
+        (SMALL, {"adaptation": "lora", "activation_checkpointing": False}, "remove `train.activation_checkpointing`"),
+        (SMALL, {"adaptation": "lora", "strategy": "ddp", "offload": "none"}, ""),
+        (SMALL, {"adaptation": "lora", "precision": "fp32"}, ""),
+    ],
+)
+def test_a_value_that_only_decides_how_a_stage_runs_is_told_what_it_costs(
+    tmp_path: Path, recipe: Tables, train: Tables, asked: str
+) -> None:
+    """Where it costs a quarter or more; what decides the quality stays untouched."""
+    recipe = recipe | {"train": train}
+    lines = [line for line in stage(tmp_path, recipe).options if line.startswith("remove")]
+    assert len(lines) == bool(asked) and all(line.startswith(asked) for line in lines)
+    for line in lines:
+        assert holds(tmp_path, recipe, line).cost_usd < 0.8 * stage(tmp_path, recipe).cost_usd

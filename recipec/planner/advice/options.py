@@ -21,6 +21,7 @@ from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
 from recipec.planner.advice.packed_rows import packed_rows
 from recipec.planner.advice.smaller_states import in_8_bits
+from recipec.planner.advice.stated_values import without_stated
 from recipec.planner.advice.ways_out import holds_for
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.advice.written_together import more_answers, older_answers
@@ -52,6 +53,7 @@ def _options(
 def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """What may be changed for a stage, were it the only one."""
     yield from (
+        *without_stated(context, found, loaded, runs),
         *on_present_gpus(context, found, loaded, runs),
         *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
