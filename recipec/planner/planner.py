@@ -26,6 +26,7 @@ from recipec.planner.advice.new_domain import left_to_learn
 from recipec.planner.advice.on_fewer import on_fewer_nodes, on_one_node, on_used
 from recipec.planner.advice.options import with_options
 from recipec.planner.advice.own_batch import own_batch
+from recipec.planner.advice.packed_rows import mask_costs
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
@@ -219,6 +220,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequen
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     _explain_adaptation(ledger, found, facts)
     own_batch(context, ledger, loaded)
+    mask_costs(context, found, ledger, loaded)
     bounds = bounds_of(context, ledger, loaded)
     run, cost = settled_run(context, found, loaded, bounds)
     assert chosen.time is not None

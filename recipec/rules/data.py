@@ -86,7 +86,8 @@ def packing(stage: str, attention: str) -> Choice:
     | `eager` | such a mask, and it keeps all scores | never (BAD-012) |
 
     Batches of rows of similar length (LOAD-005) have little padding, so a mask leaves little to gain: on a CPU, 1,000
-    tokens of rows with a mean of 218 took 1.63 s in random order, 1.13 s by length and 1.08 s packed.
+    tokens of rows with a mean of 218 took 1.63 s in random order, 1.13 s by length and 1.08 s packed. On long sequences
+    the mask costs more time than packing saves, as attention then computes all pairs of tokens.
     `train.packing = true` with `sdpa` takes one row for each micro batch, which is planned with its mask. In micro
     batches of several rows the mask grows with the square of all their tokens (BAD-013). `recipec plan` tells what
     both ways of packing would give, with the lengths of the recipe.
@@ -101,7 +102,8 @@ def packing(stage: str, attention: str) -> Choice:
         return Choice(method.packs == "blocks", method.packs_because)
     if ATTENTIONS[attention].apart == BOUNDARIES:
         return Choice(True, "the kernel attends within each packed example, so packing removes the padding")
-    return Choice(False, f"with {attention} attention, packed examples need a dense mask, which leaves little to gain")
+    mask = f"with {attention} attention, packed examples need a dense mask"
+    return Choice(False, f"{mask}, which costs much of what less padding saves, and more on long sequences")
 
 
 @rule(

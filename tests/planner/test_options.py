@@ -80,11 +80,9 @@ def test_packing_says_why_it_is_faster(tmp_path: Path, micro_batch: int, padded:
     assert "no padding" not in line
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("train.packing", False), ("hardware.gpu", "t4"), ("model.name", "Qwen/Qwen3.5-4B")]
-)
+@pytest.mark.parametrize(("key", "value"), [("hardware.gpu", "t4"), ("model.name", "Qwen/Qwen3.5-4B")])
 def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value: object) -> None:
-    """Where the recipe says no, the GPU has no such kernel and no gain with a mask, or layers are recurrent."""
+    """Where the GPU has no such kernel and no gain with a mask, or layers are recurrent."""
     assert not [line for line in options(tmp_path, with_key(SHORT, key, value)) if "torch_varlen" in line]
 
 

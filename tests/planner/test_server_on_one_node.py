@@ -14,7 +14,7 @@ from test_mending import applied
 from recipec.axes.generators import GENERATORS, VLLM
 from recipec.estimate.cost import Cost
 from recipec.planner import Plan
-from recipec.planner.advice import other_engines
+from recipec.planner.advice import other_engines, whole_runs
 from recipec.units import duration, usd
 
 COPY = '`alignment.generation.engine = "vllm"`'
@@ -82,7 +82,8 @@ def test_a_server_is_a_way_out_where_no_engine_is_named(tmp_path: Path, unshared
 
 @pytest.mark.parametrize(("seconds", "dollars", "pays"), [(80, 10, True), (150, 8, True), (95, 9.5, False)])
 def test_another_engine_pays_where_it_is_clearly_shorter_or_cheaper(seconds: int, dollars: float, pays: bool) -> None:
-    assert other_engines._pays(Cost(seconds, dollars, ""), Cost(100, 10.0, "")) is pays
+    run, now = Cost(seconds, dollars, ""), Cost(100, 10.0, "")
+    assert whole_runs.pays(run, now, other_engines.SAVES) is pays
 
 
 def test_an_engine_is_proposed_with_the_batch_beside_which_it_fits(tmp_path: Path) -> None:

@@ -103,3 +103,16 @@ def test_a_recipe_agrees_with_itself_or_not(tmp_path: Path) -> None:
     assert agrees(loaded, (), ()) and not agrees(loaded, nodes, ())
     assert agrees(loaded, nodes, ("alignment.generation.engine",))
     assert agrees(loaded, (*nodes, ("alignment.generation.engine", "vllm")), ())
+
+
+def test_a_machine_is_not_proposed_with_gpus_that_are_idle_and_paid(tmp_path: Path) -> None:
+    """PPO of all weights fits on one B200: seven more of them cost six times as much."""
+    tables = with_key(with_key(BASES["sft-dpo"], "train", {"adaptation": "full"}), "data.max_length", 2048)
+    tables = with_key(tables, "hardware", {"gpu": "h100", "gpus_per_node": 8, "host_memory_gib": 2000})
+    tables |= {"alignment": {"kl_control": "high", "generation": {"max_new_tokens": 512}}}
+    (problem,) = [each for each in compiled(tmp_path, tables, only_plan=True).diagnostics if each.code == "E0402"]
+    (line,) = [line for line in problem.help if "hardware.gpu = " in line]
+    assert line.startswith('set `hardware.gpu = "b200"` and `hardware.gpus_per_node = 1`: ')
+    plan = compiled(tmp_path, applied(tables, line), only_plan=True).plan
+    assert {stage.layout.gpus for stage in plan.stages} == {1} and usd(plan.cost_usd) in line
+    assert not any("idle" in line for line in problem.help)

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Layout
 from recipec.planner.advice.begins_anew import with_checkpoints
-from recipec.planner.advice.change import Change, Proposal, planned
+from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
 from recipec.planner.advice.host_memory import with_host_memory
@@ -20,22 +19,16 @@ from recipec.planner.advice.larger_batch import larger_batch
 from recipec.planner.advice.next_better import next_better, on_present_gpus
 from recipec.planner.advice.other_base import quantized_base
 from recipec.planner.advice.other_engines import other_engine
+from recipec.planner.advice.packed_rows import packed_rows
 from recipec.planner.advice.smaller_states import in_8_bits
+from recipec.planner.advice.stated_values import without_stated
 from recipec.planner.advice.ways_out import holds_for
-from recipec.planner.advice.whole_runs import WORTH_NAMING, WholeRuns, pass_seconds
+from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.advice.written_together import more_answers, older_answers
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.bounds import bounds_of
-from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.fit import Fit
 from recipec.recipe import LoadedRecipe
-from recipec.rules.core import Wish
-
-LITTLE_PADDING = 0.01  # of the tokens of a batch: less is no reason; our decision
-_UNPROVEN = "recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
-_WITH_MASK = "recipec does not take it by itself, as no run with such a mask on a GPU is recorded (DATA-002)"
-_OF_ROWS = ("train.global_batch_size", "train.micro_batch_size")  # a packed sequence is many of them
 
 
 def with_options(
@@ -60,10 +53,11 @@ def _options(
 def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
     """What may be changed for a stage, were it the only one."""
     yield from (
+        *without_stated(context, found, loaded, runs),
         *on_present_gpus(context, found, loaded, runs),
         *quantized_base(context, found, loaded, runs),
         *in_8_bits(context, found, loaded, runs),
-        *_packed(context, found, loaded, runs),
+        *packed_rows(context, found, loaded, runs),
         *with_host_memory(context, found, loaded, runs),
         *faster_layout(context, found, loaded, runs),
         *other_engine(context, found, loaded, runs),
@@ -97,62 +91,3 @@ def _with_layout(each: Proposal, stage: str) -> str:
     other += ["nothing in host memory"] * (then.on_device and not now.on_device and "host memory" not in said)
     unsaid = [words for words in other if words not in said]
     return f"{each.effect}, with {' and '.join(unsaid)}" if unsaid else each.effect
-
-
-def _packed(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
-    """Rows without padding: with a kernel that is told where they begin, or else with a mask."""
-    assert found.ledger is not None
-    given, wishes = found.ledger.decisions, context.wishes
-    if METHODS[context.stage.name].packs != "examples" or given["packing"].value or "train.packing" in wishes:
-        return
-    kernel = next((row.name for row in ATTENTIONS.values() if row.apart == BOUNDARIES and row.brought), "")
-    if kernel and given["gpu_varlen"].value and "train.attention" not in wishes:
-        yield from _timed(context, found, loaded, runs, ("train.attention", kernel), _UNPROVEN)
-    elif not given["gpu_is_cpu"].value:
-        yield from _timed(context, found, loaded, runs, ("train.packing", True), _WITH_MASK)
-
-
-def _timed(
-    context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns, change: tuple[str, object], but: str
-) -> Iterator[Proposal]:
-    """A change of one key that packs, where it is planned to be faster with about as many examples in a step: of few
-    rows the last step may be the larger part, so the whole run counts as well."""
-    assert found.chosen is not None
-    key, value = change
-    free = {key: wish for key, wish in context.wishes.items() if key not in _OF_ROWS}
-    packed = replace(context, wishes={**free, key: Wish(value, "an option")})
-    then = fit(packed, loaded)
-    if then.chosen is None or not then.chosen.layout.can_be_built or not _same(then.chosen, found.chosen):
-        return
-    ratio, run = pass_seconds(then) / pass_seconds(found), runs.of(packed, then)
-    if ratio <= WORTH_NAMING and run.seconds <= WORTH_NAMING * runs.now.seconds:
-        stated = tuple(_of_sequences(context, then.chosen.layout))
-        alike = ", with about as many examples in a step" * bool(stated)
-        why = " and ".join(_gains(context, found, then, loaded))
-        effect = f"packed rows take {ratio:.2f}x the time{alike}{', as ' * bool(why)}{why}; {run.beside}"
-        yield planned(Change((change, *stated)), effect, found.chosen, then.chosen, but=(but,))
-
-
-def _gains(context: Context, found: Fit, then: Fit, loaded: LoadedRecipe) -> Iterator[str]:
-    """What packing changes of a micro step: its padding, which a single row has not got, and how full it is."""
-    assert found.chosen is not None and found.ledger is not None and then.chosen is not None and then.ledger is not None
-    rows, bounds = found.chosen.layout.micro_batch, bounds_of(context, found.ledger, loaded)
-    usual = bounds.typical.seq_len_tokens
-    padded = bounds.padded_tokens(rows)
-    share = 1 - usual / padded
-    tokens, packed = rows * padded, then.chosen.layout.micro_batch * then.ledger.decisions["max_length"].value
-    if share >= LITTLE_PADDING:
-        yield f"{share:.0%} of the tokens of a batch are padding now"
-    if packed >= tokens / WORTH_NAMING:
-        yield f"a micro step has {packed:,} tokens instead of about {tokens:,}"
-
-
-def _of_sequences(context: Context, packed: Layout) -> Iterator[tuple[str, int]]:
-    """The batches that the recipe states in rows, in packed sequences."""
-    for key, size in zip(_OF_ROWS, (packed.global_batch, packed.micro_batch), strict=True):
-        if key in context.wishes and context.wishes[key].value != size:
-            yield key, size
-
-
-def _same(other: Candidate, chosen: Candidate | None) -> bool:
-    return chosen is not None and other.layout.adapts is chosen.layout.adapts

@@ -8,11 +8,10 @@ from math import inf
 from msgspec.structs import replace
 
 from recipec.axes.answering import ENGINE
-from recipec.axes.generators import GENERATORS
-from recipec.estimate.cost import Cost
+from recipec.axes.generators import GENERATORS, Generator
 from recipec.planner.advice.change import Change, Proposal, planned
-from recipec.planner.advice.changes import Changes, other_engines, smaller_batch
-from recipec.planner.advice.whole_runs import ChangedRun, WholeRuns, same_adaptation
+from recipec.planner.advice.changes import Changes, other_engines, smaller_batch, unpinned
+from recipec.planner.advice.whole_runs import STATED, ChangedRun, WholeRuns, pays, same_adaptation
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
@@ -24,33 +23,52 @@ _UNPROVEN = f"recipec does not take it by itself, as what it plans for {{}} was 
 
 
 def other_engine(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:
-    """The engine with the cheapest run, where the recipe names none and the run is clearly shorter or cheaper."""
-    if _KEY in context.wishes:
-        return
+    """The engine with the cheapest run, where the run is clearly shorter or cheaper, also beside a stated one."""
     assert found.chosen is not None
-    engines = [each for way in other_engines(context) for each in _planned(*way, context, found, loaded, runs)]
+    engines = [each for way in _ways(context) for each in _planned(*way, context, found, loaded, runs)]
     if engines:
         change, run, then = min(engines, key=_price)
-        row = GENERATORS[dict(change.sets)[_KEY]]
-        needs = f"the bundle then needs the package {' and '.join(row.packages)}"
-        effect = f"{row.title} writes the answers, and {run.beside}"
-        yield planned(change, effect, found.chosen, then, but=(needs, _UNPROVEN.format(row.title)))
+        row = GENERATORS[dict(change.sets).get(_KEY, ENGINE.value)]
+        where = f" on {'GPUs of its own' if row.beside else 'the GPUs that train'}" * (_KEY in context.wishes)
+        effect = f"{row.title} writes the answers{where}, and {run.beside}"
+        yield planned(change, effect, found.chosen, then, but=tuple(_needs(context, row)))
+
+
+def _needs(context: Context, row: Generator) -> Iterator[str]:
+    """The packages that the bundle then needs, and why recipec leaves it to the recipe."""
+    wish = context.wishes.get(_KEY)
+    there = GENERATORS[wish.value].packages if wish is not None else ()
+    if more := [name for name in row.packages if name not in there]:
+        yield f"the bundle then needs the package {' and '.join(more)}"
+    if row.own_copy:
+        yield _UNPROVEN.format(row.title)
+
+
+def _ways(context: Context) -> Changes:
+    """Every engine but the one that is taken now; without the key it is the one that has no copy of the weights."""
+    if (wish := context.wishes.get(_KEY)) is None:
+        yield from other_engines(context)
+        return
+    if GENERATORS[wish.value].own_copy:
+        yield from unpinned(context, (_KEY,))
+    free = replace(context, wishes={key: each for key, each in context.wishes.items() if key != _KEY})
+    yield from (way for way in other_engines(free) if (_KEY, wish.value) not in way[0].sets)
 
 
 def _planned(
     change: Change, changed: Context, context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns
 ) -> Iterator[tuple[Change, ChangedRun, Candidate]]:
-    """The whole run with an engine that has its own copy of the weights, where it trains the same at less cost."""
+    """The whole run with another engine, where it trains the same at less cost."""
     assert found.chosen is not None
-    adapts = found.chosen.layout.adapts
-    kept = replace(changed, wishes={**same_adaptation(context, found), **changed.wishes})
+    adapts, share = found.chosen.layout.adapts, STATED if _KEY in context.wishes else SAVES
+    kept = replace(changed, wishes=same_adaptation(changed, found))
     for asked, each in ((change, kept), *_with_smaller_batches(change, kept)):
         then = fit(each, loaded)
         if then.chosen is None or not then.chosen.layout.can_be_built or then.chosen.crowds_host:
             continue
         moved = each.facts.machines != context.facts.machines
         run = (runs.of_all if moved else runs.of)(each, then)
-        if then.chosen.layout.adapts is adapts and _pays(run, run.now):
+        if then.chosen.layout.adapts is adapts and pays(run, run.now, share):
             yield asked, run, then.chosen
         return
 
@@ -64,9 +82,3 @@ def _with_smaller_batches(change: Change, changed: Context) -> Changes:
 def _price(planned: tuple[Change, ChangedRun, Candidate]) -> tuple[float, float]:
     _, run, _ = planned
     return inf if run.usd is None else run.usd, run.seconds
-
-
-def _pays(run: Cost, now: Cost) -> bool:
-    """Whether a run is clearly shorter, or clearly cheaper, as one on fewer nodes may be."""
-    cheaper = run.usd is not None and now.usd is not None and run.usd <= SAVES * now.usd
-    return cheaper or run.seconds <= SAVES * now.seconds

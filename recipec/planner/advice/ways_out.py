@@ -142,10 +142,48 @@ def _nearest(
         pairs = all_fitting(contexts, loaded)
         if pairs and not any(map(_unlearns, pairs, given)):
             pairs = [*pairs, *_healed(kind, change, loaded, terms)]
-            said = _network(changed, loaded), *_longer(change, pairs)
+            said = _network(changed, loaded), *_longer(change, pairs), *_idle(pairs)
             found = way(written, pairs, loaded, tuple(filter(None, said)), terms, context)
+            found = _on_used(found, contexts, pairs, loaded, terms, context) or found
             return None if found.cost is not None and found.cost.seconds > LONGEST else found
     return None
+
+
+def _idle(pairs: Pairs) -> Iterator[str]:
+    """The GPUs of each stage that have no work, and are paid."""
+    for context, found in pairs:
+        assert found.chosen is not None
+        gpus, used = context.facts.machines.gpus, found.chosen.layout.gpus
+        if used < gpus:
+            of = f" in stage {context.stage.label}" * (len(pairs) > 1)
+            yield f"{gpus - used} of {gpus} GPUs are then idle{of}, and paid"
+
+
+def _on_used(
+    found: WayOut, contexts: Sequence[Context], pairs: Pairs, loaded: LoadedRecipe, terms: Conditions, before: Context
+) -> WayOut | None:
+    """The same change with only as many GPUs of one node as its stage uses, where that costs less; a measured node has
+    its own."""
+    (context, fitted), facts = pairs[0], before.facts
+    assert fitted.chosen is not None
+    used, now = fitted.chosen.layout.gpus, context.facts.machines
+    if used >= now.gpus_per_node or facts.gpu.measured is not None:
+        return None
+    fewer = Machines(1, used)
+    sets = {"hardware.gpus_per_node": used, **({"hardware.nodes": 1} if now.nodes > 1 else {})}
+    change = replace(found.proposal.change, sets=tuple({**dict(found.proposal.change.sets), **sets}.items()))
+    there = all_fitting([on_machines(each, fewer) for each in contexts], loaded)
+    if len(there) < len(pairs) or not agrees(loaded, change.sets, change.removes) or not _train_alike(there, pairs):
+        return None
+    then = way(change, there, loaded, tuple(_longer(change, there)), terms, before)
+    both = [each.cost.usd for each in (then, found) if each.cost is not None and each.cost.usd is not None]
+    return then if len(both) == 2 and both[0] < both[1] else None
+
+
+def _train_alike(there: Pairs, pairs: Pairs) -> bool:
+    """Whether every stage trains what it does on more GPUs."""
+    then, now = ([found.chosen and found.chosen.layout.adapts for _, found in each] for each in (there, pairs))
+    return then == now
 
 
 def change_of_all(change: Change, given: Sequence[Context], changed: Sequence[Context]) -> Change:

@@ -181,12 +181,12 @@ def _merit(context: Context, found: Fit) -> tuple[bool | int | float, ...]:
 
 
 def _as_good(context: Context, found: Fit, best: Fit) -> bool:
-    """Whether it trains what the best does and is not clearly slower; with idle GPUs, which that gives work, not slower
-    than work for them is worth."""
+    """Whether it trains what the best does and is not clearly slower; with idle GPUs, where the best has
+    none, not slower than work for them is worth."""
     (own, _), (other, _) = _preferred(found), _preferred(best)
     if own is None or other is None:
         return other is None
-    tie = IDLE_TIE if own.layout.gpus < other.layout.gpus else TIE
+    tie = IDLE_TIE if idles(own, context) and not idles(other, context) else TIE
     slower = _seconds(context, found) > (1 + tie) * _seconds(context, best)
     return _standing(context, own) <= _standing(context, other) and not slower
 
