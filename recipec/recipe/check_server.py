@@ -53,8 +53,9 @@ def no_gpus_to_serve(written: Written) -> Iterator[Diagnostic]:
     label, instead = written.label(_ENGINE, "runs on GPUs of its own"), f'or use `engine = "{VLLM.name}"`'
     if isinstance(nodes, int) and nodes > 1:
         where = written.label(("hardware", "nodes"), "of these nodes")
-        shared = f"{instead}: the GPUs of a node that train can share one copy of its weights"
-        help = ("use `hardware.nodes = 1`, the node on which the launch script starts the server", shared)
+        shared = f'use `engine = "{VLLM.name}"`: the GPUs of a node that train can share one copy of its weights'
+        alone = "or use `hardware.nodes = 1`, the node on which the launch script starts the server"
+        help = (shared, f"{alone}; `recipec plan` tells the time and cost of either")
         title = "a server of answers beside a training on several nodes"
         yield Diagnostic("E0401", title, (where, label), help, (ONE_NODE,))
     elif isinstance(gpus, int) and isinstance(wanted, int) and gpus <= wanted:
