@@ -59,7 +59,7 @@ def test_ratings_that_nothing_reads_are_told_with_what_reads_them(
     assert [row["response"] for row in kept] == [row["response"] for row in good]
 
     subprocess.run(label, shell=True, cwd=tmp_path, check=True)
-    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    made = "rows.new.jsonl"
     labeled = [json.loads(line) for line in (tmp_path / made).read_text().splitlines()]
     assert [row["response"] for row in labeled if row["label"]] == [row["response"] for row in good]
     assert len(labeled) == 60 - unrated
@@ -104,7 +104,7 @@ def test_a_scale_that_is_named_as_the_label_becomes_one(tmp_path: Path, file: st
     (found,) = told(tmp_path, rated([1, 2, 3, 4, 5], "csat"), recipe, file, "E0304")
     line = next(line for line in found.help if line.startswith("`csat` holds numbers from 1 to 5"))
     subprocess.run(line.split("`")[3], shell=True, cwd=tmp_path, check=True)
-    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    made = "rows.new.jsonl"
     labels = [json.loads(line)["label"] for line in (tmp_path / made).read_text().splitlines()]
     assert labels == [row["csat"] > 3 for row in rated([1, 2, 3, 4, 5], "csat")]
 
@@ -209,7 +209,7 @@ def test_votes_beside_plain_answers_leave_unrated_rows_out(tmp_path: Path, file:
     (line,) = [line for line in found.help if "which answers are good" in line]
     assert "(24 of 60 sampled)" in line
     subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True)
-    made = tmp_path / ("rows.jsonl" if file == "rows.csv" else "rows.new.jsonl")
+    made = tmp_path / "rows.new.jsonl"
     labels = [json.loads(line)["label"] for line in made.read_text().splitlines()]
     assert labels == [row["feedback"] == 1 for row in rows if row["feedback"]]
 
