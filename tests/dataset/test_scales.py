@@ -174,10 +174,28 @@ def test_rows_without_a_number_of_a_scale_are_counted(tmp_path: Path, value: flo
     rows = rated([1, 2, 3, 4, value])
     (found,) = told(tmp_path, rows, kto("rows.jsonl"), "rows.jsonl", "E0305")
     (line,) = [line for line in found.help if "holds numbers" in line]
-    assert ", and leave out rows without a number (12 of 60 sampled), as in `" in line
+    assert ", and leave out rows without a rating (12 of 60 sampled), as in `" in line
     subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
     made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
     assert [row["label"] for row in made] == [False, False, True, True] * 12
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, "4", 5], ["1", "2.5", "", "4", "5"]], ids=["one text", "all texts"])
+@pytest.mark.parametrize("file", ["rows.jsonl", "rows.csv"])
+@pytest.mark.parametrize("name", ["score", "error_score"])
+def test_numbers_that_are_written_as_texts_become_labels(tmp_path: Path, values: Rows, file: str, name: str) -> None:
+    rows = rated(values, name)
+    (found,) = told(tmp_path, rows, kto(file), file, "E0305")
+    (line,) = [line for line in found.help if "holds numbers from 1 to 5" in line]
+    subprocess.run(line.split("`")[3], shell=True, cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    numbers = [float(row[name]) for row in rows if row[name] != ""]
+    good = [number < 3 if name == "error_score" else number > 3 for number in numbers]
+    assert [row["label"] for row in made] == good
+
+
+def test_a_scale_has_eleven_numbers_at_most() -> None:
+    assert scales(rated([*range(11)]), ["rating"]) and not scales(rated([*range(12)]), ["rating"])
 
 
 VOTES = [1, -1, 0, 0, None]
