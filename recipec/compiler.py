@@ -17,7 +17,7 @@ from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
-from recipec.facts.rewritten import with_old_files_gone
+from recipec.facts.rewritten import with_new_files
 from recipec.planner import Context, Plan, Selection, contexts, other_plans, plan_recipe
 from recipec.planner.advice.adapters import check_adapters, side_by_side
 from recipec.planner.advice.arguments import check_arguments
@@ -98,7 +98,7 @@ def compile_recipe(
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
     allowed = loaded.allowed() if loaded else {}
-    found = with_old_files_gone(loaded, report.diagnostics) if loaded else report.diagnostics
+    found = with_new_files(loaded, report.diagnostics) if loaded else report.diagnostics
     diagnostics = silence(found, allowed, complete=sound)
     if report.has_errors or plan is None or loaded is None or facts is None:
         return Compilation(diagnostics, loaded, facts, whole=plan is not None)

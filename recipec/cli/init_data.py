@@ -114,6 +114,7 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, TEXT
     from recipec.dataset import BadRows, UnknownFormat, from_published, misnamed, recognise
     from recipec.dataset.classes import answer_columns, columns_for, text_and_answer, text_and_class
+    from recipec.dataset.commands import to_free_name
     from recipec.dataset.contents import lacking
     from recipec.dataset.labeled import as_learned, labeled_answers
     from recipec.dataset.message_rows import grouped, message_rows
@@ -150,6 +151,7 @@ def _seen(sample: Sample, named: Mapping[str, str]) -> SeenRows:
     labeled = "" if "label" in shape.columns else next(labeled_answers(sample.rows, sample.places[0]), "")
     answered = () if named else _answered(format, sample)
     flag = rating[0] if rating and any(goals_with_flag(shape)) else ""
+    labeled, refusals, rated = (to_free_name(line, Path()) for line in (labeled, refusals, rated))
     return SeenRows(format, evidence, labeled, refusals, _told(lacks), columns, rated, flag, answered)
 
 

@@ -178,6 +178,12 @@ def _misread(given: Flags) -> str:
 
 def _help_with_data(answer: str) -> tuple[str, ...]:
     """What to write where the rows of the files are of no known format, or cannot be read."""
+    from recipec.dataset.commands import to_free_name
+
+    return tuple(to_free_name(line, Path()) for line in _help_with_rows(answer))
+
+
+def _help_with_rows(answer: str) -> tuple[str, ...]:
     from recipec.dataset import UnknownFormat, Unreadable
 
     try:

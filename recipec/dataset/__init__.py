@@ -36,10 +36,11 @@ from recipec.dataset.joined_answers import answers_joined
 from recipec.dataset.messages import Message, RowReading
 from recipec.dataset.published import from_published, from_texts
 from recipec.dataset.ratings import learning_from, ratings
-from recipec.dataset.rewriting import in_one_object, labels_of_scale, last_answer_apart, rewriting, without_nul
+from recipec.dataset.rewriting import in_one_object, last_answer_apart, rewriting, without_nul
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import SAMPLE_ROWS, ReadAs, Sample, first_rows, read_sample
 from recipec.dataset.saying import says
+from recipec.dataset.scales import labels_of_scale
 from recipec.dataset.suggested import misnamed, nearest, suggested_columns, transcripts
 from recipec.dataset.talks import rewritten, written_out
 from recipec.dataset.tokenizing import tokens_in

@@ -21,6 +21,7 @@ _FILED_AT_END |= {"locale"}
 _ORDER = ("seq", "sequence", "turn", "step", "position", "pos", "order", "index", "idx", "number", "num", "no", "at")
 _ORDER += ("date", "datetime", "time", "timestamp", "ts", "created", "sent")
 _SORTS = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ID = re.compile(r"(?=\D*\d)[\w.:-]{1,64}", re.ASCII)  # of letters, with a digit: a short prompt may be one word
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
 _FILED_VALUE = re.compile(
     r"[^@\s]+@[^@\s]+\.\w+"  # an e-mail address
@@ -65,9 +66,13 @@ def _names_a_thing(words: Sequence[str]) -> bool:
 
 
 def asks(rows: Sequence[Row], name: str) -> bool:
-    """Whether a column may hold what is asked, or a text: what is filed and plain numbers are neither."""
+    """Whether a column may hold what is asked, or a text: what is filed, plain numbers and ids such as p17 are not."""
     values = [row[name] for row in rows if row.get(name) not in NOTHING]
-    return not is_filed_under(rows, name) and not _all_are(_NUMBER, values)
+    return not (is_filed_under(rows, name) or _all_are(_NUMBER, values) or _are_ids(values))
+
+
+def _are_ids(values: Sequence[Any]) -> bool:
+    return _all_are(_ID, values) and len({*values}) == len(values)
 
 
 def orders(name: str, values: Sequence[Any]) -> bool:

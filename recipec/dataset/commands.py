@@ -1,6 +1,7 @@
 """Commands of jq and of Python that make other rows of the rows of a file, for a POSIX shell.
 
-Names of columns and files are whatever the data say: each program and each name is quoted.
+Names of columns and files are whatever the data say: each program and each name is quoted. A command writes its rows to
+a new file: `new_file` names it, and `to_free_name` gives it another name where a file of this name is there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from shlex import quote
+from itertools import count
+from pathlib import Path, PurePosixPath
+from shlex import quote, split
 
 # How rows are read that stand one a line, in one JSON list, or in Parquet.
 _OF_LINES = 'import json; rows = map(json.loads, filter(bytes.strip, open({file}, "rb")))'
@@ -46,29 +49,30 @@ _TALKS = (
 AT_THE_TOP = "columns are read at the top level of a row"
 _NEXT = "then name the new file in the recipe: recipec prints what else is to be rewritten for its rows"
 _UNPACK = {"gz": "gzip -dk", "bz2": "bzip2 -dk", "xz": "xz -dk", "zst": "zstd -dk"}  # by the ending; the file stays
+_WORD = r"(?:[\w@%+=:,./-]+|'(?:[^']|'\"'\"')*')"  # as `quote` writes it
+_WRITES = re.compile(rf"`(?:iconv|jq|python3|sed|tr) .* > ({_WORD})`", re.ASCII | re.DOTALL)
 
 
 def jq(program: str, place: str) -> str:
     """The command that rewrites every row of the file of a place; "" for files that hold no objects."""
     file = file_of(place)
-    lines, reads = file.rpartition(".")[0], _reading(place, file)
+    if not (reads := _reading(place, file)):
+        return ""
     if reads == _OF_PARQUET:
         printed = _python(_each("row", "for row in rows", place))
-        return f"`{printed} | jq -c {quote(program)} > {quote(f'{lines}.new.jsonl')}`"
-    if reads == _OF_LIST:
-        return f"`jq -c {quote(f'.[] | {program}')} {quote(file)} > {quote(f'{lines}.jsonl')}`"
-    return f"`jq -c {quote(program)} {quote(file)} > {quote(f'{lines}.new.jsonl')}`" if reads else ""
+        return f"`{printed} | jq -c {quote(program)} > {new_file(file)}`"
+    each = f".[] | {program}" if reads == _OF_LIST else program
+    return f"`jq -c {quote(each)} {quote(file)} > {new_file(file)}`"
 
 
 def sed(programs: Sequence[str], place: str) -> str:
     """The command that changes the text of the rows of the file of a place; Parquet is written as JSON lines."""
     file = file_of(place)
-    path, _, ending = file.rpartition(".")
     changed = f"sed {' '.join(f'-e {quote(program)}' for program in programs)}"
     if _reading(place, file) == _OF_PARQUET:
         printed = _python(_each("row", "for row in rows", place))
-        return f"`{printed} | {changed} > {quote(f'{path}.new.jsonl')}`"
-    return f"`{changed} {quote(file)} > {quote(f'{path}.new.{ending}')}`"
+        return f"`{printed} | {changed} > {new_file(file)}`"
+    return f"`{changed} {quote(file)} > {new_file(file, _ending(file))}`"
 
 
 def python_command(made: str, each: str, place: str, before: str = "") -> str:
@@ -77,8 +81,7 @@ def python_command(made: str, each: str, place: str, before: str = "") -> str:
     `made` and `each` are the parts of a comprehension over `rows`, `before` is a statement before it.
     """
     file = file_of(place)
-    written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
-    return f"`{_python(_each(made, each, place, before))} > {written}`" if _reading(place, file) else ""
+    return f"`{_python(_each(made, each, place, before))} > {new_file(file)}`" if _reading(place, file) else ""
 
 
 def rows_command(made: str, each: str, place: str, before: str = "") -> str:
@@ -88,14 +91,14 @@ def rows_command(made: str, each: str, place: str, before: str = "") -> str:
         return python_command(made, each, place, before)
     writes = "out = csv.DictWriter(sys.stdout, rows.fieldnames); out.writeheader()"
     program = f"{_modules(made)}import sys; {_csv_rows(file)}; {before}{writes}; out.writerows({made} {each})"
-    return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.new.csv')}`"
+    return f"`{_python(program)} > {new_file(file, _ending(file))}`"
 
 
 def rows_as_json(made: str, place: str, each: str = "for row in rows", before: str = "") -> str:
     """The command that writes rows of a CSV file, as text or changed, as JSON lines; `before` is a statement."""
     file = file_of(place)
     program = f"{_modules(made)}import json; {_csv_rows(file)}; {before}[print(json.dumps({made})) {each}]"
-    return f"`{_python(program)} > {quote(file.removesuffix('.csv') + '.jsonl')}`"
+    return f"`{_python(program)} > {new_file(file)}`"
 
 
 def _modules(made: str) -> str:
@@ -131,8 +134,7 @@ def text_command(
     opened = reads.format(file=json.dumps(file, ensure_ascii=False))
     helpers = "; ".join([_TEXT, *[_PARTS] * bool(fields), *[_TALKS] * bool(talks)])
     program = f"{opened}; {helpers}; [print({made}) for row, said in both]"
-    written = quote(f"{file.rpartition('.')[0]}.new.jsonl")
-    return f"`{_python(program)} > {written}`"
+    return f"`{_python(program)} > {new_file(file)}`"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -187,7 +189,32 @@ def one_at_a_time(*steps: Iterable[str]) -> Iterator[str]:
 
 def written_by(line: str) -> str:
     """The file that the command at the end of a line writes, as the shell has its name; "" where it writes none."""
-    return line.rpartition(" > ")[2].partition("`")[0] if " > " in line else ""
+    found = _WRITES.search(line)
+    return found[1] if found else ""
+
+
+def new_file(file: str, ending: str = "jsonl") -> str:
+    """The file that a command writes of another one, as the shell has its name."""
+    return quote(f"{file.rpartition('.')[0] or file}.new.{ending}")
+
+
+def _ending(file: str) -> str:
+    return file.rpartition(".")[2]
+
+
+def to_free_name(line: str, folder: Path) -> str:
+    """The line; a command in it writes a file that is not in the folder yet, with a number where there is one."""
+    if not (found := _WRITES.search(line)):
+        return line
+    free = quote(free_name(*split(found[1]), folder))
+    return f"{line[: found.start(1)]}{free}{line[found.end(1) :]}"
+
+
+def free_name(file: str, folder: Path) -> str:
+    """The name of a file, or of one with a number behind it, that is not in the folder."""
+    path = PurePosixPath(file)
+    names = (str(path.with_stem(f"{path.stem}{number}" if number > 1 else path.stem)) for number in count(1))
+    return next(name for name in names if not (folder / name).exists())
 
 
 def file_of(place: str) -> str:
@@ -205,7 +232,7 @@ def with_commas(file: str, mark: str) -> str:
     named, between = (json.dumps(text, ensure_ascii=False) for text in (file, mark))
     reads = f'csv.reader(open({named}, newline="", encoding="utf-8-sig"), delimiter={between})'
     program = f"import csv, sys; csv.field_size_limit(2**22); csv.writer(sys.stdout).writerows({reads})"
-    return f"`{_python(program)} > {quote(file.rpartition('.')[0] + '.new.csv')}`"
+    return f"`{_python(program)} > {new_file(file, 'csv')}`"
 
 
 def unpacked(pattern: str) -> str:
@@ -224,17 +251,16 @@ def recoded(file: str, head: bytes) -> Iterator[str]:
         head.decode("utf-16" if utf_16 else "cp1252", "ignore" if utf_16 else "strict")
     except UnicodeDecodeError:
         return
-    path, _, ending = file.rpartition(".")
     name = "UTF-16" if utf_16 else "WINDOWS-1252"
-    which = "it is UTF-16" if utf_16 else "if it is Windows-1252" + ", as Excel writes CSV" * (ending == "csv")
-    yield f"{which}: `iconv -f {name} -t UTF-8 {quote(file)} > {quote(f'{path}.new.{ending}')}`"
+    which = "it is UTF-16" if utf_16 else "if it is Windows-1252" + ", as Excel writes CSV" * file.endswith(".csv")
+    yield f"{which}: `iconv -f {name} -t UTF-8 {quote(file)} > {new_file(file, _ending(file))}`"
 
 
 def paragraphs(file: str) -> str:
     """The command that makes a row of each paragraph of a text file."""
     parts = f'open({json.dumps(file, ensure_ascii=False)}, encoding="utf-8").read().split("\\n\\n")'
     program = f'import json; [print(json.dumps({{"text": part}})) for part in {parts} if part.strip()]'
-    return f"`{_python(program)} > {quote(file.rpartition('.')[0] + '.jsonl')}`"
+    return f"`{_python(program)} > {new_file(file)}`"
 
 
 def documents(pattern: str, column: str, value: str) -> str:

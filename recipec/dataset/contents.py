@@ -100,17 +100,15 @@ def mute_message(turns: Any) -> str:
 MOST_WORDS = 3  # that say of an answer that it is not rated, in one column: recipec's choice
 
 
-def on_a_scale(rows: Sequence[Row], name: str) -> bool:
-    """Whether a column rates with more than two numbers, and with nothing else."""
-    said = [row[name] for row in rows if row.get(name) is not None]
-    return len({*said} if all(type(value) in (int, float) for value in said) else ()) > 2
-
-
 def on_a_written_scale(rows: Sequence[Row], name: str) -> bool:
-    """The same, or of numbers that are texts, as CSV has them, where the name of the column says that it rates."""
+    """Whether a column rates with more than two numbers; texts that are numbers, as CSV has them, where its name says
+    that it rates."""
     named = any(word in name.lower() for word in RATING_WORDS)
-    said = {str(row[name]) for row in rows if row.get(name) not in NOTHING} if named else ()
-    return on_a_scale(rows, name) or (len(said) > 2 and all(map(is_number, said)))
+    said = [row[name] for row in rows if row.get(name) is not None]
+    if all(type(value) in (int, float) for value in said):
+        return len({*said}) > 2
+    texts = {str(value) for value in said if value not in NOTHING} if named else ()
+    return len(texts) > 2 and all(map(is_number, texts))
 
 
 def rated_columns(rows: Sequence[Row], names: Iterable[str]) -> list[str]:

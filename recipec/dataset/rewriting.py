@@ -6,15 +6,13 @@ The commands are for jq; what is wrong with text and CSV files is told in words 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
-from recipec.axes.row_formats import FLAGS, RATING_WORDS
 from recipec.dataset.as_text import written_as_text
-from recipec.dataset.backwards import as_written, forward, pair_of, says_bad
+from recipec.dataset.backwards import forward
 from recipec.dataset.commands import AT_THE_TOP, file_of, jq, leaving_out, one_at_a_time, path_of
 from recipec.dataset.contents import (
     CALLS,
@@ -23,28 +21,23 @@ from recipec.dataset.contents import (
     SPEAKERS,
     TOOL_SPEAKERS,
     Row,
-    flag_of,
-    is_number,
     names_in,
-    on_a_scale,
     style_of,
     turns_of,
     written_in,
 )
 from recipec.dataset.formats import DataShape
-from recipec.dataset.labeled import LABEL, TALKS, in_place_of, labeled_answers, labels
+from recipec.dataset.labeled import TALKS, labeled_answers, labels
 from recipec.dataset.langchain import of_langchain
 from recipec.dataset.meaning import beside
 from recipec.dataset.offered import offering
 from recipec.dataset.refusals import refusals_learned
 from recipec.dataset.results import results_in_order
 from recipec.dataset.rows import unwrapped
-from recipec.dataset.scales import labeled_by, numbers_of
 from recipec.dataset.suggested import prompts_beside
 from recipec.dataset.system_prompts import one_system_prompt
 from recipec.dataset.talks_as_text import written_lists
 from recipec.dataset.turns import in_other_fields, within_objects
-from recipec.dataset.votes import has_no_votes, no_votes
 
 _PROMPT, _BEFORE = "prompt", "\n\n"
 _WRITTEN, _ANSWER = ("role", "content"), '{role: "assistant", content: .output}'
@@ -211,65 +204,6 @@ def last_answer_apart(rows: Sequence[Row], places: Sequence[str], formats: Seque
         yield from labeled_answers(
             rows, places[0], forward(rows, [name for name in names_in(rows) if labels(rows, name)])
         )
-
-
-def labels_of_scale(
-    rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], named: Collection[str] = ()
-) -> Iterator[str]:
-    """Yield what makes labels of the numbers of a scale, where a format needs a label and the rows are rated so.
-
-    A rating has a name that says so, or is among those that the recipe `named` as labels.
-    """
-    if not any(role.holds == FLAGS for format in formats for role in format.required):
-        return
-    for name in sorted(rows[0], key=says_bad):
-        rated = name in named or any(word in name.lower() for word in RATING_WORDS)
-        if rated and on_a_scale(rows, name):
-            label = next((each for each in (*named, LABEL) if each != name and labels(rows, each)), "")
-            renamed = ', and write `label = "label"` in `data.columns`' * (name in named)
-            yield _label(rows, name, places[0], label) + renamed
-            return
-        if name in named and (numbers := numbers_of(rows, name)):
-            command, left = labeled_by(rows, places[0], name)
-            if command:
-                yield f"{_on_a_scale(name, numbers)}: decide from which number on an answer is good{left}, as in " + (
-                    f'{command}, then name the new file, and write `label = "label"` in `data.columns`'
-                )
-                return
-
-
-def _on_a_scale(name: str, numbers: Sequence[float]) -> str:
-    return f"`{name}` holds numbers from {min(numbers):g} to {max(numbers):g}, and a label is true or false"
-
-
-def _label(rows: Sequence[Row], name: str, place: str, label: str) -> str:
-    """The command for one column; the middle of the scale is a beginning, and the user's to decide.
-
-    Where some rows have a `label`, the others alone get one.
-    """
-    numbers, path = [row[name] for row in rows if is_number(row.get(name))], path_of(name)
-    sign, which = ("<", "up to which number") if says_bad(name) else (">", "from which number on")
-    voted = " and . != 0" * has_no_votes(numbers)
-    rated, good = f"{path} | . != null and (isnan | not){voted}", f"{path} {sign} {(min(numbers) + max(numbers)) / 2:g}"
-    program, lost, bare = f"select({rated}) | .{LABEL} = ({good})", "rows without a number", [*rows]
-    if label:
-        program, lost = _filling(rows, label, rated, good), "rows that have neither a number nor a label"
-        bare = [row for row in rows if flag_of(row.get(label)) is None]
-    lost_rows = {lost: sum(not is_number(row.get(name)) for row in bare)}
-    left = leaving_out(lost_rows | no_votes(numbers, [row.get(name) for row in bare]), len(rows))
-    left = in_place_of(rows, [LABEL], [label]) + left
-    others = " without a label" * bool(label)
-    command = jq(program, place)
-    said = f"{_on_a_scale(name, numbers)}: decide {which} an answer{others} is good"
-    return said + f"{left}, as in {command}" * bool(command)
-
-
-def _filling(rows: Sequence[Row], label: str, rated: str, good: str) -> str:
-    """The program that writes a label where there is none, in the words of the others."""
-    path, (true, false) = path_of(label), map(json.dumps, as_written(rows, label))
-    said = json.dumps(rf"^\s*({'|'.join(map(re.escape, pair_of(rows, label)))})\s*$", ensure_ascii=False)
-    made = f"{path} = (if {good} then {true} else {false} end)"
-    return f'if {path} | tostring | test({said}; "i") then . elif {rated} then {made} else empty end'
 
 
 def in_one_object(rows: Sequence[Row], places: Sequence[str]) -> Iterator[str]:

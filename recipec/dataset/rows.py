@@ -12,7 +12,7 @@ from shlex import quote
 from typing import Any
 
 from recipec.axes.row_formats import TEXT
-from recipec.dataset.commands import path_of, with_commas
+from recipec.dataset.commands import new_file, path_of, with_commas
 
 DOCUMENT = TEXT.roles[0].aliases[0]  # the column of a file that is one text
 MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
@@ -81,8 +81,7 @@ def wrapped_in(text: str) -> str:
 
 def unwrapped(name: str, file: str) -> str:
     """The command that writes the rows of such a file one a line, in the words of a hint."""
-    program, lines = f"{path_of(name)}[]", file.rpartition(".")[0] or file
-    return f"write its rows one a line: `jq -c {quote(program)} {quote(file)} > {quote(f'{lines}.jsonl')}`"
+    return f"write its rows one a line: `jq -c {quote(f'{path_of(name)}[]')} {quote(file)} > {new_file(file)}`"
 
 
 def json_lines(text: str, shown: str) -> Numbered:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from recipec.dataset.backwards import as_written, flag_in_python, pair_of, says_bad
+from recipec.axes import RowFormat
+from recipec.axes.row_formats import FLAGS, RATING_WORDS
+from recipec.dataset.backwards import NAMED_LABEL, as_written, flag_in_python, pair_of, says_bad
 from recipec.dataset.column_names import words_of
 from recipec.dataset.commands import file_of, leaving_out, python_command, rows_as_json, rows_command
 from recipec.dataset.contents import NOTHING, Row, flag_of, is_number, number_of
@@ -37,11 +39,17 @@ def _rates(name: str) -> bool:
 
 
 def numbers_of(rows: Sequence[Row], name: str) -> list[float]:
-    """The numbers of a scale in a column, also where they are texts, as CSV has them; [] where it holds no scale."""
+    """The numbers of a scale in a column; [] where it holds no scale, but counts or measures."""
+    rated = _numbers_in(rows, name)
+    return rated if len({*rated}) <= _MOST else []
+
+
+def _numbers_in(rows: Sequence[Row], name: str) -> list[float]:
+    """The numbers in a column, also where they are texts, as CSV has them; [] of fewer than three or beside others."""
     said = [row[name] for row in rows if row.get(name) not in NOTHING]
     numbers = [number for value in said if (number := number_of(value)) is not None]
     rated = [number for number in numbers if not math.isnan(number)]
-    return rated if len(numbers) == len(said) and 2 < len({*rated}) <= _MOST else []
+    return rated if len(numbers) == len(said) and len({*rated}) > 2 else []
 
 
 def least_good(numbers: Sequence[float]) -> float:
@@ -57,13 +65,38 @@ def well_rated(rows: Sequence[Row], place: str, name: str) -> Iterator[str]:
         yield f"to learn from the rows rated {least:g} or more alone (or from another number on): {command}"
 
 
-def labeled_by(rows: Sequence[Row], place: str, name: str) -> tuple[str, str]:
+def labels_of_scale(
+    rows: Sequence[Row], places: Sequence[str], formats: Sequence[RowFormat], named: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield what makes labels of the numbers of a scale, where a format needs a label and the rows are rated so.
+
+    A rating has a name that says so, or is among those that the recipe `named` as labels. Where some rows have a label,
+    the others alone get one. The middle of the scale is a beginning, and the user's to decide.
+    """
+    if not any(role.holds == FLAGS for format in formats for role in format.required):
+        return
+    for name in sorted(rows[0], key=says_bad):
+        rated = name in named or any(word in name.lower() for word in RATING_WORDS)
+        if rated and (numbers := _numbers_in(rows, name)):
+            label = next((each for each in (*named, LABEL) if each != name and labels(rows, each)), LABEL)
+            command, left = labeled_by(rows, places[0], name, label)
+            which = "up to which number" if says_bad(name) else "from which number on"
+            others = " without a label" * labels(rows, label)
+            yield (
+                f"`{name}` holds numbers from {min(numbers):g} to {max(numbers):g}, and a label is true or false: "
+                f"decide {which} an answer{others} is good" + f"{left}, as in {command}" * bool(command)
+            ) + NAMED_LABEL * (name in named)
+            return
+
+
+def labeled_by(rows: Sequence[Row], place: str, name: str, written: str = LABEL) -> tuple[str, str]:
     """The command that writes a label of each rating, and what it leaves out or writes over: rows without one."""
-    made = _label(rows, name)
-    label, each = f'row | {{"label": {made.label}}}', f"for row in rows if {made.given}"
+    made = _label(rows, name, written)
+    label = f"row | {{{json.dumps(written, ensure_ascii=False)}: {made.label}}}"
+    each = f"for row in rows if {made.given}"
     csv = file_of(place).endswith(".csv")
     command = rows_as_json(label, place, each) if csv else python_command(label, each, place)
-    replaced = in_place_of(rows, [LABEL], made.reads)
+    replaced = in_place_of(rows, [written], made.reads)
     return command, replaced + leaving_out(made.left_out, len(rows))
 
 
@@ -77,21 +110,26 @@ def learned_from_labels(rows: Sequence[Row], place: str, name: str, shape: DataS
         yield f"{learned}, label the rows{left}: {command}, then {goal}, and under [data] the new file as {columns}"
 
 
-def _label(rows: Sequence[Row], name: str) -> Made:
+def _label(rows: Sequence[Row], name: str, label: str = LABEL) -> Made:
     """What makes a label of a rating where a row has none, and the condition of rows with either; NaN is no rating."""
-    numbers, column = numbers_of(rows, name), json.dumps(name, ensure_ascii=False)
+    numbers, (column, flag) = _numbers_in(rows, name), (json.dumps(each, ensure_ascii=False) for each in (name, label))
     number, voted = f"float(row[{column}])", has_no_votes(numbers)
-    good = f"{number} >= {least_good(numbers):g}"
+    good = f"{number} {_good(numbers, says_bad(name))}"
     given = f"{_is_filled(column)} and {number} == {number}" + f" and {number} != 0" * voted
-    if not labels(rows, LABEL):
+    if not labels(rows, label):
         lost = {"rows without a rating": len(rows) - _rated(rows, name)} | no_votes(numbers, numbers)
         return Made(good, given, lost, (name,))
-    kept, (true, false) = f"{flag_in_python(LABEL)} in {json.dumps(pair_of(rows, LABEL))}", as_written(rows, LABEL)
-    bare = [row for row in rows if flag_of(row.get(LABEL)) is None]
+    kept, (true, false) = f"{flag_in_python(label)} in {json.dumps(pair_of(rows, label))}", as_written(rows, label)
+    bare = [row for row in rows if flag_of(row.get(label)) is None]
     lost = {"rows without a label or a rating": len(bare) - _rated(bare, name)}
-    lost |= no_votes(numbers, numbers_of(bare, name))
-    label = f'row["{LABEL}"] if {kept} else {true!r} if {good} else {false!r}'
-    return Made(label, f"{kept} or {given}", lost, (name, LABEL))
+    lost |= no_votes(numbers, [number_of(row.get(name)) for row in bare])
+    made = f"row[{flag}] if {kept} else {true!r} if {good} else {false!r}"
+    return Made(made, f"{kept} or {given}", lost, (name, label))
+
+
+def _good(numbers: Sequence[float], bad: bool) -> str:
+    """Which numbers are good: those above the middle, or of a rating of what is bad those below it."""
+    return f"<= {-least_good([-number for number in numbers]):g}" if bad else f">= {least_good(numbers):g}"
 
 
 def _rated(rows: Sequence[Row], name: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from recipec.axes import ROW_FORMATS
@@ -83,12 +84,13 @@ def in_other_fields(rows: Sequence[Row], names: Sequence[str]) -> Iterator[tuple
         if not speaker or not said or {speaker, said} in ({"role", "content"}, {"from", "value"}):
             continue
         words = list(dict.fromkeys(str(turn[speaker]) for turn in turns))
-        roles = {word: word for word in words} if _READ.issuperset(words) else _roles(words)
+        as_they_are = _READ.issuperset(words) and not _system_answers(rows, name, speaker)
+        roles = {word: word for word in words} if as_they_are else _roles(words)
         if not roles or any(_writes_over(turn, speaker, said, roles) for turn in turns):
             return
         left = f" | del({path_of(name)})" * (name != "messages")
         replaced = in_place_of(rows, ["messages"], [name])
-        if _READ.issuperset(words):
+        if as_they_are:
             fields = {field: read for field, read in ((speaker, "role"), (said, "content")) if field != read}
             told = " and ".join(f"`{field}` as `{read}`" for field, read in fields.items())
             yield f".messages = [{path_of(name)}[] | {_renamed(fields)}]{left}", f"to read {told}{replaced}"
@@ -116,15 +118,31 @@ def _common(turns: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:
     return next((field for field in fields if turns and all(isinstance(turn.get(field), str) for turn in turns)), "")
 
 
+def _system_answers(rows: Sequence[Row], name: str, speaker: str) -> bool:
+    """Whether `system` speaks behind the user, and nobody is the assistant."""
+    talks = [[turn[speaker] for turn in turns_of(row.get(name))] for row in rows]
+    pairs = (pair for talk in talks for pair in pairwise(talk))
+    return ("user", "system") in pairs and not any("assistant" in talk for talk in talks)
+
+
 def _roles(words: Sequence[str]) -> dict[str, str]:
-    """Who of two asks and who answers: by their names, else the first one asks; {} where more than two speak."""
+    """Who of two asks and who answers: by their names, else the first one asks. Of more all must be known, else {}."""
     if len(words) != 2:
-        return {}
+        roles = {word: _role(word.lower()) for word in words}
+        return roles if all(roles.values()) and {"user", "assistant"} <= {*roles.values()} else {}
     first, second = words
     answers_first = first.lower() in _ANSWERS or second.lower() in _ASKS
     return {first: "assistant", second: "user"} if answers_first else {first: "user", second: "assistant"}
 
 
+def _role(word: str) -> str:
+    """The role of a speaker beside others, of whom one answers; "" of an unknown one."""
+    known = dict.fromkeys(_ASKS, "user") | dict.fromkeys(_ANSWERS, "assistant") | {word: word for word in _READ}
+    return known.get(word, "")
+
+
 def _told(roles: Mapping[str, str]) -> str:
-    asks, answers = (next(word for word, role in roles.items() if role == part) for part in ("user", "assistant"))
-    return f"if {asks!r} asks and {answers!r} answers"
+    who = {part: [repr(word) for word, role in roles.items() if role == part] for part in ("user", "assistant")}
+    does = {"user": "ask", "assistant": "answer"}
+    told = [f"{' and '.join(words)} {does[part]}{'s' * (len(words) == 1)}" for part, words in who.items()]
+    return f"if {' and '.join(told)}"

@@ -1,4 +1,8 @@
-"""What to do with the file that a command writes where a glob of the recipe reads the old one: else both are read."""
+"""The files that commands of findings write: none that is there, and what to do with them.
+
+Where a glob of the recipe reads the old file, it would read both. Where commands of two findings rewrite the same file,
+the second is to read what the first has written.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import SECTIONS
-from recipec.dataset.commands import written_by
+from recipec.dataset.commands import free_name, to_free_name, written_by
 from recipec.dataset.files import files_of, is_glob
 from recipec.diagnostics.model import Diagnostic
 from recipec.facts.held_out import PARTS
@@ -69,7 +73,32 @@ class _Read(Struct, frozen=True):
         return f"{self.pattern}{PurePosixPath(self.old).suffix}" if self.pattern.endswith("*") else self.pattern
 
 
-def with_old_files_gone(loaded: LoadedRecipe, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+def with_new_files(loaded: LoadedRecipe, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The findings, whose commands write files that are not there yet, with what is to be done once they are."""
+    found = [replace(one, help=tuple(to_free_name(line, loaded.folder) for line in one.help)) for one in diagnostics]
+    return _one_after_another(_with_old_files_gone(loaded, found))
+
+
+def _one_after_another(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The findings; those with a command for a file for which one before them has another command say so."""
+    first: dict[str, tuple[str, set[str]]] = {}  # file -> the code of the first finding that writes it, and its lines
+    told = []
+    for one in diagnostics:
+        lines = {file: {line for line in one.help if written_by(line) == file} for file in map(written_by, one.help)}
+        others = [file for file, own in lines.items() if file and not own <= first.get(file, ("", own))[1]]
+        told.append(replace(one, help=(*one.help, *(_after(first[file][0], file) for file in others))))
+        first |= {file: (one.code, own) for file, own in lines.items() if file not in first}
+    return told
+
+
+def _after(code: str, file: str) -> str:
+    return (
+        f"{code} also prints a command that writes {file}: run one of both, let the recipe read the new file, and run "
+        "recipec again, which prints the other command for the new file"
+    )
+
+
+def _with_old_files_gone(loaded: LoadedRecipe, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """The findings; behind commands that rewrite a file of a glob, what has the recipe read the new file alone."""
     ends = {line: written_by(line) for one in diagnostics for line in one.help}
     rewritten = _rewritten(loaded) if any(ends.values()) else {}
@@ -80,7 +109,8 @@ def with_old_files_gone(loaded: LoadedRecipe, diagnostics: Sequence[Diagnostic])
 
 def _rewritten(loaded: LoadedRecipe) -> Mapping[str, tuple[_Read, str]]:
     """The files that commands write for those of the globs, as the shell has their names: each with what it is for."""
-    return {shlex.quote(new): (read, new) for read in _read(loaded) for new in _written(read.old)}
+    new_files = ((read, free_name(new, loaded.folder)) for read in _read(loaded) for new in _written(read.old))
+    return {shlex.quote(new): (read, new) for read, new in new_files}
 
 
 def _read(loaded: LoadedRecipe) -> Iterator[_Read]:
@@ -98,7 +128,7 @@ def _written(old: str) -> set[str]:
     """The files that a command may write for one."""
     path = PurePosixPath(old)
     stem = old.removesuffix(path.suffix)
-    return {f"{stem}.new{path.suffix}", f"{stem}.new{_LINES}", f"{stem}{_LINES}", f"{old}.new"} - {old}
+    return {f"{stem}.new{path.suffix}", f"{stem}.new{_LINES}", f"{old}.new"}
 
 
 def _in_place(new: str, old: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from recipec.axes import CARRIED, KINDS, METHODS, ROW_FORMATS
-from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES
+from recipec.axes.row_formats import EITHER, FLAG_NAMES, FROM_VALUE, MASKS, MEANT, MESSAGES, TEXTS
 from recipec.dataset import DataShape, learning_from, nearest, written_in
 from recipec.dataset.formats import MOST_NAMES
 from recipec.dataset.questions import PASSAGE
@@ -132,10 +132,16 @@ def _listed(names: list[str]) -> str:
 
 
 def _misspelled(loaded: LoadedRecipe, facts: DataFacts, names: list[str]) -> Iterator[str]:
-    """The line that has a column read, whose name is almost that of a column which no row has."""
+    """The line that has a column read, whose name is almost that of a column which no row has.
+
+    No prompt is proposed where conversations begin with theirs.
+    """
     own = loaded.recipe.data.columns or {}
     for shape in facts.shapes:
-        for role in ROW_FORMATS[shape.format].roles:
+        format = ROW_FORMATS[shape.format]
+        for role in format.roles:
+            if role.name == format.implicit and shape.content != TEXTS:
+                continue
             lacking = shape.columns.get(role.name, role.aliases[0]) not in facts.some_columns
             if lacking and (name := nearest(role, names)):
                 pairs = ", ".join(f"{key} = {json.dumps(column)}" for key, column in (own | {role.name: name}).items())

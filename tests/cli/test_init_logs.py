@@ -77,9 +77,12 @@ def test_ratings_in_parts_are_no_answer(init_with, rating) -> None:
     assert told.exit_code == 2 and 'completion = "satisfaction_rating"' not in told.stderr
 
 
-def test_rows_within_one_object_on_one_line_are_taken_out(init_with) -> None:
+def test_rows_within_one_object_on_one_line_are_taken_out(init_with, run) -> None:
     told = init_with(json.dumps({"data": [{"question": f"Why {n}?", "answer": "So."} for n in range(60)]}), "rows.json")
-    assert "write its rows one a line: `jq -c '.data[]' rows.json > rows.jsonl`" in told.stderr
+    assert "write its rows one a line: `jq -c '.data[]' rows.json > rows.new.jsonl`" in told.stderr
+    Path("rows.new.jsonl").write_text("what the user has")
+    told = run("init", "new", "--data", "rows.json", *FLAGS)
+    assert "rows.json > rows.new2.jsonl`" in told.stderr
 
 
 @pytest.mark.parametrize("rating", [("positive", "negative"), (True, False)])

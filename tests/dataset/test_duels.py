@@ -61,7 +61,7 @@ def test_pairs_are_made_by_the_column_that_names_the_winner(tmp_path: Path, way:
     (line,) = found.help
     assert f"make a pair of each row by its `{judge}`" in line and "(20 of 60 sampled)" in line
     subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
-    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    made = "rows.new.jsonl"
     pairs = [json.loads(line) for line in (tmp_path / made).read_text().splitlines()]
     assert [*pairs[0].values()] == ["Why 0?", "First of 0.", "Second of 0."]
     assert [*pairs[1].values()] == ["Why 1?", "Second of 1.", "First of 1."] and len(pairs) == 40

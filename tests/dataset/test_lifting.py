@@ -100,6 +100,15 @@ def test_a_list_of_messages_leaves_its_object_with_what_stands_beside_it(tmp_pat
     assert first == {"id": "row 0", "lang": "en", "conversation_id": "0", "at": 7, "conversation": talk}
 
 
+def test_a_column_with_the_name_of_the_list_stays_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, {"turns": 2, "conversation": {"at": 7, "turns": TALK}})
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    command = re.findall("`(jq .*)`", "\n".join(found.help))[0]
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    first = json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[0])
+    assert first == {"turns": 2, "at": 7, "conversation": json.loads(json.dumps(TALK).replace("{}", "0"))}
+
+
 def test_no_program_chooses_between_two_system_prompts(tmp_path: Path) -> None:
     write(tmp_path, {"system": SYSTEM, "conversation": {"system": "Be brief.", "turns": TALK}})
     (found,) = told(tmp_path, "train", "rows.jsonl", None)

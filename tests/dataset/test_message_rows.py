@@ -63,7 +63,7 @@ def test_messages_are_refused_with_what_groups_them(
     line, whole = told(tmp_path, rows, file)
     assert 'format = "text"' in whole
     subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
-    made = tmp_path / ("rows.jsonl" if file == "rows.csv" else "rows.new.jsonl")
+    made = tmp_path / "rows.new.jsonl"
     found = [json.loads(text)["messages"] for text in made.read_text().splitlines()]
     assert len(found) == 30
     assert [turn["role"] for turn in found[3]] == ["user", "assistant"] * 2

@@ -59,7 +59,7 @@ def test_ratings_that_nothing_reads_are_told_with_what_reads_them(
     assert [row["response"] for row in kept] == [row["response"] for row in good]
 
     subprocess.run(label, shell=True, cwd=tmp_path, check=True)
-    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    made = "rows.new.jsonl"
     labeled = [json.loads(line) for line in (tmp_path / made).read_text().splitlines()]
     assert [row["response"] for row in labeled if row["label"]] == [row["response"] for row in good]
     assert len(labeled) == 60 - unrated
@@ -104,7 +104,7 @@ def test_a_scale_that_is_named_as_the_label_becomes_one(tmp_path: Path, file: st
     (found,) = told(tmp_path, rated([1, 2, 3, 4, 5], "csat"), recipe, file, "E0304")
     line = next(line for line in found.help if line.startswith("`csat` holds numbers from 1 to 5"))
     subprocess.run(line.split("`")[3], shell=True, cwd=tmp_path, check=True)
-    made = "rows.jsonl" if file == "rows.csv" else "rows.new.jsonl"
+    made = "rows.new.jsonl"
     labels = [json.loads(line)["label"] for line in (tmp_path / made).read_text().splitlines()]
     assert labels == [row["csat"] > 3 for row in rated([1, 2, 3, 4, 5], "csat")]
 
@@ -174,10 +174,28 @@ def test_rows_without_a_number_of_a_scale_are_counted(tmp_path: Path, value: flo
     rows = rated([1, 2, 3, 4, value])
     (found,) = told(tmp_path, rows, kto("rows.jsonl"), "rows.jsonl", "E0305")
     (line,) = [line for line in found.help if "holds numbers" in line]
-    assert ", and leave out rows without a number (12 of 60 sampled), as in `" in line
+    assert ", and leave out rows without a rating (12 of 60 sampled), as in `" in line
     subprocess.run(line.split("`")[-2], shell=True, cwd=tmp_path, check=True)
     made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
     assert [row["label"] for row in made] == [False, False, True, True] * 12
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, "4", 5], ["1", "2.5", "", "4", "5"]], ids=["one text", "all texts"])
+@pytest.mark.parametrize("file", ["rows.jsonl", "rows.csv"])
+@pytest.mark.parametrize("name", ["score", "error_score"])
+def test_numbers_that_are_written_as_texts_become_labels(tmp_path: Path, values: Rows, file: str, name: str) -> None:
+    rows = rated(values, name)
+    (found,) = told(tmp_path, rows, kto(file), file, "E0305")
+    (line,) = [line for line in found.help if "holds numbers from 1 to 5" in line]
+    subprocess.run(line.split("`")[3], shell=True, cwd=tmp_path, check=True)
+    made = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
+    numbers = [float(row[name]) for row in rows if row[name] != ""]
+    good = [number < 3 if name == "error_score" else number > 3 for number in numbers]
+    assert [row["label"] for row in made] == good
+
+
+def test_a_scale_has_eleven_numbers_at_most() -> None:
+    assert scales(rated([*range(11)]), ["rating"]) and not scales(rated([*range(12)]), ["rating"])
 
 
 VOTES = [1, -1, 0, 0, None]
@@ -209,7 +227,7 @@ def test_votes_beside_plain_answers_leave_unrated_rows_out(tmp_path: Path, file:
     (line,) = [line for line in found.help if "which answers are good" in line]
     assert "(24 of 60 sampled)" in line
     subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True)
-    made = tmp_path / ("rows.jsonl" if file == "rows.csv" else "rows.new.jsonl")
+    made = tmp_path / "rows.new.jsonl"
     labels = [json.loads(line)["label"] for line in made.read_text().splitlines()]
     assert labels == [row["feedback"] == 1 for row in rows if row["feedback"]]
 

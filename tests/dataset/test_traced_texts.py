@@ -50,7 +50,7 @@ def _text(value: Any) -> str:
 
 
 def _rows_of(folder: Path, ending: str) -> Iterator[Row]:
-    file = folder / ("rows.jsonl" if ending == "csv" else "rows.new.jsonl")
+    file = folder / "rows.new.jsonl"
     return map(json.loads, file.read_text().splitlines())
 
 
@@ -75,7 +75,7 @@ def test_objects_as_text_are_taken_apart_by_the_told_command(
     assert found.help[0].endswith(", and remove `prompt` and `completion` from `columns`") == named
     ran(tmp_path, found.help[0].removesuffix(", and remove `prompt` and `completion` from `columns`"))
     assert [*_rows_of(tmp_path, ending)][3] == made
-    assert not findings(tmp_path, "rows.jsonl" if ending == "csv" else "rows.new.jsonl")
+    assert not findings(tmp_path, "rows.new.jsonl")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_sources_keep_their_keys_where_a_file_changes_its_kind(tmp_path: Path, n
         train = followed(tmp_path, train, None)
     assert train[-1] == HUB
     assert [source for source in train if source == {"path": source.get("path"), **OWN}] == train[:-1]
-    assert {f"rows/part {n}.jsonl" for n in range(files)} <= {source.get("path") for source in train}
+    assert {f"rows/part {n}.new.jsonl" for n in range(files)} <= {source.get("path") for source in train}
 
 
 def test_rows_that_a_source_takes_are_divided_between_the_files(tmp_path: Path) -> None:

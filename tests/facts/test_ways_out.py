@@ -77,6 +77,40 @@ def test_a_system_prompt_is_no_question_and_no_answer(tmp_path: Path) -> None:
     assert not any(" asks and " in line for line in found.help)
 
 
+SPEAKERS = {
+    "if 'user' asks and 'agent' answers": ["system", "user", "agent"],
+    "if 'Customer' asks and 'Bot' and 'Agent' answer": ["system", "Customer", "Bot", "Customer", "Agent"],
+    "if 'user' asks and 'system' answers": ["user", "system", "user", "system"],
+}
+ROLES = {"Customer": "user", "Bot": "assistant", "Agent": "assistant", "agent": "assistant"}
+
+
+@pytest.mark.parametrize("said", SPEAKERS)
+@pytest.mark.parametrize("speaker", ["role", "speaker"])
+def test_speakers_that_are_known_have_roles_and_one_of_them_answers(tmp_path: Path, said: str, speaker: str) -> None:
+    words = SPEAKERS[said]
+    rows = [{"dialog": [{speaker: word, "text": f"{n} {word}."} for word in words]} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert any(f"{said}, rewrite" in line for line in found.help)
+    written = run(tmp_path, found.help)
+    first = json.loads((tmp_path / written).read_text().splitlines()[0])["messages"]
+    roles = {"system": "system" if words[0] == "system" else "assistant"} | ROLES
+    assert first == [{"role": roles.get(word, word), "content": f"0 {word}."} for word in words]
+    assert not errors(tmp_path, written)
+
+
+def test_a_system_prompt_before_the_user_answers_nothing(tmp_path: Path) -> None:
+    rows = [{"dialog": talk(n, "role", "text", ("system", "user"))} for n in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, [{"dialog": [talk(0, "role", "text")[0]]}, *rows]))
+    assert not any("answers" in line for line in found.help)
+
+
+def test_a_speaker_that_nobody_knows_has_no_role_beside_two_others(tmp_path: Path) -> None:
+    rows = [{"dialog": [{"speaker": word, "text": "So."} for word in ("user", "agent", "Ann")]} for _ in range(40)]
+    (found,) = errors(tmp_path, jsonl(tmp_path, rows))
+    assert not any("jq" in line for line in found.help)
+
+
 def test_who_answers_is_known_by_name_also_where_it_speaks_first(tmp_path: Path) -> None:
     rows = [{"dialog": talk(n, "speaker", "text", ("agent", "customer"))} for n in range(40)]
     (found,) = errors(tmp_path, jsonl(tmp_path, rows))

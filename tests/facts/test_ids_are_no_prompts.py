@@ -1,0 +1,43 @@
+"""No id is proposed as the prompt of pairs, by its name or by what it holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+
+def pair(n: int, talks: bool) -> dict[str, Any]:
+    asked = [{"role": "user", "content": f"Why {n}?"}]
+    texts = {"chosen": f"So {n}.", "rejected": f"No {n}."}
+    return {name: [*asked, {"role": "assistant", "content": text}] if talks else text for name, text in texts.items()}
+
+
+def proposed(folder: Path, name: str, values: list[str], talks: bool) -> bool:
+    """Whether a column beside pairs is proposed as their prompt."""
+    rows = [{name: value, **pair(n, talks)} for n, value in enumerate(values)]
+    (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = with_key(with_key(BASES["lora-single"], "goal.task", "align"), "data", {"preferences": "mine.jsonl"})
+    found = compiled(folder, recipe, only_plan=True).diagnostics
+    return any(f'prompt = "{name}"' in line for one in found for line in one.help)
+
+
+IDS, TEXTS = ([form.format(n) for n in range(40)] for form in ("p{}", "Tell me of {}."))
+ONCE = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "talks"),
+    [("prompt_id", IDS, True), ("prompt_id", TEXTS, False), ("prompts", TEXTS, True), ("prompts", IDS, False)],
+    ids=["beside talks", "by its name", "a prompt beside talks", "by what it holds"],
+)
+def test_ids_and_second_prompts_are_not_proposed(tmp_path: Path, name: str, values: list[str], talks: bool) -> None:
+    assert not proposed(tmp_path, name, values, talks)
+
+
+@pytest.mark.parametrize("values", [TEXTS, ONCE], ids=["texts", "words"])
+def test_prompts_of_other_names_are(tmp_path: Path, values: list[str]) -> None:
+    assert proposed(tmp_path, "question_text", values, talks=False)
