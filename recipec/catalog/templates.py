@@ -14,6 +14,8 @@ from msgspec import Struct, convert
 NO_MARKS, BY_TRL, BY_TURNS = "none", "trl", "turns"  # who marks the assistant's tokens: nobody, TRL, the bundle
 MARKED = (BY_TRL, BY_TURNS)
 SHOWN, REFUSED, BEFORE_LAST = SYSTEMS = "shown", "refused", "before-last-question"
+LOST, BEFORE_ANSWER = "lost", "lost-before-answer"
+BESIDE_CALLS = (SHOWN, LOST, BEFORE_ANSWER)
 _FILE = Path(__file__).with_suffix(".toml")
 
 
@@ -38,6 +40,9 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     alternates: bool = False  # beside system messages, turns of the user and the assistant in turn, and no others
     passes_calls: bool = False  # of turns that alternate it counts no calls of tools, and no results
     one_call: bool = False  # of several calls in one message it writes the first alone, or stops there
+    beside_call: str = SHOWN  # of BESIDE_CALLS: what becomes of a text in a message that calls a tool
+    no_calls: bool = False  # it writes no calls of tools, or stops at one
+    system_first: bool = False  # it refuses or leaves out a system message that is not the first message
     head_tokens: int = 0  # that it writes before the messages of every conversation
     system_tokens: int = 0  # beside them, where a conversation has no system message
     sha256: tuple[str, ...] = ()  # of its texts, where a source has them byte for byte

@@ -23,6 +23,7 @@ _MOST_BYTES = 8 * 2**20
 _MOST_CHARACTERS = 256  # of a token; our decision: longer ones are lines of text that were meant for another file
 _NAMED = 5  # tokens of a kind that a finding names
 _SPACES = "Ġ▁"  # how byte-level and SentencePiece vocabularies write a space
+_LEAVE_OUT = "leave tokens out that the model has already: its rows may hold them as they are"
 _FIX = "write each token once, as its text stands in the rows"
 
 
@@ -34,10 +35,18 @@ def look_up_tokens(loaded: LoadedRecipe, report: Report) -> tuple[str, ...]:
     tokens = _lines(loaded, given, report) if isinstance(given, str) else given
     if tokens is None:
         return ()
-    faults = [*_faults(tokens), *_known(loaded, tokens)] if tokens else ["no tokens"]
+    known = [*_known(loaded, tokens)]
+    faults = [*_faults(tokens), *known] if tokens else ["no tokens"]
     labels = tuple(Label(loaded.place(*_KEY), fault) for fault in faults)
     if faults:
-        report.add(Diagnostic("E0312", "these tokens cannot be added to the vocabulary", labels, (_FIX,)))
+        report.add(
+            Diagnostic(
+                "E0312",
+                "these tokens cannot be added to the vocabulary",
+                labels,
+                (_LEAVE_OUT,) * bool(known) + (_FIX,) * (faults != known),
+            )
+        )
     return () if faults else tuple(tokens)
 
 
@@ -103,6 +112,7 @@ def with_token_facts(loaded: LoadedRecipe, facts: Iterable[Decision], tokens: Se
         yield replace(fact, inputs=(*fact.inputs, "new_tokens")) if tokens and fact.id == "params" else fact
     if tokens:
         where = loaded.where(*_KEY)
-        because = f"tokens that {where} adds to the vocabulary"
+        lacking = "" if is_path(loaded.recipe.model.name) else ", assumed to be missing from the tokenizer"
+        because = f"tokens that {where} adds to the vocabulary{lacking}"
         key = {"key": ".".join(_KEY), "where": where}
         yield Decision("new_tokens", len(tokens), because, inputs=("model",), origin="recipe", **key)

@@ -160,9 +160,9 @@ class BaseModelChoice(Section):
     )
     new_tokens: NewTokens | None = key(
         "New tokens",
-        "Tokens to add to the vocabulary, for continued pretraining and supervised fine-tuning: a list of texts, or a "
-        "UTF-8 text file with one token per line. Each starts as the mean of its former tokens. LoRA also trains the "
-        "embeddings of the new tokens.",
+        "Tokens that the tokenizer lacks, for continued pretraining and supervised fine-tuning: a list of texts, or a "
+        "UTF-8 text file with one token per line. Each starts as the mean of its former tokens. LoRA also trains their "
+        "embeddings. A padding, begin or end token that the tokenizer has needs no line.",
         ["<|question|>", "<|answer|>"],
         "tokens.txt",
         absent="no tokens",

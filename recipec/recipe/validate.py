@@ -23,7 +23,7 @@ from recipec.recipe.respelled import names_meant, respelled
 from recipec.recipe.schema import Recipe
 from recipec.recipe.schema_data import GENERAL
 from recipec.recipe.schema_keys import allowed_values, keys_of
-from recipec.recipe.shares import as_share
+from recipec.recipe.shares import as_counted, as_share
 from recipec.recipe.shown import number, short, shown
 from recipec.recipe.slips import slip
 from recipec.recipe.trainer_arguments import written_as_argument
@@ -217,7 +217,8 @@ def diagnose(problem: Problem, document: Document) -> Diagnostic:
         if faults.keys() & set(kinds):
             found = describe(problem, faults, place)
             shares = as_share(problem.path, problem.value, document.data) if faults.keys() & _ENDS else ()
-            return replace(found, help=(*found.help, *shares))
+            counted = as_counted(problem.path, problem.value, document.data) if "extra_forbidden" in faults else ""
+            return replace(found, help=(counted,) if counted else (*found.help, *shares))
     return _plain("E0202", f"{problem.name} does not have the expected form", place)
 
 

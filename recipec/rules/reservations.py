@@ -61,6 +61,8 @@ def assumed(stage: Document) -> Iterator[str]:
     if decisions["has_turn_end"]["value"] is None and decisions["eos_token"]["value"] != "none":
         end = decisions["template_end"]["value"]
         yield f"the tokenizer has {end}, which ends turns of the chat template"
+    if "new_tokens" in decisions and "assumed" in decisions["new_tokens"]["because"]:
+        yield "the tokenizer lacks every token of model.new_tokens; a token that it has needs no line there"
     unused = () if _needs_host(stage, decisions) else ("host_memory_gib",)
     for id in (id for id in OF_MACHINE if id in decisions and id not in unused):
         because = decisions[id]["because"]

@@ -160,5 +160,5 @@ def test_the_configuration_says_which_ranks_read_the_weights(tmp_path: Path, bas
     recipe = with_key(with_key(BASES[base], "train.strategy", "fsdp"), "hardware", {"gpu": "h100", "gpus_per_node": 8})
     bundle = texts(good(tmp_path, recipe))
     assert ("def load_model(" in bundle["train.py"]) is loads
-    said = "train.py reads them on one rank of a node" if loads else "transformers 5.23 reads them on every rank"
+    said = "train.py reads them on one rank of a node" if loads else "all ranks map the files, which a node holds once"
     assert f"rank 0 hands its weights out; {said}" in bundle["configs/fsdp.yaml"]

@@ -13,7 +13,7 @@ from jinja2.exceptions import TemplateError
 from transformers.utils.chat_template_utils import _compile_jinja_template as compile_template
 
 from recipec.catalog.models import models
-from recipec.catalog.templates import SYSTEMS, template_with, templates
+from recipec.catalog.templates import BEFORE_ANSWER, BESIDE_CALLS, LOST, SHOWN, SYSTEMS, template_with, templates
 
 SPEC = find_spec("trl")
 TEXTS = Path(SPEC.origin).parent / "chat_templates" if SPEC and SPEC.origin else Path()
@@ -24,6 +24,7 @@ IN_TRL = [name for name in templates() if (TEXTS / f"{name}.jinja").is_file()]
 def test_a_template_states_where_it_was_read(name: str) -> None:
     found = templates()[name]
     assert found.marks in ("trl", "turns", "none") and found.system in SYSTEMS
+    assert found.beside_call in BESIDE_CALLS
     assert found.source and found.end and date(2026, 11, 1) <= found.checked <= date.today()
     assert all(len(digest) == 64 for digest in found.sha256)
 
@@ -49,19 +50,56 @@ def test_which_turns_a_template_takes_is_as_the_catalog_says(name: str) -> None:
     assert found.alternates is not takes(text, [user, user, assistant])
 
 
-@pytest.mark.parametrize("name", [name for name in IN_TRL if templates()[name].tools])
-def test_whether_a_template_writes_every_call_of_a_message_is_as_the_catalog_says(name: str) -> None:
-    text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
-    called = [
-        {"id": f"call-{tool}", "type": "function", "function": {"name": tool, "arguments": {"a": 1}}}
-        for tool in ("first_tool", "second_tool")
+USER, SAID = ({"role": role, "content": text} for role, text in (("user", "asked"), ("assistant", "said")))
+RESULT = {"role": "tool", "content": "31", "tool_call_id": "call-first"}
+
+
+def called(*tools: str, text: str = "") -> dict[str, Any]:
+    calls = [
+        {"id": f"call-{tool}", "type": "function", "function": {"name": f"{tool}_tool", "arguments": {"a": 1}}}
+        for tool in tools
     ]
-    turns = [{"role": "user", "content": "asked"}, {"role": "assistant", "content": "", "tool_calls": called}]
+    return {"role": "assistant", "content": text, "tool_calls": calls}
+
+
+def written(name: str, *turns: dict[str, Any]) -> str:
+    """What a template makes of messages; "" where it refuses them, or stops at them."""
+    text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
     try:
-        written = compile_template(text).render(messages=turns, bos_token="<s>", eos_token="</s>")
-    except TemplateError:
-        written = ""
-    assert ("second_tool" in written) is not templates()[name].one_call
+        return compile_template(text).render(messages=turns, bos_token="<s>", eos_token="</s>")
+    except (TemplateError, TypeError):
+        return ""
+
+
+WITH_TOOLS = [name for name in IN_TRL if templates()[name].tools]
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+def test_whether_a_template_writes_every_call_of_a_message_is_as_the_catalog_says(name: str) -> None:
+    assert ("second_tool" in written(name, USER, called("first", "second"))) is not templates()[name].one_call
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+def test_what_becomes_of_a_text_beside_a_call_is_as_the_catalog_says(name: str) -> None:
+    beside, told = called("first", text="I look."), templates()[name].beside_call
+    assert ("I look." in written(name, USER, beside)) is (told != LOST)
+    assert ("I look." in written(name, USER, beside, RESULT, SAID)) is (told == SHOWN)
+    assert ("I look." in written(name, USER, beside, RESULT, called("second"))) is (told != LOST)
+    assert told in (SHOWN, LOST, BEFORE_ANSWER)
+    assert "I look." in written(name, USER, {**SAID, "content": "I look."}, called("first"), RESULT, SAID)
+
+
+@pytest.mark.parametrize("name", IN_TRL)
+def test_whether_a_template_writes_calls_is_as_the_catalog_says(name: str) -> None:
+    assert ("first_tool" in written(name, USER, called("first"))) is not templates()[name].no_calls
+
+
+@pytest.mark.parametrize("name", [name for name in IN_TRL if templates()[name].system == SHOWN])
+def test_whether_a_system_message_must_be_the_first_is_as_the_catalog_says(name: str) -> None:
+    told, late = ({"role": "system", "content": text} for text in ("Be kind.", "Be brief."))
+    assert "Be kind." in written(name, told, USER, SAID)
+    texts = (written(name, told, late, USER, SAID), written(name, USER, SAID, late, USER, SAID))
+    assert all("Be brief." in text for text in texts) is not templates()[name].system_first
 
 
 @pytest.mark.parametrize("name", IN_TRL)

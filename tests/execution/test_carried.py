@@ -314,6 +314,20 @@ def test_a_template_that_leaves_tools_out_is_refused(tmp_path: Path, monkeypatch
         script.main()
 
 
+def test_a_text_beside_a_call_that_is_left_out_is_named_by_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the same text in an earlier message, which the template writes."""
+    answers = [said("I look."), {"role": "user", "content": "So?"}, said("I look.", tool_calls=[CALL])]
+    rows = [asked(f"Is it warm, {n}?", *answers, tools=[TOOL]) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script, tokenizer = emitted(tmp_path, recipe(), monkeypatch), tokenizer_of(rows)
+    tokenizer.chat_template = template_text("llama3_1", "chat")
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    with pytest.raises(SystemExit, match=r"leaves out 'I look\.', the text of message 4 beside a call\."):
+        script.main()
+
+
 @pytest.mark.parametrize(
     ("file", "write_rows"),
     [

@@ -659,7 +659,9 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, monkeypatch: pytest.Monk
         script.main()
 
 
-def test_a_conversation_that_the_template_refuses_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_that_the_template_refuses_is_told_by_its_speakers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class NoSystem(Words):
         def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> str:
             if messages[0]["role"] == "system":
@@ -671,7 +673,7 @@ def test_a_conversation_that_the_template_refuses_is_shown(tmp_path: Path, monke
     rows = chats(60)
     rows[30]["messages"].insert(0, {"role": "system", "content": "Be kind."})
     write(tmp_path / "chat.jsonl", rows)
-    with pytest.raises(SystemExit, match=r"the chat template refuses .*Be kind\..*: System role not supported"):
+    with pytest.raises(SystemExit, match=r"refuses the messages \(system, user, assistant\): System "):
         script.main()
 
 

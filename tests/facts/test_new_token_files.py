@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from compiling import BASES, compiled, good, texts, with_key
+from test_turn_end import saved
+
+from recipec.cli.group import recipec
 
 RECIPE = BASES["lora-single"]
 
@@ -111,3 +115,28 @@ def test_a_text_part_is_extended(tmp_path: Path) -> None:
     assert 'MODEL = str(BUNDLE / "text-part")' in files["vocabulary.py"]
     order = [files["launch/local.sh"].index(name) for name in ("text_part.py", "vocabulary.py", "train.py")]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize(("new", "helps"), [(["<pad>"], 1), (["<pad>", "a "], 2), (["a "], 1)])
+def test_a_token_that_the_model_has_is_to_be_left_out(tmp_path: Path, new: list[str], helps: int) -> None:
+    saved(tmp_path / "own", "<pad>")
+    recipe = with_key(with_key(RECIPE, "model.name", "./own"), "model.new_tokens", new)
+    (found,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0312"]
+    assert any("leave tokens out that the model has" in line for line in found.help) is ("<pad>" in new)
+    assert len(found.help) == helps
+
+
+def test_what_is_not_known_of_a_vocabulary_is_assumed_and_told(tmp_path: Path) -> None:
+    saved(tmp_path / "own", "<pad>")
+    for name, assumed in (("./own", False), ("Qwen/Qwen2.5-7B", True)):
+        good(tmp_path, with_key(with_key(RECIPE, "model.name", name), "model.new_tokens", ["<|a|>"]))
+        shown = CliRunner().invoke(recipec, ["plan", str(tmp_path / "recipe.toml")])
+        assert ("assumes  the tokenizer lacks every token of model.new_tokens" in shown.output) is assumed, shown.output
+
+
+def test_where_lora_becomes_qlora_the_new_tokens_are_named(tmp_path: Path) -> None:
+    asked = with_key(with_key(RECIPE, "train.adaptation", "lora"), "model.name", "meta-llama/Llama-3.3-70B-Instruct")
+    asked = with_key(asked, "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    for recipe, told in ((asked, False), (with_key(asked, "model.new_tokens", ["<|a|>"]), True)):
+        warned = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "W0536"]
+        assert any("model.new_tokens" in line for found in warned for line in found.help) is told

@@ -76,3 +76,57 @@ def test_of_a_template_without_tools_it_is_said_that_it_writes_none(tmp_path: Pa
     (found,) = errors(tmp_path, "google/gemma-3-4b-it", [ASKED, CALL, RESULT, SAID])
     assert "the template writes no tools" in found.labels[0].message
     assert not any("join messages" in line for line in found.help)
+
+
+LOOKS = {**CALL, "content": "I look."}
+LLAMA, GPT_OSS = "meta-llama/Llama-3.3-70B-Instruct", "openai/gpt-oss-20b"
+TOLD, LATE = {"role": "system", "content": "Be kind."}, {"role": "system", "content": "Be brief."}
+
+
+@pytest.mark.parametrize("model", [LLAMA, GPT_OSS])
+def test_a_text_beside_a_call_is_refused_where_a_template_leaves_it_out(tmp_path: Path, model: str) -> None:
+    (found,) = errors(tmp_path, model, [ASKED, SAID, ASKED, LOOKS, RESULT, SAID])
+    assert "message 4 has a text beside a call of a tool" in found.labels[0].message
+    assert "cannot write 40 of 40" in found.title and found.help[0].startswith("remove the text beside the call")
+    apart = [ASKED, {**SAID, "content": "I look."}, CALL, RESULT, SAID]
+    assert "E0304" not in told(tmp_path, model, apart)
+    assert "E0304" not in told(tmp_path, "Qwen/Qwen3-8B", [ASKED, LOOKS, RESULT, SAID])
+
+
+def test_a_text_beside_a_call_that_no_answer_follows_is_written_by_gpt_oss(tmp_path: Path) -> None:
+    rows = [json.dumps({"messages": [{**ASKED, "content": f"{n}?"}, LOOKS]}) for n in range(40)]
+    (tmp_path / "turns.jsonl").write_text("\n".join(rows))
+    recipe = with_key(BASES["lora-single"], "data.train", "turns.jsonl")
+    refused = {
+        m: codes(compiled(tmp_path, with_key(recipe, "model.name", m), only_plan=True)) for m in (GPT_OSS, LLAMA)
+    }
+    assert "E0304" not in refused[GPT_OSS] and "E0304" in refused[LLAMA]
+
+
+def test_the_help_for_several_calls_says_that_a_text_beside_a_call_is_left_out(tmp_path: Path) -> None:
+    (found,) = errors(tmp_path, LLAMA, [ASKED, BOTH, RESULT, OTHER, SAID])
+    assert "the template leaves out a text beside a call" in found.help[0]
+
+
+@pytest.mark.parametrize("model", ["microsoft/Phi-3.5-mini-instruct", "meta-llama/Meta-Llama-3-8B-Instruct"])
+def test_calls_are_refused_where_a_template_writes_none(tmp_path: Path, model: str) -> None:
+    (found,) = errors(tmp_path, model, [ASKED, CALL, RESULT, SAID])
+    assert "message 2 calls a tool, and the template writes no tools" in found.labels[0].message
+    assert any("before their first call" in line for line in found.help)
+
+
+@pytest.mark.parametrize("turns", [[TOLD, LATE, ASKED, SAID], [TOLD, ASKED, LATE, ASKED, SAID]])
+def test_a_later_system_message_is_refused_where_a_template_writes_the_first_alone(tmp_path: Path, turns: list) -> None:
+    (found,) = errors(tmp_path, GPT_OSS, turns)
+    assert f"message {turns.index(LATE) + 1} is a system message" in found.labels[0].message
+    assert "later system messages" in found.help[0]
+    assert "E0304" not in told(tmp_path, LLAMA, turns) and "E0304" not in told(tmp_path, GPT_OSS, [TOLD, ASKED, SAID])
+
+
+def test_a_message_has_its_number_in_the_row_also_where_the_recipe_gives_a_system_message(tmp_path: Path) -> None:
+    rows = [json.dumps({"messages": [{**ASKED, "content": f"{n}?"}, LOOKS, RESULT, SAID]}) for n in range(40)]
+    (tmp_path / "turns.jsonl").write_text("\n".join(rows))
+    recipe = with_key(with_key(BASES["lora-single"], "data.train", "turns.jsonl"), "data.system", "Be kind.")
+    made = compiled(tmp_path, with_key(recipe, "model.name", LLAMA), only_plan=True)
+    (found,) = [found for found in made.diagnostics if found.code == "E0304"]
+    assert "message 2 has a text" in found.labels[0].message

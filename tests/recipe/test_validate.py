@@ -83,6 +83,31 @@ def test_a_number_where_a_share_is_asked_is_told_as_one(tmp_path: Path, table: s
     assert found.code == "E0205" and help in " ".join(found.help)
 
 
+PER_EPOCH = "for 4 evaluations per epoch, set `train.eval_every"
+
+
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("epochs = 3\nevals_per_epoch = 4", f"{PER_EPOCH} = 0.0833`: 1 / (4 x 3 epochs)"),
+        ("evals_per_epoch = 4", f"{PER_EPOCH}` to 1 / (4 x `train.epochs`), for example 0.0833 for 3 epochs"),
+        ("epochs = 2\nsaves_per_epoch = 1", "for 1 checkpoint per epoch, set `train.save_every = 0.5`"),
+        ("epochs = 3\neval_every = 4", f"{PER_EPOCH} = 0.0833`: 1 / (4 x 3 epochs)"),
+        ("epochs = 1\neval_every = 1", "for 1 evaluation per epoch, set `train.eval_every` to 1 / (1 x"),
+        ("saves_per_epoch = false", "set `train.save_every`, a share of the steps"),
+    ],
+)
+def test_counts_per_epoch_are_told_as_a_share_of_the_steps(tmp_path: Path, line: str, help: str) -> None:
+    (found,) = findings(tmp_path, recipe=f"{BASE}[train]\n{line}\n").diagnostics
+    assert help in " ".join(found.help)
+
+
+@pytest.mark.parametrize("value", ["500", "2.5", "inf", "nan"])
+def test_what_is_no_count_per_epoch_is_not_told_as_one(tmp_path: Path, value: str) -> None:
+    (found,) = findings(tmp_path, recipe=f"{BASE}[train]\neval_every = {value}\n").diagnostics
+    assert "per epoch" not in " ".join(found.help)
+
+
 def test_a_share_below_0_is_no_number_of_steps(tmp_path: Path) -> None:
     (found,) = findings(tmp_path, recipe=f"{BASE}[train]\nwarmup = -0.1\n").diagnostics
     assert found.help == ()

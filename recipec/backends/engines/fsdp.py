@@ -46,11 +46,19 @@ def _fsdp(run: Placement) -> dict[str, Any]:
 
 
 def _handed_out(run: Placement) -> Leaf:
-    """Whether rank 0 hands the weights out: accelerate 1.15 expects sharded parameters alone in a checkpoint."""
+    """Whether rank 0 hands the weights out: accelerate 1.15 expects sharded parameters alone in a checkpoint.
+
+    Every rank maps the files into memory (transformers 5.23 modeling_utils.py, `_load_pretrained_model`: `safe_open`
+    with the backend `mmap`, whatever the rank), and a node holds their pages once (estimate/loading.py, `_of_a_file`).
+    """
     if MODEL_TYPES[run.architecture.model_type].buffers:
         return Leaf(False, run.ids("model"), "handing out fails on this model's buffers, which are not sharded")
-    on_one, on_all = "train.py reads them on one rank of a node", "transformers 5.23 reads them on every rank"
-    return Leaf(True, (), f"rank 0 hands its weights out; {on_one if run.first_reads else on_all}")
+    read = (
+        "train.py reads them on one rank of a node"
+        if run.first_reads
+        else "all ranks map the files, which a node holds once"
+    )
+    return Leaf(True, (), f"rank 0 hands its weights out; {read}")
 
 
 def _groups(run: Placement) -> dict[str, Leaf]:

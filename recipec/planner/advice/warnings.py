@@ -191,6 +191,9 @@ def _round_multiple(of: int, near: int, planned: int, accepts: tuple[float, floa
     return next((size for size in (nearest[0], planned, *nearest) if least <= size <= most), nearest[0])
 
 
+_FEWER_TOKENS = "leave tokens that the tokenizer has already out of `model.new_tokens`: training new ones takes memory"
+
+
 def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
     """The recipe asks for an adapter, and the base finds room in fewer bits alone (W0536)."""
     wishes, chosen = loaded.wishes(stage.stage.name, last=last), stage.layout.adapts
@@ -207,6 +210,7 @@ def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Repor
     help = (
         f'if that is what you want, write `train.adaptation = "{chosen.name}"`',
         f'to refuse it, write `train.quantization = "none"`: {refused}',
+        *[_FEWER_TOKENS] * ("new_tokens" in stage.decisions),
     )
     report.add(Diagnostic("W0536", title, (label,), help))
 
