@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from recipec.axes import RowFormat
+from recipec.axes import ROW_FORMATS, RowFormat
+from recipec.axes.row_formats import MEANT
 from recipec.dataset.commands import AT_THE_TOP, python_command
 from recipec.dataset.contents import Row
 from recipec.dataset.faults import UnknownFormat
@@ -14,6 +15,9 @@ from recipec.dataset.side_by_side import questions_and_answers
 from recipec.dataset.suggested import suggested_columns
 
 _Path = tuple[str, ...]
+_READ = MEANT.keys() | {
+    name for row in ROW_FORMATS.values() for role in row.roles for name in (role.name, *role.aliases)
+}
 _DEEPEST = 3  # objects within each other: recipec's choice
 
 
@@ -31,21 +35,32 @@ def columns_within(rows: Sequence[Row], places: Sequence[str], formats: Sequence
 def _bringing(rows: Sequence[Row], path: _Path, place: str, told: Sequence[str]) -> Iterator[str]:
     """Yield the command for one object and what follows it; or which columns stand in its way."""
     bring = f"{AT_THE_TOP}: bring those of `{'.'.join(path)}` there"
-    if clash := _clashing(rows, path):
+    clash = _clashing(rows, path)
+    if clash and not _renamable(rows, path, clash):
         names = ", ".join(f"`{name}`" for name in clash)
         yield f"{bring}; first rename or remove {names}, which a row has in two places with different values"
-    elif command := python_command(" | ".join(_read_level_by_level(path)), "for row in rows", place):
-        yield f"{bring}: {command}"
+    elif command := python_command(" | ".join(_read_level_by_level(path, clash)), "for row in rows", place):
+        renamed = ", ".join(f"`{name}` as `{path[-1]}_{name}`" for name in clash)
+        yield f"{bring}{f', {renamed}' * bool(clash)}: {command}"
         yield from (f"then {line}" for line in told)
 
 
-def _read_level_by_level(path: _Path) -> Iterator[str]:
+def _renamable(rows: Sequence[Row], path: _Path, clash: Sequence[str]) -> bool:
+    """Whether the columns of an object with other values than those of the row may take its name: none is read, and
+    no row has one of that name."""
+    taken = {name for row in rows for level in _levels(row, path) for name in level}
+    free = not any(f"{path[-1]}_{name}" in taken for name in clash)
+    return len(path) == 1 and free and not _READ.intersection(clash)
+
+
+def _read_level_by_level(path: _Path, renamed: Sequence[str]) -> Iterator[str]:
     """What stands beside each object of the path, and what the last one holds, for Python."""
     held = "row"
     for name in (json.dumps(name, ensure_ascii=False) for name in path):
         yield f"{{key: held for key, held in {held}.items() if key != {name}}}"
         held += f"[{name}]"
-    yield held
+    listed, under = json.dumps(renamed, ensure_ascii=False), json.dumps(f"{path[-1]}_", ensure_ascii=False)
+    yield f"{{{under} * (key in {listed}) + key: value for key, value in {held}.items()}}" if renamed else held
 
 
 def _objects(rows: Sequence[Row], within: _Path = ()) -> Iterator[_Path]:

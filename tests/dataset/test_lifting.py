@@ -109,6 +109,30 @@ def test_a_column_with_the_name_of_the_list_stays_as_it_is(tmp_path: Path) -> No
     assert first == {"turns": 2, "at": 7, "conversation": json.loads(json.dumps(TALK).replace("{}", "0"))}
 
 
+def test_columns_that_are_not_read_take_the_name_of_their_object(tmp_path: Path) -> None:
+    write(tmp_path, {"id": "row {}", "lang": "en", "data": {"id": "{}", "lang": "en", "messages": TALK}})
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    assert "there, `id` as `data_id`: " in found.help[0]
+    subprocess.run(["bash", "-c", found.help[0].split("`")[-2]], cwd=tmp_path, check=True)
+    first = json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[0])
+    talk = json.loads(json.dumps(TALK).replace("{}", "0"))
+    assert first == {"id": "row 0", "lang": "en", "data_id": "0", "messages": talk}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "row {}", "data_id": "other {}", "data": {"id": "{}", "messages": TALK}},
+        {"id": "row {}", "a": {"id": "{}", "b": {"messages": TALK}}},
+    ],
+    ids=["taken", "two deep"],
+)
+def test_other_columns_in_two_places_are_the_users_to_rename(tmp_path: Path, row: dict[str, Any]) -> None:
+    write(tmp_path, row)
+    (found,) = told(tmp_path, "train", "rows.jsonl", None)
+    assert any("first rename or remove" in line for line in found.help)
+
+
 def test_no_program_chooses_between_two_system_prompts(tmp_path: Path) -> None:
     write(tmp_path, {"system": SYSTEM, "conversation": {"system": "Be brief.", "turns": TALK}})
     (found,) = told(tmp_path, "train", "rows.jsonl", None)
