@@ -846,19 +846,24 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
     try:
         text = tokenizer.apply_chat_template(messages, tokenize=False)
     except Exception as error:  # a template raises what it likes
-        raise UnreadableRow(f"{row['place']}: the chat template refuses {messages!s:.100}: {error}") from error
+        roles = ", ".join(message["role"] for message in messages)
+        raise UnreadableRow(f"{row['place']}: the chat template refuses the messages ({roles:.100}): {error}") from error
     said = [spoken(message) for message in messages]
+    where = [f"the text of message {number}" for number in range(1, len(messages) + 1)]
     answers = [message for message in messages if message["role"] == "assistant"]
     said.append(thought_of(answers[-1]))
+    where.append("the thought of its last answer")
     everything = "\0".join(said)
-    lost = [part for part in said if part and lacks(text, part, everything.count(part))]
+    parts = zip(said, where, strict=True)
+    lost = [(part, place) for part, place in parts if part and lacks(text, part, everything.count(part))]
     if lost:
-        where = f"{row['place']}: the chat template leaves out {lost[0]!r:.100} of {messages!s:.100}"
-        why = ", as it reads </think> as the end of a thought" if "</think>" in lost[0] else ""
-        if lost[0] == said[-1]:  # the thought
+        part, place = lost[0]
+        wrong = f"{row['place']}: the chat template leaves out {part!r:.100}, {place}"
+        why = ", as it reads </think> as the end of a thought" if "</think>" in part else ""
+        if place == where[-1]:
             strip = 'set reasoning = "strip" under [data] and build again'
-            raise UnreadableRow(f"{where}. To train without thoughts, {strip}")
-        raise UnreadableRow(f"{where}{why}. Correct or remove the row, or set data.template")
+            raise UnreadableRow(f"{wrong}. To train without thoughts, {strip}")
+        raise UnreadableRow(f"{wrong}{why}. Correct or remove the row, or set data.template")
     return text
 
 
