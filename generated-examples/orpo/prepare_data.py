@@ -756,7 +756,7 @@ def rendered(messages: list[dict], row: dict, tokenizer: PreTrainedTokenizerBase
         text = tokenizer.apply_chat_template(messages, tokenize=False)
     except Exception as error:  # a template raises what it likes
         roles = ", ".join(message["role"] for message in messages)
-        raise UnreadableRow(f"{row['place']}: the chat template refuses the messages ({roles:.100}): {error}") from error
+        raise UnreadableRow(f"{row['place']}: the chat template refuses messages ({roles:.100}): {error}") from error
     said = [spoken(message) for message in messages]
     where = [f"the text of message {number}" for number in range(1, len(messages) + 1)]
     said.append(thought_of(messages[-1]))

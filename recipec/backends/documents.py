@@ -24,7 +24,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, own_usage, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import added_by, code, is_below_root, made_folder, starting_point, unpinned
+from recipec.backends.models import added_by, code, is_below_root, kept_in_fp32, made_folder, starting_point, unpinned
 from recipec.backends.reading import sources_of
 from recipec.backends.requirements import requirements_of
 from recipec.backends.ruff import ruff_artifact
@@ -155,6 +155,7 @@ def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
         "second_task": job.stages[min(1, len(job.stages) - 1)].named,
         "last": job.last.named,
         "result": job.last.because(job.last.adapts.result, "adaptation"),
+        "kept_in_fp32": job.last.because(kept_in_fp32(job.last), "adaptation", "precision", "strategy"),
         "writes": job.last.because(job.last.method.writes, "stage"),
         "auto_class": Raw(job.last.method.auto_class),
         "whole": job.last.because(_whole(job.last), "adaptation", "stage"),

@@ -161,6 +161,11 @@ def saved_in_bf16(stage: StageJob) -> bool:
     return stage.value("precision") == "bf16" and weights_dtype(stage) != torch_dtype("bf16")
 
 
+def kept_in_fp32(stage: StageJob) -> bool:
+    """Whether the result of full fine-tuning has another type than the steps computed in."""
+    return stage.value("precision") == "fp16" and weights_dtype(stage) == torch_dtype("fp32")
+
+
 def result_part(stage: StageJob) -> Part:
     """The result in the type that is served; checkpoints keep the fp32 weights that a resume needs."""
     if not saved_in_bf16(stage):

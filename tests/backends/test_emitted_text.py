@@ -213,6 +213,9 @@ def test_every_loop_is_clean_code_in_other_precisions(
     train = {"loop": loop, "adaptation": adaptation, "precision": precision}
     bundle = texts(good(tmp_path / "recipe", recipe | {"hardware": gpus, "train": train}))
     _assert_clean(_written(tmp_path / "out", bundle))
+    in_fp32 = precision == "fp16" and adaptation == "full" and loop != "deepspeed"  # DeepSpeed gathers in 16 bits
+    assert ("Its weights are in fp32, as they were trained" in bundle["README.md"]) == in_fp32
+    assert ("torch.float16" in bundle["evaluate.py"]) == (precision == "fp16")
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "fp32"])

@@ -673,7 +673,7 @@ def test_a_conversation_that_the_template_refuses_is_told_by_its_speakers(
     rows = chats(60)
     rows[30]["messages"].insert(0, {"role": "system", "content": "Be kind."})
     write(tmp_path / "chat.jsonl", rows)
-    with pytest.raises(SystemExit, match=r"refuses the messages \(system, user, assistant\): System "):
+    with pytest.raises(SystemExit, match=r"refuses messages \(system, user, assistant\): System "):
         script.main()
 
 
