@@ -39,7 +39,7 @@ _CUTTING = ["cut", "truncate"]  # of `handling`: the trainer reads max_length to
 def _kept_lengths(stages: list[StageJob]) -> dict[str, Any]:
     """How the tokens that training reads are counted, where it does not read the end of long rows."""
     cut = [handling(stage) in _CUTTING for stage in stages]
-    counted = "kept_lengths({0}, stage)" if any(cut) else '{0}["length"][:]'
+    counted = "kept_lengths({0}, stage)" if any(cut) else 'values({0}, "length")'
     return {
         "truncates": _overflow(stages, any(cut)),
         "truncates_all": _overflow(stages, all(cut)),

@@ -15,7 +15,15 @@ from recipec.backends.machine import made_bytes, written_gib
 from recipec.backends.mixing import ordering, replaying
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.overlong import handling, losing, selecting, stages_differ
-from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, flags_of, marks_of, opening_of, weighs
+from recipec.backends.prepared_rows import (
+    asks_hardness,
+    contents_of_rows,
+    flags_of,
+    keeps_together,
+    marks_of,
+    opening_of,
+    weighs,
+)
 from recipec.backends.reading import (
     Way,
     asks_commits,
@@ -142,8 +150,7 @@ def _may_lack_its_end(stage: StageJob) -> bool:
 
 def _abstract_names(stages: list[StageJob]) -> Raw:
     """What the script takes from collections.abc."""
-    reads = any(source.path or source.take for source in sources_of(stages[0].job))
-    return Raw(", ".join(["Callable"] * ("tools" in carries(stages)) + ["Iterator"] * reads))
+    return Raw(", ".join(["Callable"] * ("tools" in carries(stages)) + ["Iterable", "Iterator"]))
 
 
 def _iterator_names(stages: list[StageJob]) -> Raw | None:
@@ -152,7 +159,8 @@ def _iterator_names(stages: list[StageJob]) -> Raw | None:
     cuts = any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
     takes = any(source.path and source.take for source in sources_of(job))
     cuts = cuts or any(source.path and reaches_down(source.path) for source in sources_of(job))
-    used = {"accumulate": any(stage.replays for stage in stages), "islice": takes, "takewhile": cuts}
+    used = {"accumulate": any(stage.replays for stage in stages), "chain": keeps_together(job)}
+    used |= {"islice": takes, "takewhile": cuts}
     names = ", ".join(name for name, has in used.items() if has)
     return mark(",".join(job.ids("overflow", "packing", "replay")), names) if names else None
 

@@ -85,7 +85,7 @@ def _comparing(job: Job) -> dict[str, Any]:
     """
     both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
     brought = from_files(job, "eval") or from_files(job, "test") or _by_column(job) or keeps_together(job)
-    asked = 'HeldOut().add(splits["test"])' if answers_begin(job.stages) else 'set(splits["test"]["question"][:])'
+    asked = 'HeldOut().add(splits["test"])' if answers_begin(job.stages) else 'set(values(splits["test"], "question"))'
     return {"all_compare": brought and all(both), "compares_parts": brought and any(both), "asked_of_test": Raw(asked)}
 
 

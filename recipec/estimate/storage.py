@@ -11,6 +11,7 @@ from recipec.estimate.device import GIB
 from recipec.estimate.evaluation import stored_bytes
 from recipec.estimate.head import loss_code
 from recipec.estimate.loading import loading, teacher_read
+from recipec.estimate.many_rows import prepared_row_bytes
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
@@ -110,6 +111,14 @@ def merging_host(architecture: Architecture, layout: Layout) -> HostMemory:
     return HostMemory(PROCESS_BYTES + weights, PROCESS_BYTES + weights, because)
 
 
+def preparing_host(rows: int) -> HostMemory:
+    """Host memory of prepare_data.py, which one rank starts before any training."""
+    held = prepared_row_bytes(rows)
+    because = f"prepare_data.py, which takes more than the training: 1 process x {PROCESS_BYTES / GIB:.0f} GiB, "
+    because += f"{held / GIB:.1f} GiB for {rows:,} rows"
+    return HostMemory(PROCESS_BYTES + held, PROCESS_BYTES + held, because)
+
+
 def _trained_bytes(architecture: Architecture, layout: Layout, work: Workload, bytes_each: int) -> int:
     """The weights that a save has: all of them, or the adapter's."""
     count = sizes(architecture, work.lora, loss_code(work).to_vocabulary)
@@ -130,7 +139,8 @@ def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) 
 def host_memory(
     architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int, step: MemoryEstimate
 ) -> HostMemory:
-    """Host memory of a node: processes, the weights while they are loaded, and what `step` holds there.
+    """Host memory of a node: processes, what `step` holds there, and the larger of two: the weights while they are
+    loaded, or the order of the rows once training begins. Weights that are offloaded stay beside the order.
 
     Reward models, teachers that are whole on each device, and the models of vLLM take none: their files are mapped, and
     each tensor goes straight onto a device, so that the pages behind it are free again (`device_map` in transformers
@@ -142,13 +152,16 @@ def host_memory(
     moved = step.host_bytes * ranks
     served = _server_processes(layout)
     needed = (ranks + served) * PROCESS_BYTES
-    needed += max(reading.peak_bytes, moved + max(reading.once_bytes, taught))
+    ordered, once = ranks * work.order.rank_bytes, reading.once_bytes
+    loads, trains = max(reading.peak_bytes, moved + max(once, taught)), moved + ordered + bool(moved) * once
+    needed += max(loads, trains)
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
     reasons += [f"{served} processes of vLLM x {PROCESS_BYTES / GIB:.0f} GiB"] if served else []
     because = reading.because
     if taught > reading.peak_bytes:
         because = f"{taught / GIB:.1f} GiB of the teacher's weights while they are loaded"
-    reasons += [because] if because else []
+    reasons += [because] if because and (moved or loads >= trains) else []
+    reasons += [work.order.because(ranks)] if ordered and trains > loads else []
     room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
     reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))

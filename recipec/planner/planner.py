@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import Cost
+from recipec.estimate.storage import HostMemory
 from recipec.facts import Facts, rows_read_by
 from recipec.facts.data import preference_format, train_format
 from recipec.planner.advice.assumed import more_host_memory, other_networks
@@ -211,6 +212,11 @@ def _terms(loaded: LoadedRecipe, *beside: Any) -> Conditions:
     return Conditions(partial(broken, loaded), whole_runs, *beside)
 
 
+def _crowds_host(host: HostMemory, bounds: Bounds, facts: Facts) -> bool:
+    """Whether a node may have too little host memory for many rows, which no layout takes less of."""
+    return facts.gpu.kind != "cpu" and bounds.host_bytes is not None and host.needed_bytes > bounds.host_bytes
+
+
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequence[Context] = ()) -> StagePlan:
     """The plan of a stage that fits: its layout and what follows from it are written into its ledger.
 
@@ -248,7 +254,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe, given: Sequen
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
-        crowds_host=chosen.crowds_host,
+        crowds_host=chosen.crowds_host or _crowds_host(needs.host, bounds, facts),
         work_for_idle=unused.ways,
         idle_because=unused.because,
         on_used=on_used(*ours) if unused.because else OnFewer(),

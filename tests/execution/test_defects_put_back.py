@@ -271,7 +271,7 @@ def test_leaks_between_conversations_and_stages_and_flipped_labels_are_found(tmp
     put_back(
         bundle.root / "prepare_data.py",
         ('splits["train"] = drop_leaks(', "drop_leaks("),
-        ("None if row[-1] in begun else row[-1]", "row[-1]"),
+        ("NEVER if row[-1] in begun else row[-1]", "row[-1]"),
     )
     stopped = looked_at(bundle, tmp_path / "stopped")["planted rows are prepared"]
     assert "training rows ask what held-out rows ask, more than 5%" in stopped.detail
@@ -304,7 +304,7 @@ def test_cut_texts_swapped_answers_and_kept_leaks_are_found(tmp_path: Path, fork
     assert all(check.ok for check in fine.values()), fine
     put_back(
         bundle.root / "prepare_data.py",
-        ("if asked not in held_out]", "]"),
+        ("(asked in held_out for asked", "(False for asked"),
         ("    return row[column]\n", "    return row[column][:300]\n"),
     )
     found = looked_at(bundle, tmp_path / "broken")

@@ -14,7 +14,15 @@ from recipec.estimate.evaluation import Answered, Evaluation, GpuRoom, evaluatio
 from recipec.estimate.experts import published_bytes
 from recipec.estimate.loading import first_reads, read_bytes, reference_under_fsdp
 from recipec.estimate.overhead import overhead_of
-from recipec.estimate.storage import HostMemory, Storage, host_memory, merged_bytes, merging_host, run_storage
+from recipec.estimate.storage import (
+    HostMemory,
+    Storage,
+    host_memory,
+    merged_bytes,
+    merging_host,
+    preparing_host,
+    run_storage,
+)
 from recipec.estimate.whole_run import rates_of, written_seconds
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
@@ -23,7 +31,7 @@ from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate, usable_bytes, waiting_share
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
-from recipec.rules.evaluation import looked_at, prepared_rows, training_tokens
+from recipec.rules.evaluation import looked_at, prepared_rows, read_rows, training_tokens
 from recipec.rules.intervals import saves_in, steps_taught
 from recipec.units import GIB
 
@@ -48,6 +56,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     training = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     last = value["stage"] == value["stages"][-1]
     on_host = training if last or not merges else _larger(training, merging)
+    on_host = _larger(on_host, preparing_host(read_rows(value)))
     beside = [*([work.teacher] if work.teacher else []), *work.judges]
     return Needs(
         read_bytes=read_bytes(shape, work) + sum(map(published_bytes, beside)),

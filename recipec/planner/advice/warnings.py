@@ -8,7 +8,6 @@ from math import ceil, inf, log
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.estimate.storage import merging_host
 from recipec.facts import Facts
 from recipec.layout import Machines
 from recipec.planner.advice.assumed import assumed_machine
@@ -56,7 +55,7 @@ def warn(loaded: LoadedRecipe, facts: Facts, plan: Plan, report: Report) -> None
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _quantized(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
-        _host(loaded, model, stage, report)
+        _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
         smoothed = label_smoothing(loaded, model, stage)
@@ -257,7 +256,7 @@ def _stating(stage: StagePlan, fewer: Machines) -> str:
     return Change((*sets, *stage.on_used.pins), measured).told
 
 
-def _host(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
+def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     memory, host = stage.decisions.get("host_memory_gib"), stage.needs.host
     if memory is None or memory.value is None or not stage.crowds_host:
         return
@@ -268,8 +267,8 @@ def _host(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) 
         needed += "; they are assumed: state `hardware.host_memory_gib`"
     key = "host_memory_gib" if stated else "gpu" if assumed else "measured"
     label = Label(loaded.place("hardware", key), needed)
-    merging = host == merging_host(model.architecture, stage.layout)  # one process, whatever the GPUs
-    help = stage.roomier or (f"take {'' if merging else 'fewer GPUs of a node, or '}a node with more memory",)
+    alone = host.per_gpu_bytes == host.needed_bytes  # one process, whatever the GPUs
+    help = stage.roomier or (f"take {'' if alone else 'fewer GPUs of a node, or '}a node with more memory",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 

@@ -11,9 +11,11 @@ from recipec.axes.loops import LOOPS
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
+from recipec.estimate.many_rows import RowOrder
 from recipec.estimate.workload import Workload, adapter_shape
 from recipec.facts import Facts
-from recipec.planner.search.sequences import settled_method
+from recipec.planner.search.sequences import settled_method, training_sequences
+from recipec.rules import evaluation
 from recipec.rules.core import Ledger
 
 
@@ -51,6 +53,13 @@ def _loads_itself(value: Mapping[str, Any], facts: Facts) -> bool:
     return learns and trains and plain and known
 
 
+def _order_of(value: Mapping[str, Any]) -> RowOrder:
+    """The order that each rank draws: of prompts where the answers are written in training."""
+    generates = METHODS[value["stage"]].generates
+    drawn = evaluation.training_rows(value) if generates else training_sequences(value)
+    return RowOrder(round(drawn), value["sampling"], "loop" in value and LOOPS[value["loop"]].own)
+
+
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
@@ -62,6 +71,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
         judges=_judges(value, facts) if method.earns else (),
+        order=_order_of(value),
         head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
         shown_tokens=shown_tokens(value),
