@@ -17,8 +17,7 @@ import os
 import re
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from unicodedata import category, normalize
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
+import numpy as np
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
@@ -197,7 +197,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
-    held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"][:]}
+    held_out = {asked for name, rows in splits.items() if name != "train" for asked in values(rows, "question")}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -260,29 +260,27 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
     raw = [read(source, root) for source in sources]
     parts = [converted(part, stage, tokenizer) for part in raw]
     rows = concatenate_datasets(parts)
-    teaches, itself = rows["teaches"][:], rows["itself"][:]  # whole columns at once: one value at a time is slow
-    first: dict[bytes, int] = {}
-    for index in range(len(rows)):
-        if teaches[index]:
-            first.setdefault(itself[index], index)
-    kept, teaching = sorted(first.values()), sum(teaches)
+    taught = np.flatnonzero(np.fromiter(values(rows, "teaches"), bool, len(rows)))
+    _, first = np.unique(shortened(values(rows, "itself"), len(rows))[taught], return_index=True)
+    kept, teaching = np.sort(taught[first]), len(taught)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     report["train"] = counted
     if counted["empty"]:
         tell_empty(rows, stage, counted["empty"])
-    equal = rows["equal"][:]
-    apart = [index for index in kept if not equal[index]]  # two answers that are the same prefer nothing
+    equal = np.fromiter(values(rows, "equal"), bool, len(rows))
+    apart = kept[~equal[kept]]  # two answers that are the same prefer nothing
     counted["equal"] = len(kept) - len(apart)
-    pairs = rows["sides"][:]
-    times = Counter(pairs[index] for index in apart)
-    agreed = [index for index in apart if times[pairs[index]] == 1]  # a pair that is there exchanged, too, says nothing
+    sides = shortened(values(rows, "sides"), len(rows))
+    _, first, times = np.unique(sides[apart], return_index=True, return_counts=True)
+    agreed = apart[np.sort(first[times == 1])]  # a pair that is there exchanged, too, says nothing
     counted["contradictory"] = len(apart) - len(agreed)
     return rows.select(agreed)
 
 
 def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
     """Say that rows are left out in which an answer is empty or nothing is asked, and stop where they are too many."""
-    first = next(place for place, teaches in zip(rows["place"][:], rows["teaches"][:], strict=True) if not teaches)
+    marks = zip(values(rows, "place"), values(rows, "teaches"), strict=True)
+    first = next(place for place, teaches in marks if not teaches)
     lost = f"{stage.name}: {empty} of {len(rows)} rows have an empty answer, or ask nothing; the first is {first}"
     print(f"{lost}. They are left out.")
     if empty > MAX_DROPPED * len(rows):
@@ -320,9 +318,9 @@ def read_row(raw: dict, features: Features, stage: Stage) -> dict:
 
 def without_refused(rows: Dataset, placed: Dataset) -> Dataset:
     """The rows, if none of them was refused; else each reason is told, with its first row."""
-    refused = {said: index for index, said in enumerate(rows["refused"][:]) if said}
+    refused = {said: index for index, said in enumerate(values(rows, "refused")) if said}
     reasons: dict[str, list[str]] = {}
-    for said, place in zip(refused, placed.select([*refused.values()])["place"][:], strict=True):
+    for said, place in zip(refused, values(placed.select([*refused.values()]), "place"), strict=True):
         reason, *_ = said.removeprefix(f"{place}: ").split(": ")  # a file's name may hold ": ", too
         reasons.setdefault(VALUES.sub("…", reason), []).append(said)
     if reasons:
@@ -378,6 +376,17 @@ def processes(rows: int) -> int:
     """As many as there are cores for it, where the rows are many; starting them takes longer than 5,000 rows."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, rows // 5_000)
+
+
+def values(rows: Dataset, column: str) -> Iterator:
+    """The values of a column, read by parts: one at a time is slow, and all at once take up to 900 bytes for a row."""
+    for part in rows.select_columns(column).iter(batch_size=10_000):
+        yield from part[column]
+
+
+def shortened(digests: Iterable[bytes], count: int) -> np.ndarray:
+    """So many digests in one array, 16 bytes of each: no two rows share these by chance."""
+    return np.fromiter(digests, "S16", count)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -691,44 +700,63 @@ def alike(text: str) -> str:
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
     """The rows whose question is not also held out."""
-    kept = [index for index, asked in enumerate(rows["question"][:]) if asked not in held_out]
+    leaks = np.fromiter((asked in held_out for asked in values(rows, "question")), bool, len(rows))
+    kept = np.flatnonzero(~leaks)
     report["leaks"] = len(rows) - len(kept)
     return rows.select(kept)
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     """A share of the rows is held out: prompts drawn at random, each with all its answers."""
-    units = rows["question"][:]
-    members: dict[bytes, list[int]] = {}
-    for index, unit in enumerate(units):
-        members.setdefault(digest([SEED, unit]), []).append(index)
-    if len(members) == 1:
-        raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
     wanted = max(1, round(len(rows) * fraction))
-    held_out = drawn(members, wanted) or min(members.values(), key=len)
-    apart = set(held_out)
-    return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+    units = hashes(values(rows, "question"), len(rows))
+    if (units == units[0]).all():
+        raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
+    held_out = drawn(units, wanted)
+    if not len(held_out):
+        held_out = smallest(units)
+    stays = np.ones(len(rows), bool)
+    stays[held_out] = False
+    return rows.select(np.flatnonzero(stays)), rows.select(held_out)
 
 
-def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
+def hashes(units: Iterable[bytes], count: int) -> np.ndarray:
+    """What decides by chance which of so many rows are held out: rows of one unit have the same."""
+    return shortened((digest([SEED, unit]) for unit in units), count)
+
+
+def drawn(units: np.ndarray, wanted: int) -> np.ndarray:
     """The rows of whole units, taken in the order of their hashes, as many as are wanted or fewer."""
-    rows: list[int] = []
-    for unit in sorted(members):
-        if len(rows) + len(members[unit]) <= wanted:
-            rows += members[unit]
-    return rows
+    order = np.argsort(units, kind="stable")
+    hashed = units[order]
+    begins = np.flatnonzero(np.append(True, hashed[1:] != hashed[:-1]))
+    taken = [order[:0]]
+    for begin, end in zip(begins, np.append(begins[1:], len(order)), strict=True):
+        if end - begin <= wanted:
+            taken.append(order[begin:end])
+            wanted -= end - begin
+        if not wanted:
+            break
+    return np.concatenate(taken)
+
+
+def smallest(units: np.ndarray) -> np.ndarray:
+    """The rows of the unit that has fewest; of several the first."""
+    _, first, sizes = np.unique(units, return_index=True, return_counts=True)
+    return np.flatnonzero(units == units[first[sizes == sizes.min()].min()])
 
 
 def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     """Handle what is over max_length."""
-    fitting = [index for index, length in enumerate(rows["length"][:]) if length <= stage.max_length]
+    lengths = np.fromiter(values(rows, "length"), int, len(rows))
+    fitting = np.flatnonzero(lengths <= stage.max_length)
     report["counted"] = len(rows)
     report["too_long"] = len(rows) - len(fitting)
     report["dropped_share"] = report["too_long"] / max(len(rows), 1)
-    longest = sorted(rows["length"][:], reverse=True) or [0]
-    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
+    longest = np.sort(lengths)[::-1] if len(lengths) else [0]
+    report["enough_tokens"] = int(longest[int(MAX_DROPPED * (len(longest) - 1))])  # at most MAX_DROPPED are longer
     rows = rows.select(fitting)
-    report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
+    report |= {"rows": len(rows), "tokens": sum(values(rows, "length"))}
     return rows
 
 

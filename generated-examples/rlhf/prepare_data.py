@@ -21,15 +21,17 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from unicodedata import category, normalize
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
+import numpy as np
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from datasets.config import HF_CACHE_HOME, HF_DATASETS_CACHE
 from datasets.exceptions import DatasetGenerationError
@@ -40,6 +42,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
+NEVER = b""  # in place of a unit of rows: they are not held out
 UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")  # Unicode: control and format characters, spaces, marks on other letters
 BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as a space: Hangul fillers, empty Braille
 MAX_DROPPED = 0.05  # share of the rows that may be lost: too long, empty, or asking what is held out
@@ -79,8 +82,8 @@ class HeldOut:
 
     def add(self, *parts: Dataset) -> "HeldOut":
         for rows in parts:
-            self.questions.update(rows["question"][:])
-            self.beginnings.update(*rows["beginnings"][:])
+            self.questions.update(values(rows, "question"))
+            self.beginnings.update(*values(rows, "beginnings"))
         return self
 
     def shares(self, whole: bytes, begun: list[bytes], taught: frozenset[bytes] = frozenset()) -> bool:
@@ -327,30 +330,28 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
     raw = [read(source, root) for source in sources]
     parts = [converted(part, stage, tokenizer) for part in raw]
     rows = concatenate_datasets(parts)
-    teaches, itself = rows["teaches"][:], rows["itself"][:]  # whole columns at once: one value at a time is slow
-    first: dict[bytes, int] = {}
-    for index in range(len(rows)):
-        if teaches[index]:
-            first.setdefault(itself[index], index)
-    kept, teaching = sorted(first.values()), sum(teaches)
+    taught = np.flatnonzero(np.fromiter(values(rows, "teaches"), bool, len(rows)))
+    _, first = np.unique(shortened(values(rows, "itself"), len(rows))[taught], return_index=True)
+    kept, teaching = np.sort(taught[first]), len(taught)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
-    counted["messages_behind_answers"] = sum(rows["behind"][:])
+    counted["messages_behind_answers"] = sum(values(rows, "behind"))
     report["train"] = counted
     if counted["empty"]:
         tell_empty(rows, stage, counted["empty"])
-    equal = rows["equal"][:]
-    apart = [index for index in kept if not equal[index]]  # two answers that are the same prefer nothing
+    equal = np.fromiter(values(rows, "equal"), bool, len(rows))
+    apart = kept[~equal[kept]]  # two answers that are the same prefer nothing
     counted["equal"] = len(kept) - len(apart)
-    pairs = rows["sides"][:]
-    times = Counter(pairs[index] for index in apart)
-    agreed = [index for index in apart if times[pairs[index]] == 1]  # a pair that is there exchanged, too, says nothing
+    sides = shortened(values(rows, "sides"), len(rows))
+    _, first, times = np.unique(sides[apart], return_index=True, return_counts=True)
+    agreed = apart[np.sort(first[times == 1])]  # a pair that is there exchanged, too, says nothing
     counted["contradictory"] = len(apart) - len(agreed)
     return rows.select(agreed)
 
 
 def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
     """Say that rows are left out in which an answer is empty or nothing is asked, and stop where they are too many."""
-    first = next(place for place, teaches in zip(rows["place"][:], rows["teaches"][:], strict=True) if not teaches)
+    marks = zip(values(rows, "place"), values(rows, "teaches"), strict=True)
+    first = next(place for place, teaches in marks if not teaches)
     lost = f"{stage.name}: {empty} of {len(rows)} rows have an empty answer, or ask nothing; the first is {first}"
     print(f"{lost}. They are left out.")
     if empty > MAX_DROPPED * len(rows):
@@ -388,9 +389,9 @@ def read_row(raw: dict, features: Features, stage: Stage) -> dict:
 
 def without_refused(rows: Dataset, placed: Dataset) -> Dataset:
     """The rows, if none of them was refused; else each reason is told, with its first row."""
-    refused = {said: index for index, said in enumerate(rows["refused"][:]) if said}
+    refused = {said: index for index, said in enumerate(values(rows, "refused")) if said}
     reasons: dict[str, list[str]] = {}
-    for said, place in zip(refused, placed.select([*refused.values()])["place"][:], strict=True):
+    for said, place in zip(refused, values(placed.select([*refused.values()]), "place"), strict=True):
         reason, *_ = said.removeprefix(f"{place}: ").split(": ")  # a file's name may hold ": ", too
         reasons.setdefault(VALUES.sub("…", reason), []).append(said)
     if reasons:
@@ -447,6 +448,17 @@ def processes(rows: int) -> int:
     """As many as there are cores for it, where the rows are many; starting them takes longer than 5,000 rows."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, rows // 5_000)
+
+
+def values(rows: Dataset, column: str) -> Iterator:
+    """The values of a column, read by parts: one at a time is slow, and all at once take up to 900 bytes for a row."""
+    for part in rows.select_columns(column).iter(batch_size=10_000):
+        yield from part[column]
+
+
+def shortened(digests: Iterable[bytes], count: int) -> np.ndarray:
+    """So many digests in one array, 16 bytes of each: no two rows share these by chance."""
+    return np.fromiter(digests, "S16", count)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -836,66 +848,90 @@ def beginnings(row: dict) -> list[bytes]:
 
 def drop_leaks(rows: Dataset, held_out: HeldOut, report: dict) -> Dataset:
     """The rows that teach an answer to no question that is also held out."""
-    asked = list(zip(rows["question"][:], rows["beginnings"][:], strict=True))
-    taught = frozenset(part for whole, begun in asked if not held_out.shares(whole, begun) for part in begun)
-    kept = [index for index, (whole, begun) in enumerate(asked) if not held_out.shares(whole, begun, taught)]
+    taught = frozenset(
+        part
+        for whole, begun in zip(values(rows, "question"), values(rows, "beginnings"), strict=True)
+        if not held_out.shares(whole, begun)
+        for part in held_out.beginnings.intersection(begun)
+    )
+    asked = zip(values(rows, "question"), values(rows, "beginnings"), strict=True)
+    leaks = np.fromiter((held_out.shares(whole, begun, taught) for whole, begun in asked), bool, len(rows))
+    kept = np.flatnonzero(~leaks)
     report["leaks"] = report.get("leaks", 0) + len(rows) - len(kept)
     if len(kept) < len(rows):
-        first = next((position for position, index in enumerate(kept) if index != position), len(kept))
-        report.setdefault("first_leak", rows[first]["place"])
+        report.setdefault("first_leak", rows[int(leaks.argmax())]["place"])
     return rows.select(kept)
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     """A share of the rows is held out: prompts drawn at random, each with all its answers."""
     wanted = max(1, round(len(rows) * fraction))
-    units = kept_together(rows, wanted)
-    members: dict[bytes, list[int]] = {}
-    for index, unit in enumerate(units):
-        if unit:
-            members.setdefault(digest([SEED, unit]), []).append(index)
-    if len(members) == 1:
+    units = hashes(kept_together(rows, wanted), len(rows))
+    drawable = np.flatnonzero(units != NEVER)
+    units = units[drawable]
+    if (units == units[0]).all():
         raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
-    held_out = drawn(members, wanted) or min(members.values(), key=len)
-    apart = set(held_out)
-    return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+    held_out = drawn(units, wanted)
+    if not len(held_out):
+        held_out = smallest(units)
+    held_out = drawable[held_out]
+    stays = np.ones(len(rows), bool)
+    stays[held_out] = False
+    return rows.select(np.flatnonzero(stays)), rows.select(held_out)
 
 
-def kept_together(rows: Dataset, most: int) -> list[bytes | None]:
+def hashes(units: Iterable[bytes], count: int) -> np.ndarray:
+    """What decides by chance which of so many rows are held out: rows of one unit have the same."""
+    return shortened((NEVER if unit == NEVER else digest([SEED, unit]) for unit in units), count)
+
+
+def kept_together(rows: Dataset, most: int) -> Iterator[bytes]:
     """What rows of one side share: the shortest beginning of a conversation that few enough rows have.
 
     A greeting with which more conversations begin than are held out does not hold them together. A conversation that is
-    only this greeting is never held out (None): all that begin with it would be leaks.
+    only this greeting is NEVER held out: all that begin with it would be leaks.
     """
-    openings = rows["openings"][:]
-    shared = Counter(opening for row in openings for opening in row)
-    begun = {opening for row in openings for opening in row[:-1]}
-    units = []
-    for row in openings:
-        few = (opening for opening in row if shared[opening] <= most)
-        units.append(next(few, None if row[-1] in begun else row[-1]))
-    return units
+    shared = Counter(chain.from_iterable(values(rows, "openings")))
+    many = {opening for opening, times in shared.items() if times > most}
+    del shared  # it is far larger
+    begun = {opening for row in values(rows, "openings") for opening in row[:-1] if opening in many}
+    for row in values(rows, "openings"):
+        few = (opening for opening in row if opening not in many)
+        yield next(few, NEVER if row[-1] in begun else row[-1])
 
 
-def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
+def drawn(units: np.ndarray, wanted: int) -> np.ndarray:
     """The rows of whole units, taken in the order of their hashes, as many as are wanted or fewer."""
-    rows: list[int] = []
-    for unit in sorted(members):
-        if len(rows) + len(members[unit]) <= wanted:
-            rows += members[unit]
-    return rows
+    order = np.argsort(units, kind="stable")
+    hashed = units[order]
+    begins = np.flatnonzero(np.append(True, hashed[1:] != hashed[:-1]))
+    taken = [order[:0]]
+    for begin, end in zip(begins, np.append(begins[1:], len(order)), strict=True):
+        if end - begin <= wanted:
+            taken.append(order[begin:end])
+            wanted -= end - begin
+        if not wanted:
+            break
+    return np.concatenate(taken)
+
+
+def smallest(units: np.ndarray) -> np.ndarray:
+    """The rows of the unit that has fewest; of several the first."""
+    _, first, sizes = np.unique(units, return_index=True, return_counts=True)
+    return np.flatnonzero(units == units[first[sizes == sizes.min()].min()])
 
 
 def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     """Handle what is over max_length."""
-    fitting = [index for index, length in enumerate(rows["length"][:]) if length <= stage.max_length]
+    lengths = np.fromiter(values(rows, "length"), int, len(rows))
+    fitting = np.flatnonzero(lengths <= stage.max_length)
     report["counted"] = len(rows)
     report["too_long"] = len(rows) - len(fitting)
     report["dropped_share"] = report["too_long"] / max(len(rows), 1)
-    longest = sorted(rows["length"][:], reverse=True) or [0]
-    report["enough_tokens"] = longest[int(MAX_DROPPED * (len(longest) - 1))]  # at most MAX_DROPPED are longer
+    longest = np.sort(lengths)[::-1] if len(lengths) else [0]
+    report["enough_tokens"] = int(longest[int(MAX_DROPPED * (len(longest) - 1))])  # at most MAX_DROPPED are longer
     rows = rows.select(fitting)
-    report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
+    report |= {"rows": len(rows), "tokens": sum(values(rows, "length"))}
     return rows
 
 

@@ -15,6 +15,7 @@ _LENGTH_BYTES = 40
 # prepare_data.py: digests and marks of all rows, and what `select` of datasets 5.2 makes a list of, at most
 # (benchmarks/results/rows_in_memory.md).
 PREPARED_ROW_BYTES = 160
+_FEW = GIB // 20  # bytes that are within what a process takes anyway; our decision
 
 
 class RowOrder(Struct, frozen=True):
@@ -28,7 +29,7 @@ class RowOrder(Struct, frozen=True):
     def rank_bytes(self) -> int:
         """Host memory of one rank."""
         lengths = _LENGTH_BYTES if self.own_loop and self.sampling == RANDOM else 0
-        return self.sequences * (_ORDER_BYTES[self.sampling] + lengths)
+        return _beside_a_process(self.sequences * (_ORDER_BYTES[self.sampling] + lengths))
 
     def because(self, ranks: int) -> str:
         """What it takes of a node, in words."""
@@ -38,4 +39,8 @@ class RowOrder(Struct, frozen=True):
 
 def prepared_row_bytes(rows: int) -> int:
     """Host memory that so many rows take in prepare_data.py, which is one process while it takes most."""
-    return rows * PREPARED_ROW_BYTES
+    return _beside_a_process(rows * PREPARED_ROW_BYTES)
+
+
+def _beside_a_process(size: int) -> int:
+    return size if size > _FEW else 0
