@@ -11,7 +11,7 @@ from recipec.estimate.device import GIB
 from recipec.estimate.evaluation import stored_bytes
 from recipec.estimate.head import loss_code
 from recipec.estimate.loading import loading, teacher_read
-from recipec.estimate.many_rows import prepared_row_bytes
+from recipec.estimate.many_rows import RowOrder, prepared_row_bytes
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
@@ -137,7 +137,12 @@ def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) 
 
 
 def host_memory(
-    architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int, step: MemoryEstimate
+    architecture: Architecture,
+    layout: Layout,
+    work: Workload,
+    gpus_per_node: int,
+    step: MemoryEstimate,
+    order: RowOrder | None = None,
 ) -> HostMemory:
     """Host memory of a node: processes, what `step` holds there, and the larger of two: the weights while they are
     loaded, or the order of the rows once training begins. Weights that are offloaded stay beside the order.
@@ -152,7 +157,7 @@ def host_memory(
     moved = step.host_bytes * ranks
     served = _server_processes(layout)
     needed = (ranks + served) * PROCESS_BYTES
-    ordered, once = ranks * work.order.rank_bytes, reading.once_bytes
+    ordered, once = ranks * order.rank_bytes if order else 0, reading.once_bytes
     loads, trains = max(reading.peak_bytes, moved + max(once, taught)), moved + ordered + bool(moved) * once
     needed += max(loads, trains)
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
@@ -161,7 +166,7 @@ def host_memory(
     if taught > reading.peak_bytes:
         because = f"{taught / GIB:.1f} GiB of the teacher's weights while they are loaded"
     reasons += [because] if because and (moved or loads >= trains) else []
-    reasons += [work.order.because(ranks)] if ordered and trains > loads else []
+    reasons += [order.because(ranks)] if order and ordered and trains > loads else []
     room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
     reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))

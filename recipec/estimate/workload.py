@@ -21,7 +21,6 @@ from recipec.axes.adaptations import (
 from recipec.axes.adapted import behind, scaled, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.many_rows import RowOrder
 
 
 class LoraShape(Struct, frozen=True):
@@ -121,7 +120,6 @@ class Workload(Struct, frozen=True):
     result_tokens: int = 0  # of the results of a round, which are part of written_tokens
     updates: int = 1  # optimizer steps that learn from one generation
     answer_passes: int = 1  # over the answers of a generation
-    order: RowOrder = RowOrder()  # of the sequences that an epoch goes through
     head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does
     elastic: bool = False  # the Fisher information and the starting weights are kept: elastic weight consolidation
     capacity_factor: float = 0.0  # of experts that DeepSpeed-MoE computes; 0: those of the model, which drop nothing
@@ -158,11 +156,6 @@ class Workload(Struct, frozen=True):
     def method(self) -> Method:
         """The row of its objective, as its own hyperparameters have it."""
         return METHODS[self.objective].under(dict(self.own))
-
-    @property
-    def unordered(self) -> Workload:
-        """The same step where the rows take no host memory."""
-        return replace(self, order=RowOrder())
 
     @property
     def steps_taught(self) -> int:

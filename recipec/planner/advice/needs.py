@@ -29,7 +29,7 @@ from recipec.facts import Facts
 from recipec.facts.model import is_path
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate, usable_bytes, waiting_share
-from recipec.planner.search.workload import work_of
+from recipec.planner.search.workload import order_of, work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, prepared_rows, read_rows, training_tokens
 from recipec.rules.intervals import saves_in, steps_taught
@@ -53,7 +53,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate, asked_tokens: int 
     merged, merging = merged_bytes(shape, chosen.layout) if merges else 0, merging_host(shape, chosen.layout)
     rows = looked_at(value, "test")
     per_node = facts.machines.gpus_per_node
-    training = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
+    training = host_memory(shape, chosen.layout, work, per_node, chosen.memory, order_of(ledger))
     last = value["stage"] == value["stages"][-1]
     on_host = training if last or not merges else _larger(training, merging)
     on_host = _larger(on_host, preparing_host(read_rows(value)))

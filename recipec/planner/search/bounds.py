@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from recipec.axes.tasks import AUTO
 from recipec.estimate.links import Link, link_of
+from recipec.estimate.many_rows import RowOrder
 from recipec.estimate.padding import padded_tokens
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
@@ -16,7 +17,7 @@ from recipec.facts.node import Node, node_of
 from recipec.planner.search.context import Context
 from recipec.planner.search.global_batch import most_with_steps
 from recipec.planner.search.usual_rows import beside_rows, spread, typical
-from recipec.planner.search.workload import work_of
+from recipec.planner.search.workload import order_of, work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
 from recipec.units import GIB
@@ -48,6 +49,7 @@ class Bounds(Struct, frozen=True):
     tie: float  # predicted times closer than this count as equal
     of_batch: bool  # whether the global batch takes a part of what counts as equal
     by_memory: bool  # whether of these the one is taken that takes least memory, and not the simplest
+    order: RowOrder  # of the sequences of an epoch
     followed: bool  # whether the launch script merges an adapter after training, because a stage goes on from it
 
     @property
@@ -89,6 +91,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         tie=_tie(value["priority"].value, context.slower),
         of_batch=context.slower > 1,
         by_memory=value["priority"].value == "memory",
+        order=order_of(ledger),
         followed=value["stage"].value != value["stages"].value[-1],
     )
 

@@ -201,10 +201,10 @@ def retimed(found: Iterable[Candidate], facts: Facts, bounds: Bounds) -> list[Ca
 def _on_host(
     layout: Layout, shape: Architecture, work: Workload, memory: MemoryEstimate, bounds: Bounds
 ) -> tuple[int, str]:
-    """Host memory that a node needs, and why what it has is not enough; the order of the rows decides no layout."""
+    """Host memory that a node needs, and why what it has is not enough; the order of rows alone refuses no layout."""
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
-    work = work if must_hold else work.unordered
-    needed = host_memory(shape, layout, work, bounds.link.gpus_per_node, memory).needed_bytes
+    order = bounds.order if must_hold else None
+    needed = host_memory(shape, layout, work, bounds.link.gpus_per_node, memory, order).needed_bytes
     obstacle = _host_obstacle(needed, bounds) if must_hold else ""
     if not (bounds.followed and layout.adapts.merges):
         return needed, obstacle

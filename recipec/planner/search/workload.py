@@ -53,8 +53,9 @@ def _loads_itself(value: Mapping[str, Any], facts: Facts) -> bool:
     return learns and trains and plain and known
 
 
-def _order_of(value: Mapping[str, Any]) -> RowOrder:
+def order_of(ledger: Ledger) -> RowOrder:
     """The order that each rank draws: of prompts where the answers are written in training."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
     generates = METHODS[value["stage"]].generates
     drawn = evaluation.training_rows(value) if generates else training_sequences(value)
     return RowOrder(round(drawn), value["sampling"], "loop" in value and LOOPS[value["loop"]].own)
@@ -71,7 +72,6 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
         judges=_judges(value, facts) if method.earns else (),
-        order=_order_of(value),
         head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
         shown_tokens=shown_tokens(value),
