@@ -68,10 +68,11 @@ def _names_a_thing(words: Sequence[str]) -> bool:
 def asks(rows: Sequence[Row], name: str) -> bool:
     """Whether a column may hold what is asked, or a text: what is filed, plain numbers and ids such as p17 are not."""
     values = [row[name] for row in rows if row.get(name) not in NOTHING]
-    return not (is_filed_under(rows, name) or _all_are(_NUMBER, values) or _are_ids(values))
+    return not (is_filed_under(rows, name) or _all_are(_NUMBER, values) or are_ids(values))
 
 
-def _are_ids(values: Sequence[Any]) -> bool:
+def are_ids(values: Sequence[Any]) -> bool:
+    """Whether values only name something: texts such as p17, of letters and digits, no two of which are alike."""
     return _all_are(_ID, values) and len({*values}) == len(values)
 
 

@@ -106,6 +106,7 @@ CODES: dict[str, str] = {
     "W0562": "ratings that training ignores",
     "W0563": "label smoothing beside the plan's memory",
     "W0564": "answers that only fill a field",
+    "W0565": "prompts that are ids",
     "E0701": "output folder contains other files",
     "E0702": "output cannot be written",
     "E0703": "output folder belongs to another recipe",

@@ -27,6 +27,7 @@ from recipec.facts.conversations import (
 )
 from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
+from recipec.facts.ids_asked import ids_as_prompts
 from recipec.facts.incomplete import incomplete_fact
 from recipec.facts.judged_pairs import judged_otherwise, judges
 from recipec.facts.labels import label_facts
@@ -187,6 +188,7 @@ def _findings(
     yield from cautions(loaded, section, sources, template)
     yield from unanswered(loaded, section, rehearsal)
     yield from placeholder_answers(loaded, section, sources)
+    yield from ids_as_prompts(loaded, section, sources)
     yield from nothing_learned(loaded, section, sources)
     yield from against_stated(loaded, section, sources)
     yield from equal_answers(loaded, section, rehearsal)

@@ -41,3 +41,21 @@ def test_ids_and_second_prompts_are_not_proposed(tmp_path: Path, name: str, valu
 @pytest.mark.parametrize("values", [TEXTS, ONCE], ids=["texts", "words"])
 def test_prompts_of_other_names_are(tmp_path: Path, values: list[str]) -> None:
     assert proposed(tmp_path, "question_text", values, talks=False)
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"),
+    [
+        ([f"p{n}" for n in range(20)], True),
+        ([f"p{n % 7}" for n in range(20)], False),
+        ([f"What is {n}?" for n in range(20)], False),
+        ([f"p{n}" for n in range(9)], False),
+    ],
+    ids=["ids", "classes", "questions", "few"],
+)
+def test_prompts_that_are_ids_are_told(tmp_path: Path, values: list[str], warned: bool) -> None:
+    rows = [{"prompt": value, "completion": f"It is {n}."} for n, value in enumerate(values)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = with_key(BASES["lora-single"], "data", {"train": "rows.jsonl", "max_length": 64})
+    codes = {one.code for one in compiled(tmp_path, recipe, only_plan=True).diagnostics}
+    assert ("W0565" in codes) == warned
