@@ -97,5 +97,5 @@ def test_rated_answers_of_csv_become_pairs(tmp_path: Path) -> None:
     written(tmp_path, "rows.csv", rows)
     (found,) = told(tmp_path, dpo("rows.csv"), "E0305")
     subprocess.run(found.help[0].split("`")[-2], shell=True, cwd=tmp_path, check=True)
-    pairs = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    pairs = [json.loads(line) for line in (tmp_path / "rows.new.jsonl").read_text().splitlines()]
     assert len(pairs) == 40 and pairs[0] == {"prompt": "Why 0?", "chosen": "Answer 1.", "rejected": "Answer 0."}

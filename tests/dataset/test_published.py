@@ -284,11 +284,11 @@ def test_a_column_s_name_does_not_end_a_word_of_the_shell(tmp_path: Path) -> Non
     kto: Tables = {**BASES["kto"], "data": {"preferences": "rows.jsonl", "columns": {"label": WILD}}}
     rows = [{"prompt": f"Why {number}?", "completion": "So.", WILD: number % 5} for number in MANY]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ran(tmp_path, _told(tmp_path, kto, ".label = "))
+    ran(tmp_path, _told(tmp_path, kto, '{"label": '))
     assert json.loads((tmp_path / "rows.new.jsonl").read_text().splitlines()[3])["label"] is True
     (tmp_path / "rows.json").write_text(json.dumps({WILD: [{"prompt": "Why?", "completion": "So."}]}))
     ran(tmp_path, _told(tmp_path, _reading(SFT, "rows.json"), "one a line"))
-    assert json.loads((tmp_path / "rows.jsonl").read_text()) == {"prompt": "Why?", "completion": "So."}
+    assert json.loads((tmp_path / "rows.new2.jsonl").read_text()) == {"prompt": "Why?", "completion": "So."}
     assert not (tmp_path / "pwned").exists()
 
 

@@ -76,6 +76,7 @@ def test_answers_without_a_text_are_not_learned_nor_compared(tmp_path: Path, apa
     ]
     rows = [{"instruction": f"Why {n}?"} | answers[n] for n in range(40)]
     for recipe, better in ((SFT, "completion"), (DPO, "chosen")):
+        (tmp_path / "rows.new.jsonl").unlink(missing_ok=True)
         ran(tmp_path, next(line for line in advised(tmp_path, recipe, rows) if "rows.new.jsonl" in line))
         made = passes(tmp_path, recipe)
         assert [row[better] for row in made] == [f"So {n}." for n in range(40)]
