@@ -46,7 +46,7 @@ CONTRADICTIONS = [  # bundle, file, text, what replaces it, words of the finding
             ("train.py", '"--max-steps"', '"--most-steps"', "it has no option '--max-steps'"),
             ("train.py", '__name__ == "__main__"', '__name__ == "main"', "it does not call main()"),
             ("prepare_data.py", "    test_fraction=", "    test_fraction=0.4 or ", "STAGES has test_fraction=0.4 or"),
-            ("prepare_data.py", "SEED = 42", "SEED = 43", "prepare_data.py:37: SEED is 43, and was built as 42"),
+            ("prepare_data.py", "SEED = 42", "SEED = 43", "prepare_data.py:38: SEED is 43, and was built as 42"),
             ("prepare_data.py", 'ed("Qwen/Qwen2.5-7B-Instruct"', 'ed("Qwen/Qwen3-8B"', "an argument of AutoTokenizer."),
             ("prepare_data.py", "    PREPARED.write_text(", "    print(", "it never calls PREPARED.write_text()"),
             ("evaluate.py", 'BASE = "Qwen/Qwen2.5-7B-Instruct"', 'BASE = "Qwen/Qwen2.5-7B"', "evaluate.py:36: BASE is"),
