@@ -144,8 +144,11 @@ def test_a_greeting_alone_takes_no_conversation_from_training(
     write(tmp_path / "chat.jsonl", greeted(column))
     keys: dict[str, object] = {"split": {"stratify": column}} if column else {}
     script = emitted(tmp_path, recipe(**keys, eval_fraction=0.2, test_fraction=0.2), monkeypatch)
-    assert script.kept_together({"openings": [["a"], ["a", "b"], ["a", "c"], ["d"]]}, 1) == [None, "b", "c", "d"]
-    assert script.kept_together({"openings": [["a"]] * 3}, 1) == ["a"] * 3
+    for openings, kept in (
+        ([["a"], ["a", "b"], ["a", "c"], ["d"]], [script.NEVER, "b", "c", "d"]),
+        ([["a"]] * 3, ["a"] * 3),
+    ):
+        assert [*script.kept_together(script.Dataset.from_dict({"openings": openings}), 1)] == kept
     script.main()
     found = split_of(tmp_path)
     assert {part: alone(rows) for part, rows in found.items()} == {"train": 8, "eval": 0, "test": 0}
