@@ -14,7 +14,7 @@ from recipec.render.traced import Raw
 
 _KEY, CONFIG = "quantization_config", "Mxfp4Config"
 _LOADED = f"{CONFIG}(dequantize=True)"
-_WHY = "where `kernels` is installed, the experts would stay in 4 bits, which do not train"
+_WHY = "beside the package kernels, the experts would stay in 4 bits, which cannot be trained"
 _SAVED = """\
 # transformers 5.23 would save the experts, which it has dequantized, under the names of their 4-bit values
 {}._weight_conversions = None"""

@@ -79,8 +79,8 @@ def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) 
         asked = [name for name in first if name in TALKS and turns_of(first[name])]
         texts = [name for name in first if name in _ASK and any(row.get(name) not in (None, "") for row in rows)]
         if not texts and all(isinstance(first.get(name), str) for name in names):
-            lines = prompts_beside(rows, names)
-            yield from (f"to read `{name}` as the prompt: {_named(shape, name)} under [data]" for name in lines)
+            for name in prompts_beside(rows, names):
+                yield f"to read `{name}` as the prompt: {naming(shape, _PROMPT, name)} under [data]"
             return
     if not single and not asked and len(texts) == 1:
         known = texts[0] in format.role(_PROMPT).aliases  # it would be read if it were not ignored
@@ -92,11 +92,11 @@ def _to_the_shape(rows: Sequence[Row], places: Sequence[str], shape: DataShape) 
         yield from _command(" | ".join(steps), places[0])
 
 
-def _named(shape: DataShape, prompt: str) -> str:
-    """The key that names the prompt, beside the columns that have other names than the usual ones."""
-    renamed = {role: name for role, name in shape.columns.items() if role != name}
+def naming(shape: DataShape, role: str, column: str) -> str:
+    """The key that names the column of a role, beside the others that have other names than the usual ones."""
+    renamed = {each: name for each, name in shape.columns.items() if each not in (name, role)}
     pairs = ", ".join(
-        f"{role} = {json.dumps(name, ensure_ascii=False)}" for role, name in {_PROMPT: prompt, **renamed}.items()
+        f"{each} = {json.dumps(name, ensure_ascii=False)}" for each, name in {role: column, **renamed}.items()
     )
     return f"`columns = {{ {pairs} }}`"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from shlex import quote
 
-from recipec.dataset.commands import leaving_out
+from recipec.dataset.commands import leaving_out, new_file
 from recipec.dataset.contents import Row
 from recipec.dataset.labeled import in_place_of
 
@@ -45,10 +45,9 @@ def rewritten(column: str, rows: Sequence[Row], file: str) -> Iterator[str]:
     whole = [_alternates(str(row.get(column))) for row in rows]
     if any(whole) and file.endswith(".jsonl") and column.isidentifier():
         program = f"select(.{column} | {_WHOLE}) | .conversations = [.{column} | {_TURNS}] | del(.{column})"
-        new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
         left = {"texts that have more than `### Human:` and `### Assistant:` in turn": whole.count(False)}
         told = in_place_of(rows, ["conversations"]) + leaving_out(left if False in whole else {}, len(rows))
-        yield f"make conversations of them{told}: `jq -c {quote(program)} {quote(file)} > {new}`"
+        yield f"make conversations of them{told}: `jq -c {quote(program)} {quote(file)} > {new_file(file)}`"
 
 
 def _alternates(text: str) -> bool:

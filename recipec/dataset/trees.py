@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
-from recipec.dataset.commands import file_of, leaving_out
+from recipec.dataset.commands import file_of, leaving_out, new_file
 from recipec.dataset.contents import NOTHING, Row, turns_of
 from recipec.dataset.meaning import OF_ROWS, WEIGHTS, along_jq, beside
 
@@ -35,8 +35,7 @@ def trees(rows: Sequence[Row], place: str, kept: Sequence[str] = ()) -> Iterator
     columns = _columns(chains, [name for name in kept if name in rows[0]], shared)
     program = f"{_OF_MESSAGES if messages else _OF_TREES} | select({_learned(chains)}) | {_prompt(chains)}{columns}"
     file = file_of(place)
-    new = quote(f"{file.removesuffix('.jsonl')}.new.jsonl")
-    command = f"jq -{'s' * messages}c {quote(program)} {quote(file)} > {new}"
+    command = f"jq -{'s' * messages}c {quote(program)} {quote(file)} > {new_file(file)}"
     made = f"make a row of each answer, with what came before it as its prompt{leaving_out(_left(chains), len(chains))}"
     yield f"{made}: `{command}`" if file.endswith(".jsonl") else f"write JSON lines, and {made}"
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from recipec.axes import ROW_FORMATS
 from recipec.dataset.column_names import are_ids, asks
-from recipec.dataset.contents import NOTHING, Row
+from recipec.dataset.contents import NOTHING
+from recipec.dataset.rewriting import naming
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
@@ -22,21 +23,22 @@ def ids_as_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[Sampled
         name = source.shape.columns.get(asked, "")
         values = [row[name] for row in source.rows if row.get(name) not in NOTHING]
         if are_ids(values):
-            yield _warning(loaded, section, source, name, values[0])
+            others = [naming(source.shape, asked, other) for other in _texts(source)]
+            yield _warning(loaded, section, f"in `{name}` are ids, such as {json.dumps(values[0])}", others)
 
 
-def _warning(loaded: LoadedRecipe, section: str, source: SampledSource, name: str, first: str) -> Diagnostic:
-    title = f"the prompts of data.{section} in `{name}` are ids"
-    label = Label(loaded.place("data", section), f"the first is {json.dumps(first)}")
-    named = [f'`columns = {{ prompt = "{other}" }}`' for other in _texts(source.rows, source.shape.columns)]
+def _warning(loaded: LoadedRecipe, section: str, what: str, others: Sequence[str]) -> Diagnostic:
+    label = Label(loaded.place("data", section), "these rows")
     help = (
-        f"name the questions under [data]: {' or '.join(named)}" if named else "name a file that has the questions",
+        f"name the questions under [data]: {' or '.join(others)}" if others else "name a file that has the questions",
         'if the model is asked so, write allow = ["W0565"] under [recipe]',
     )
-    return Diagnostic("W0565", title, (label,), help, ("the model learns to answer without knowing what is asked",))
+    learned = "the model learns to answer without knowing what is asked"
+    return Diagnostic("W0565", f"the prompts of data.{section} {what}", (label,), help, (learned,))
 
 
-def _texts(rows: Sequence[Row], columns: dict[str, str]) -> list[str]:
+def _texts(source: SampledSource) -> list[str]:
     """The columns of texts that training does not read, and that may hold what is asked."""
-    unread = [name for name in rows[0] if name not in columns.values()]
+    rows = source.rows
+    unread = [name for name in rows[0] if name not in source.shape.columns.values()]
     return [name for name in unread if all(isinstance(row.get(name), str) for row in rows) and asks(rows, name)]

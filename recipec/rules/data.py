@@ -103,7 +103,7 @@ def packing(stage: str, attention: str) -> Choice:
     if ATTENTIONS[attention].apart == BOUNDARIES:
         return Choice(True, "the kernel attends within each packed example, so packing removes the padding")
     mask = f"with {attention} attention, packed examples need a dense mask"
-    return Choice(False, f"{mask}, which costs much of what less padding saves, and more on long sequences")
+    return Choice(False, f"{mask}, which leaves little to gain on short rows and costs time on long ones")
 
 
 @rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,16 @@ def test_prompts_that_are_ids_are_told(tmp_path: Path, values: list[str], warned
     recipe = with_key(BASES["lora-single"], "data", {"train": "rows.jsonl", "max_length": 64})
     codes = {one.code for one in compiled(tmp_path, recipe, only_plan=True).diagnostics}
     assert ("W0565" in codes) == warned
+
+
+def test_the_questions_are_named_by_the_role_beside_other_columns(tmp_path: Path) -> None:
+    """What the recipe names otherwise stays: the line that is proposed leads to rows that are read."""
+    rows = [{"n": f"p{n}", "ask": f"Why {n}?", "reply": f"So {n}."} for n in range(20)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"train": "rows.jsonl", "max_length": 64, "columns": {"instruction": "n", "output": "reply"}}
+    recipe = with_key(BASES["lora-single"], "data", data)
+    (told,) = [one for one in compiled(tmp_path, recipe, only_plan=True).diagnostics if one.code == "W0565"]
+    named = tomllib.loads(told.help[0].split("`")[1])
+    assert named == {"columns": {"instruction": "ask", "output": "reply"}}
+    again = compiled(tmp_path, with_key(recipe, "data.columns", named["columns"]), only_plan=True)
+    assert not [one for one in again.diagnostics if one.code == "W0565" or one.code[0] == "E"]
