@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from compiling import BASES, Tables, codes, compiled, with_key
 from test_mending import applied
 
+from recipec.layout import Machines
 from recipec.planner.advice import ways_out
+from recipec.planner.advice.ways_out import _idle
 from recipec.planner.search.fit import fit
 from recipec.recipe.changed import agrees
 from recipec.units import duration, usd
@@ -116,3 +120,13 @@ def test_a_machine_is_not_proposed_with_gpus_that_are_idle_and_paid(tmp_path: Pa
     plan = compiled(tmp_path, applied(tables, line), only_plan=True).plan
     assert {stage.layout.gpus for stage in plan.stages} == {1} and usd(plan.cost_usd) in line
     assert not any("idle" in line for line in problem.help)
+
+
+def test_gpus_that_a_proposal_leaves_idle_are_told_of_their_stage() -> None:
+    def stage(label: str, used: int) -> Any:
+        context = SimpleNamespace(facts=SimpleNamespace(machines=Machines(1, 8)), stage=SimpleNamespace(label=label))
+        return context, SimpleNamespace(chosen=SimpleNamespace(layout=SimpleNamespace(gpus=used)))
+
+    assert [*_idle([stage("sft", 8), stage("ppo", 1)])] == ["7 of 8 GPUs are then idle in stage ppo, and paid"]
+    assert [*_idle([stage("sft", 4)])] == ["4 of 8 GPUs are then idle, and paid"]
+    assert not [*_idle([stage("sft", 8)])]
