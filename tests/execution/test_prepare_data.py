@@ -567,6 +567,18 @@ def test_a_source_is_drawn_by_its_weight_after_duplicates_are_dropped(
     assert (report["duplicates"], report["rows"]) == (100, sum(times))
 
 
+@pytest.mark.parametrize("heavier", ["a.jsonl", "b.jsonl"])
+def test_a_row_of_two_sources_is_drawn_by_the_larger_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heavier: str
+) -> None:
+    write(tmp_path / "a.jsonl", chats(100))
+    write(tmp_path / "b.jsonl", [*chats(100), *chats(150)[100:]])
+    sources = [{"path": name, "weight": 3.0 if name == heavier else 1.0} for name in ("a.jsonl", "b.jsonl")]
+    emitted(tmp_path, with_key(BASES["lora-single"], "data.train", sources), monkeypatch).main()
+    asked = [row["messages"][0]["content"] for row in prepared(tmp_path, "sft/train")]
+    assert {asked.count(f"Why {n}?") for n in range(100)} == {0, 3}
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
