@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from recipec.axes import Own
@@ -369,14 +371,17 @@ def write_adapter(folder: Path, base: str, **config: Any) -> None:
     (folder / "adapter_model.safetensors").touch()
 
 
-def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False) -> Compilation:
-    """Compile the recipe in `folder`, with the data files that BASES name; errors are in its diagnostics."""
+def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False, only_check: bool = False) -> Compilation:
+    """Compile the recipe in `folder`, with the data files that BASES name; errors are in its diagnostics.
+
+    `only_check` takes half the time of `only_plan`: the plan is without what else it would advise.
+    """
     if not (folder / "chat.jsonl").exists():
         split = recipe.get("data", {}).get("split")
         write_data(folder, *(SPLIT_BY.keys() & split.values() if isinstance(split, dict) else ()))
     path = folder / "recipe.toml"
     path.write_text(toml(recipe), encoding="utf-8")
-    return compile_recipe(path, only_plan=only_plan)
+    return compile_recipe(path, only_plan=only_plan, only_check=only_check)
 
 
 def texts(compilation: Compilation) -> dict[str, str]:
@@ -389,6 +394,13 @@ def good(folder: Path, recipe: Tables) -> Compilation:
     compilation = compiled(folder, recipe)
     assert compilation.files, [str(finding) for finding in compilation.diagnostics]
     return compilation
+
+
+@cache
+def shape(name: str) -> Compilation:
+    """One of BASES as it is, compiled once for all tests of a process that only read its files or its plan."""
+    with TemporaryDirectory() as folder:
+        return good(Path(folder), BASES[name])
 
 
 def codes(compilation: Compilation) -> list[str]:

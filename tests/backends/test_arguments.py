@@ -10,11 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from compiling import BASES, Tables, good, texts, with_key
+from compiling import BASES, good, shape, texts, with_key
 
 from recipec.axes import METHODS, Method
 from recipec.backends.arguments import OPTIMIZERS
 from recipec.backends.methods import BACKENDS
+from recipec.compiler import Compilation
 from recipec.rules.loader import MOST_PROCESSES
 
 COMMON = {
@@ -130,15 +131,14 @@ def _literal(node: ast.expr) -> Any:
         return None
 
 
-def _stages(folder: Path, recipe: Tables) -> list[tuple[str, dict[str, Any]]]:
-    return [arguments(text) for path, text in texts(good(folder, recipe)).items() if path.endswith("train.py")]
+def _stages(bundle: Compilation) -> list[tuple[str, dict[str, Any]]]:
+    return [arguments(text) for path, text in texts(bundle).items() if path.endswith("train.py")]
 
 
-def _methods(folder: Path, recipe: Tables) -> Iterator[tuple[Method, set[str], set[str]]]:
+def _methods(bundle: Compilation) -> Iterator[tuple[Method, set[str], set[str]]]:
     """The method of every stage, what its configuration must have, and what it has."""
-    plan = good(folder, recipe).plan
-    assert plan
-    for stage, (config, found) in zip(plan.stages, _stages(folder, recipe), strict=True):
+    assert bundle.plan
+    for stage, (config, found) in zip(bundle.plan.stages, _stages(bundle), strict=True):
         method = METHODS[stage.stage.name]
         assert config == method.config
         own = {own.argument for own in method.own if own.argument and not own.of_trainer}
@@ -147,20 +147,20 @@ def _methods(folder: Path, recipe: Tables) -> Iterator[tuple[Method, set[str], s
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_the_closed_list_is_written_out(tmp_path: Path, name: str) -> None:
-    for method, must, found in _methods(tmp_path, BASES[name]):
+def test_the_closed_list_is_written_out(name: str) -> None:
+    for method, must, found in _methods(shape(name)):
         assert must - found == NOT_READ.get(method.name, set())
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_else_is_written(tmp_path: Path, name: str) -> None:
-    [(_, must, found)] = _methods(tmp_path, with_key(BASES[name], "train.activation_checkpointing", True))
+    [(_, must, found)] = _methods(good(tmp_path, with_key(BASES[name], "train.activation_checkpointing", True)))
     assert found - must == SHAPES[name] | {"activation_checkpointing_kwargs"}
 
 
 def test_a_constant_rate_still_has_its_warmup(tmp_path: Path) -> None:
     """transformers' "constant" knows no warmup."""
-    [(_, found)] = _stages(tmp_path, with_key(BASES["lora-single"], "train.schedule", "constant"))
+    [(_, found)] = _stages(good(tmp_path, with_key(BASES["lora-single"], "train.schedule", "constant")))
     assert found["lr_scheduler_type"] == "constant_with_warmup"
 
 
@@ -195,7 +195,7 @@ def test_patience_is_that_of_the_recipe(tmp_path: Path, patience: int) -> None:
 def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     value, argument, expected = CARRIED[key]
     base = BASES[CARRIED_BY.get(key, "dpo-full" if key.startswith("alignment") else "lora-single")]
-    [(_, found)] = _stages(tmp_path, with_key(base, key, value))
+    [(_, found)] = _stages(good(tmp_path, with_key(base, key, value)))
     assert found[argument] == expected
 
 
@@ -212,7 +212,7 @@ def test_a_run_is_named_once_and_every_stage_apart(
     tmp_path: Path, base: str, run: str | None, names: list[str]
 ) -> None:
     recipe = with_key(BASES[base], "track.run", run) if run else BASES[base]
-    assert [found["run_name"] for _, found in _stages(tmp_path, recipe)] == names
+    assert [found["run_name"] for _, found in _stages(good(tmp_path, recipe))] == names
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_many_rows_are_tokenized_by_all_cores_while_the_gpus_wait(
     recipe = with_key(BASES[base], "data.examples", examples)
     for key, count in hardware.items():
         recipe = with_key(recipe, f"hardware.{key}", count)
-    [(_, found)] = _stages(tmp_path, recipe)
+    [(_, found)] = _stages(good(tmp_path, recipe))
     assert found.get("dataset_num_proc") == processes
 
 
@@ -307,7 +307,7 @@ def test_experts_are_balanced_as_in_the_models_own_configuration(tmp_path: Path,
     import transformers
 
     recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "hardware", {"gpu": "b200"})
-    [(_, found)] = _stages(tmp_path, with_key(recipe, "hardware.gpus_per_node", 8))
+    [(_, found)] = _stages(good(tmp_path, with_key(recipe, "hardware.gpus_per_node", 8)))
     assert found["router_aux_loss_coef"] == getattr(transformers, source)().router_aux_loss_coef
 
 
@@ -318,7 +318,7 @@ def test_experts_are_balanced_as_in_the_models_own_configuration(tmp_path: Path,
 def test_experts_are_balanced_by_every_method_that_writes(tmp_path: Path, base: str, written: bool) -> None:
     recipe = with_key(BASES[base], "model.name", "Qwen/Qwen3-30B-A3B")
     recipe = with_key(recipe, "train.adaptation", "lora")
-    [(_, found)] = _stages(tmp_path, with_key(recipe, "hardware", {"gpu": "b200", "gpus_per_node": 8}))
+    [(_, found)] = _stages(good(tmp_path, with_key(recipe, "hardware", {"gpu": "b200", "gpus_per_node": 8})))
     assert ("router_aux_loss_coef" in found) == written
 
 
@@ -326,7 +326,7 @@ def test_experts_are_balanced_by_every_method_that_writes(tmp_path: Path, base: 
 def test_a_trainer_that_drops_dropout_is_told(tmp_path: Path, dropout: float) -> None:
     """DPOTrainer switches all dropout off unless it is told otherwise, that of adapters too."""
     recipe = with_key(BASES["sft-dpo"], "train.dpo.lora", {"dropout": dropout})
-    (_, first), (_, second) = _stages(tmp_path, recipe)
+    (_, first), (_, second) = _stages(good(tmp_path, recipe))
     assert "disable_dropout" not in first
     assert second["disable_dropout"] is (dropout == 0)
 
@@ -362,7 +362,7 @@ def test_layers_are_recomputed_as_trl_recomputes_them(
     """Told another value, TRL 1.16 warns and takes this one; 8-bit layers keep their inputs with the other one."""
     train = {"strategy": strategy, "adaptation": adaptation, "activation_checkpointing": True}
     recipe = with_key(with_key(BASES[base], "train", train), "hardware.gpus_per_node", 8)
-    [(_, found)] = _stages(tmp_path, recipe)
+    [(_, found)] = _stages(good(tmp_path, recipe))
     assert found["activation_checkpointing_kwargs"]["use_reentrant"] is reenters
 
 
@@ -371,21 +371,21 @@ def test_gradients_that_accumulate_stay_sharded(tmp_path: Path, micro_batch: int
     """Otherwise FSDP2 keeps whole ones on every rank until the last micro step."""
     train = {"strategy": "fsdp", "global_batch_size": 64, "micro_batch_size": micro_batch}
     recipe = with_key(BASES["full-fsdp"], "train", train)
-    [(_, found)] = _stages(tmp_path, recipe)
+    [(_, found)] = _stages(good(tmp_path, recipe))
     asked = found.get("accelerator_config", {}).get("gradient_accumulation_kwargs", {})
     assert (found["gradient_accumulation_steps"], asked.get("sync_each_batch")) in ((8, True), (1, None))
 
 
-def test_ddp_does_not_look_for_unused_weights(tmp_path: Path) -> None:
+def test_ddp_does_not_look_for_unused_weights() -> None:
     """Every weight that trains is used, and layers that are recomputed would be taken for unused."""
-    [(_, found)] = _stages(tmp_path, BASES["lora-ddp"])
+    [(_, found)] = _stages(shape("lora-ddp"))
     assert found["ddp_find_unused_parameters"] is False
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) -> None:
+def test_configuration_classes_know_every_argument(name: str) -> None:
     known = {config: _fields(config) for config in MUST}
-    for config, found in _stages(tmp_path, BASES[name]):
+    for config, found in _stages(shape(name)):
         assert not found.keys() - known[config]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from compiling import BASES, good, texts, with_key, without
+from compiling import BASES, good, shape, texts, with_key, without
 
 from recipec.catalog.models import model
 from recipec.estimate.codepath import code_path
@@ -64,8 +64,8 @@ def test_a_strategy_has_its_files_with_their_keys_and_no_others(tmp_path: Path, 
     assert "train_batch_size" not in found.get("configs/deepspeed.json", {})
 
 
-def test_one_device_needs_no_configuration(tmp_path: Path) -> None:
-    assert not [path for path in texts(good(tmp_path, BASES["lora-single"])) if path.startswith("configs/")]
+def test_one_device_needs_no_configuration() -> None:
+    assert not [path for path in texts(shape("lora-single")) if path.startswith("configs/")]
 
 
 def test_fsdp_wraps_the_models_own_layer(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_every_node_starts_its_own_processes_of_deepspeed(tmp_path: Path, nodes:
 @pytest.mark.parametrize(
     ("base", "named"), [("lora-ddp", "peft"), ("zero3-offload", "deepspeed"), ("full-fsdp", "trl")]
 )
-def test_the_registry_names_what_is_installed(tmp_path: Path, base: str, named: str) -> None:
-    files = texts(good(tmp_path, BASES[base]))
+def test_the_registry_names_what_is_installed(base: str, named: str) -> None:
+    files = texts(shape(base))
     used = json.loads(files["registry/entry.json"])["training_metadata"]["framework"].split(" + ")
     assert any(each.startswith(f"{named} ") for each in used)
     assert {each.replace(" ", "==") for each in used} <= {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from compiling import BASES, CHAT, OF_METHOD, PAIRS, compiled, good, texts, toml, with_key, write_data
+from compiling import BASES, CHAT, OF_METHOD, PAIRS, compiled, good, shape, texts, toml, with_key, write_data
 from jsonschema import Draft7Validator
 from pyarrow import parquet
 
@@ -162,7 +162,7 @@ def test_the_readme_says_what_is_left_to_the_chat_template_of_results_of_tools(t
     with_tools = texts(good(tmp_path, with_key(BASES["lora-single"], "data.train", "rows.jsonl")))
     words = "whether the model sees tool_call_id and name of a result is left to the chat template"
     assert words in with_tools["README.md"]
-    assert words not in texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+    assert words not in texts(shape("lora-single"))["README.md"]
 
 
 @pytest.mark.parametrize("loop", [None, "accelerate"])
@@ -282,8 +282,8 @@ def test_no_emitted_python_names_a_device_or_recipec(recipe: Path) -> None:
             assert "nccl" not in text.lower(), path
 
 
-def test_the_result_names_the_base_of_its_adapter(tmp_path: Path) -> None:
-    bundle = texts(good(tmp_path, BASES["sft-dpo"]))
+def test_the_result_names_the_base_of_its_adapter() -> None:
+    bundle = texts(shape("sft-dpo"))
     assert json.loads(bundle["registry/entry.json"])["artifacts"]["adapter_base"] == "outputs/sft/merged"
     assert "for the model outputs/sft/merged: keep both" in bundle["README.md"]
     assert 'name = "./THIS_FOLDER/outputs/dpo/merged"' in bundle["README.md"]
@@ -319,14 +319,14 @@ def test_the_registry_entry_has_what_makes_a_run_another_run(tmp_path: Path) -> 
     assert not Draft7Validator(schema).is_valid(entry)
 
 
-def test_the_registry_entry_of_full_fine_tuning_has_no_adapter(tmp_path: Path) -> None:
-    entry = json.loads(texts(good(tmp_path, BASES["full-fsdp"]))["registry/entry.json"])
+def test_the_registry_entry_of_full_fine_tuning_has_no_adapter() -> None:
+    entry = json.loads(texts(shape("full-fsdp"))["registry/entry.json"])
     kept = entry["hyperparameters"]["sft"]
     assert not [name for name in kept if name.startswith("lora")] and "max_steps" not in kept and "schedule" in kept
 
 
-def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
-    bundle = texts(good(tmp_path, BASES["full-fsdp"]))
+def test_a_whole_model_needs_no_merging() -> None:
+    bundle = texts(shape("full-fsdp"))
     assert not [path for path in bundle if "merge" in path]
     assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
 
@@ -338,17 +338,17 @@ def test_rows_that_are_held_out_are_not_said_to_be_trained(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["lora-single", "cpu"])
-def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path, name: str) -> None:
+def test_what_the_readme_watches_is_measured_by_the_bundle(name: str) -> None:
     """The trainers log the other metrics themselves."""
     own = ("perplexity", "train_eval_gap", "tokens_per_second", "peak_memory_gib", "dropped_rows", "trained_tokens")
     assert set(own) <= METRICS
-    preflight = texts(good(tmp_path, BASES[name]))["preflight.py"]
+    preflight = texts(shape(name))["preflight.py"]
     assert not [name for name in own if name not in preflight]
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_scripts_that_need_prepared_rows_say_so(tmp_path: Path, name: str) -> None:
-    bundle = texts(good(tmp_path, BASES[name]))
+def test_scripts_that_need_prepared_rows_say_so(name: str) -> None:
+    bundle = texts(shape(name))
     asked = [path for path, text in bundle.items() if "is missing. Run prepare_data.py first." in text]
     scripts = [path for path in bundle if Path(path).name in ("preflight.py", "evaluate.py")]
     assert scripts and {*scripts} <= {*asked}
@@ -422,8 +422,8 @@ ON_EIGHT = ["GPUs: 8 x h100;", "Host memory:", "Evaluation:", "Disk:", "Python 3
         ("cpu", ["Memory:", "Disk:", "To merge the adapter:", "Python 3.11"], ""),
     ],
 )
-def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[str], fewer: str) -> None:
-    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+def test_the_readme_says_what_is_needed(name: str, needs: list[str], fewer: str) -> None:
+    readme = texts(shape(name))["README.md"]
     listed = readme.split("## You need\n\n")[1].split("\n\n")[0].splitlines()
     assert [line.startswith(f"- {need}") for line, need in zip(listed, needs, strict=True)] == [True] * len(needs)
     assert ("NPROC_PER_NODE=" in readme) == bool(fewer)
@@ -439,8 +439,8 @@ def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[s
         ("reward", "", False),
     ],
 )
-def test_the_readme_says_how_another_recipe_goes_on(tmp_path: Path, name: str, folder: str, adapter: bool) -> None:
-    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+def test_the_readme_says_how_another_recipe_goes_on(name: str, folder: str, adapter: bool) -> None:
+    readme = texts(shape(name))["README.md"]
     result = readme.split("## The result\n")[1].split("\n## Stage")[0]
     assert (f'name = "./THIS_FOLDER/{folder}"\n' in result) is bool(folder)
     assert ('`init_from = "./THIS_FOLDER/outputs/sft"`' in result) is adapter
@@ -457,8 +457,8 @@ def test_the_readme_says_how_another_recipe_goes_on(tmp_path: Path, name: str, f
         ("dpo-full", "no row to train on has the question of one that is held out."),
     ],
 )
-def test_raw_text_has_no_question(tmp_path: Path, name: str, apart: str) -> None:
-    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+def test_raw_text_has_no_question(name: str, apart: str) -> None:
+    readme = texts(shape(name))["README.md"]
     (line,) = [line for line in readme.splitlines() if line.startswith("- Held out: ")]
     assert line.endswith(apart)
 
@@ -478,8 +478,8 @@ def test_a_packed_batch_is_judged_by_its_rows(tmp_path: Path, packing: bool, bat
     assert f"- [{'x' if met else ' '}] Global batch of 32 or more: {said}\n" in readme
 
 
-def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:
-    readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+def test_what_only_the_run_can_tell_is_a_list_of_its_own() -> None:
+    readme = texts(shape("lora-single"))["README.md"]
     before, after = readme.split("Before the run:")[1].split("After the run:")
     assert "known only" not in before
     assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
@@ -489,8 +489,8 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
     ("name", "says"),
     [("qlora", "in 4 bits. It is merged"), ("lora-int8", "very weights"), ("lora-single", "The sum of base")],
 )
-def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, says: str) -> None:
-    bundle = texts(good(tmp_path, BASES[name]))
+def test_merging_speaks_of_what_was_trained(name: str, says: str) -> None:
+    bundle = texts(shape(name))
     assert says in bundle["merge_adapter.py"]
     assert ("dequantize" in bundle["merge_adapter.py"]) is (name != "lora-single")
     assert re.search(r"write \d+\.\d GiB into\s`outputs/\w+/merged`", bundle["README.md"])
@@ -523,8 +523,8 @@ def test_steps_that_are_set_stand_in_place_of_the_epochs(tmp_path: Path) -> None
     assert "epochs" in told[0] and "epochs" not in told[1] and told[1]["max_steps"] == 90
 
 
-def test_one_predicted_peak_stands_in_train_py(tmp_path: Path) -> None:
-    text = texts(good(tmp_path, BASES["lora-single"]))["train.py"]
+def test_one_predicted_peak_stands_in_train_py() -> None:
+    text = texts(shape("lora-single"))["train.py"]
     assert len(re.findall("(?i)predicted[_ ]peak", text.replace("{PREDICTED_PEAK_GIB}", ""))) == 1
 
 
@@ -537,7 +537,7 @@ def behind(found: Compilation, file: str, part: str) -> set[str]:
 def test_what_an_engine_adds_is_traced_to_it(tmp_path: Path) -> None:
     sharded = good(tmp_path, with_key(BASES["full-fsdp"], "train.activation_checkpointing", True))
     assert "sft.strategy" in behind(sharded, "train.py", "inside FSDP2's hooks")
-    zero = good(tmp_path, BASES["zero3-offload"])
+    zero = shape("zero3-offload")
     for size in ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold"):
         assert "sft.model" in behind(zero, "configs/deepspeed.json", size)
 
@@ -564,8 +564,8 @@ def test_a_later_stage_takes_no_commit_of_the_hub(tmp_path: Path) -> None:
     assert not [path for path, text in bundle.items() if "stages/2-dpo" in path and "0123abc" in text]
 
 
-def test_a_commit_that_is_not_pinned_is_said(tmp_path: Path) -> None:
-    bundle = texts(good(tmp_path, BASES["lora-single"]))
+def test_a_commit_that_is_not_pinned_is_said() -> None:
+    bundle = texts(shape("lora-single"))
     assert "The commit of Qwen/Qwen3-8B is not pinned" in bundle["README.md"]
     assert json.loads(bundle["registry/entry.json"])["base_model_revision"] is None
 
@@ -645,9 +645,9 @@ def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strat
 
 
 @pytest.mark.parametrize(("name", "gathers"), [("full-fsdp", True), ("lora-ddp", False), ("zero3-offload", False)])
-def test_the_trial_save_is_one_whole_model(tmp_path: Path, name: str, gathers: bool) -> None:
+def test_the_trial_save_is_one_whole_model(name: str, gathers: bool) -> None:
     """FSDP saves shards unless it is told otherwise, and shards again for checkpoints."""
-    saves = texts(good(tmp_path, BASES[name]))["preflight.py"].partition("def try_save")[2]
+    saves = texts(shape(name))["preflight.py"].partition("def try_save")[2]
     assert ('set_state_dict_type("FULL_STATE_DICT")' in saves) is gathers
     assert ('set_state_dict_type("SHARDED_STATE_DICT")' in saves) is gathers
 
@@ -672,9 +672,9 @@ def test_weights_that_the_recipe_sets_are_not_judged(tmp_path, weight, judged):
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_rows_that_are_grouped_by_length_come_in_the_order_of_the_bundle(tmp_path: Path, name: str) -> None:
+def test_rows_that_are_grouped_by_length_come_in_the_order_of_the_bundle(name: str) -> None:
     """transformers' own order is another one after a resume."""
-    bundle = texts(good(tmp_path, BASES[name]))
+    bundle = texts(shape(name))
     for path in (path for path in bundle if path.endswith("train.py")):
         grouped = 'train_sampling_strategy="group_by_length"' in bundle[path]
         assert ("trainer._get_train_sampler = partial(SimilarLengths, trainer)" in bundle[path]) is grouped

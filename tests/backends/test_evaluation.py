@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from compiling import BASES, good, texts, with_key, without
+from compiling import BASES, good, shape, texts, with_key, without
 
 from recipec.backends.methods import BACKENDS
 from recipec.cli.plan import plan_text
@@ -37,15 +37,15 @@ def test_a_stage_is_compared_with_the_model_that_it_began_with(tmp_path: Path, a
         assert constant(evaluation, "RESULTS").endswith(f"'{stage}'")
 
 
-def test_a_model_that_training_writes_is_measured_again_when_it_changes(tmp_path: Path) -> None:
-    bundle = texts(good(tmp_path, BASES["sft-dpo"]))
+def test_a_model_that_training_writes_is_measured_again_when_it_changes() -> None:
+    bundle = texts(shape("sft-dpo"))
     assert "def which_model" in bundle["stages/2-dpo/evaluate.py"]
     assert "def which_model" not in bundle["stages/1-sft/evaluate.py"]
 
 
 def test_a_copied_model_is_known_and_a_changed_one_is_not(tmp_path: Path) -> None:
     """By its content: a copy has other times, and weights that were merged differ within a file of the same size."""
-    script = texts(good(tmp_path, BASES["sft-dpo"]))["stages/2-dpo/evaluate.py"]
+    script = texts(shape("sft-dpo"))["stages/2-dpo/evaluate.py"]
     names: dict[str, Any] = {"Path": Path, "hashlib": hashlib}
     exec(
         next(ast.unparse(node) for node in ast.parse(script).body if getattr(node, "name", "") == "which_model"), names
@@ -76,21 +76,21 @@ def test_answers_are_measured_again_when_a_file_that_scores_them_changes(tmp_pat
             assert named is (f"{folder}{name}" in bundle), name
 
 
-def test_a_bundle_says_how_it_is_moved_and_a_first_look_is_merged(tmp_path: Path) -> None:
-    readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+def test_a_bundle_says_how_it_is_moved_and_a_first_look_is_merged() -> None:
+    readme = texts(shape("lora-single"))["README.md"]
     assert "To move or copy this bundle" in readme and "add `--quick` to the second command" in readme
 
 
-def test_sums_that_favor_short_answers_are_said_to(tmp_path: Path) -> None:
-    text = texts(good(tmp_path, BASES["dpo-full"]))["evaluate.py"]
+def test_sums_that_favor_short_answers_are_said_to() -> None:
+    text = texts(shape("dpo-full"))["evaluate.py"]
     assert "short answers have the advantage" in text
     assert [name for name in BACKENDS["dpo"].measure.metrics if f'"{name}"' not in text] == []
 
 
 @pytest.mark.parametrize("base", ["grpo", "ppo", "on-policy-distill"])
-def test_an_answer_to_each_row_is_written_once(tmp_path: Path, base: str) -> None:
+def test_an_answer_to_each_row_is_written_once(base: str) -> None:
     """The samples are those of the answers that are judged."""
-    text = texts(good(tmp_path, BASES[base]))
+    text = texts(shape(base))
     text = next(text for name, text in text.items() if name.endswith("evaluate.py") and "said" in text)
     assert text.count("= answers(model") == 1 and "samples = show(tokenizer, rows, said)" in text
 
@@ -107,11 +107,9 @@ def test_processes_share_the_rows_that_are_answered(tmp_path: Path) -> None:
     assert [list(places) for places in space["groups"](10)] == [[1, 5], [9]]
 
 
-def test_mean_rewards_are_printed_with_their_standard_errors(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mean_rewards_are_printed_with_their_standard_errors(capsys: pytest.CaptureFixture[str]) -> None:
     """Of 4 rewards with a standard deviation of 0.5 it is 0.25; a loss has none."""
-    text = next(text for name, text in texts(good(tmp_path, BASES["grpo"])).items() if name.endswith("evaluate.py"))
+    text = next(text for name, text in texts(shape("grpo")).items() if name.endswith("evaluate.py"))
     functions = [node for node in ast.parse(text).body if getattr(node, "name", "") in ("compare", "standard_error")]
     space: dict[str, Any] = {"stdev": stdev, "PartialState": lambda: SimpleNamespace(print=print)}
     exec("\n".join(map(ast.unparse, functions)), space)
@@ -125,10 +123,10 @@ def test_mean_rewards_are_printed_with_their_standard_errors(
     assert space["standard_error"]([1.0]) == {}
 
 
-def test_workers_load_nothing_where_the_trainer_reads_prompts_itself(tmp_path: Path) -> None:
+def test_workers_load_nothing_where_the_trainer_reads_prompts_itself() -> None:
     """Neither train.py nor the plan speaks of them then."""
     for base, loads in (("ppo", False), ("grpo", True)):
-        found = good(tmp_path, BASES[base])
+        found = shape(base)
         train = next(text for name, text in texts(found).items() if name.endswith("train.py"))
         stage = found.plan.stages[0]
         assert ("dataloader_" in train) is loads

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from compiling import BASES, good, texts, with_key, write_data
+from compiling import BASES, good, shape, texts, with_key, write_data
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_hyperparameters_have_the_values_of_the_plan(tmp_path: Path, name: str) -> None:
-    found = good(tmp_path, BASES[name])
+def test_hyperparameters_have_the_values_of_the_plan(name: str) -> None:
+    found = shape(name)
     entry = json.loads(texts(found)["registry/entry.json"])
     assert "license" in entry and "licence" not in entry
     for stage in found.plan.stages:
@@ -79,8 +79,8 @@ def test_the_data_set_is_named_as_the_recipe_names_it(tmp_path: Path, kind: str)
     assert entry["dataset"]["name"] == {"sft": named}
 
 
-def test_each_stage_names_its_own_data(tmp_path: Path) -> None:
-    entry = json.loads(texts(good(tmp_path, BASES["sft-dpo"]))["registry/entry.json"])
+def test_each_stage_names_its_own_data() -> None:
+    entry = json.loads(texts(shape("sft-dpo"))["registry/entry.json"])
     assert entry["dataset"]["name"] == {"sft": "chat.jsonl", "dpo": "pairs.jsonl"}
 
 
@@ -97,8 +97,8 @@ CARDS = {  # base -> file -> lines of it
 
 
 @pytest.mark.parametrize("name", CARDS)
-def test_the_result_gets_a_card_that_is_true(tmp_path: Path, name: str) -> None:
-    bundle = texts(good(tmp_path, BASES[name]))
+def test_the_result_gets_a_card_that_is_true(name: str) -> None:
+    bundle = texts(shape(name))
     for stage, wanted in CARDS[name].items():
         card = bundle[f"registry/model_card{stage}.md"].splitlines()
         assert [line for line in wanted if line not in card] == []

@@ -17,10 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import pytest
 from bundles import build, tree
+from tiers import one_in
 
 from recipec.bundle.build import WriteResult
 from recipec.bundle.write import DamagedJournal, exclusive, is_interrupted, recover
@@ -124,7 +126,7 @@ def test_killed_at_every_step(tmp_path: Path, fresh: bool) -> None:
 
 def test_killed_again_while_recovering(tmp_path: Path) -> None:
     old, new = bundles(tmp_path, False)
-    for step in range(1, 80, 3):
+    for step in range(1, 80, 7):
         out = prepared(tmp_path / str(step), False)
         in_child(audited_build(out, kill_at(step)))
         for again in range(1, 100):
@@ -139,8 +141,7 @@ def test_killed_again_while_recovering(tmp_path: Path) -> None:
         assert tree(out) in (old, new), f"step {step}"
 
 
-@pytest.mark.parametrize("fresh", [True, False])
-@pytest.mark.parametrize("forever", [False, True])
+@pytest.mark.parametrize(("fresh", "forever"), one_in(3, product((True, False), repeat=2)))
 def test_failing_at_every_step(tmp_path: Path, fresh: bool, forever: bool) -> None:
     old, new = bundles(tmp_path, fresh)
     refused = 0

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, compiled, good, texts, toml, write_data
+from tiers import one_in
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed", "jsonschema", "yaml", "rich", "asyncio")
 COMPILE = """
 import hashlib, json, sys
 from pathlib import Path
+from tiers import one_in
+
 from recipec.compiler import compile_recipe
 found = compile_recipe(Path(sys.argv[1]))
 digests = {file.path: hashlib.sha256((file.text + str(file.lines)).encode()).hexdigest() for file in found.files}
@@ -27,7 +30,7 @@ print(json.dumps([digests, sorted(sys.modules)]))
 """
 
 
-@pytest.mark.parametrize("name", ["sft-dpo", "zero3-offload"])
+@pytest.mark.parametrize("name", one_in(2, ["sft-dpo", "zero3-offload"]))
 def test_seed_folder_and_working_directory_do_not_matter(tmp_path: Path, name: str) -> None:
     one = _in_a_process(tmp_path / "one", name, cwd=tmp_path / "one", recipe="recipe.toml", seed="0")
     other = _in_a_process(tmp_path / "two [*] é", name, cwd=tmp_path, recipe="two [*] é/recipe.toml", seed="4711")

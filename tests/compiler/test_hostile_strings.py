@@ -230,8 +230,8 @@ _WRAPPED = {
 
 
 def _few(field: str) -> tuple[str, ...]:
-    """A sixth of the values, another one for every field, and a twelfth for a copy of a field."""
-    apart = 12 if _copies(field).index(field) else 6
+    """A twelfth of the values, another one for every field, and half as many for a copy of a field."""
+    apart = 24 if _copies(field).index(field) else 12
     return HOSTILE[list(FIELDS).index(field) % apart :: apart]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from compiling import BASES, compiled, with_key
+from tiers import one_in
 
 from recipec.cli.group import recipec
 from recipec.dataset.backwards import says_bad
@@ -62,11 +63,15 @@ def labels(folder: Path, found: Diagnostic) -> dict[str, Any]:
     return {row["prompt"]: row["label"] for row in made}
 
 
-@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
-@pytest.mark.parametrize("name", ["thumbs_down", "disliked", "is_bad", "flagged", "rejected"])
-@pytest.mark.parametrize("values", [(1, 0), ("True", "False"), ("yes", "no")])
-def test_the_opposite_is_the_label(tmp_path: Path, ending: str, name: str, values: tuple[Any, Any]) -> None:
-    bad, good = values
+SAID = ((1, 0), ("True", "False"), ("yes", "no"))
+NAMES = ("thumbs_down", "disliked", "is_bad", "flagged", "rejected")
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good", "ending"),
+    one_in(7, ((name, *said, end) for name in NAMES for said in SAID for end in (".csv", ".jsonl"))),
+)
+def test_the_opposite_is_the_label(tmp_path: Path, name: str, bad: Any, good: Any, ending: str) -> None:
     file = written(tmp_path, ending, rows({name: bad}, {name: good}, {name: good}))
     (unread,) = [one for one in diagnostics(tmp_path, {"train": file}) if one.code == "W0516"]
     (unknown,) = [one for one in diagnostics(tmp_path, {"preferences": file}) if one.code == "E0305"]

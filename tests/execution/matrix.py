@@ -120,7 +120,7 @@ def cells() -> Iterator[Cell]:
         if "[recipe]" in recipe:  # else others extend it
             yield Cell(f"shipped/{path.name}", recipe, "learn", SHIPPED)
     for path in sorted(TESTS.rglob("test_*.py")):
-        if "pytest.mark.matrix" in path.read_text(encoding="utf-8"):
+        if re.search("^from tiers import|pytest.mark.matrix", path.read_text(encoding="utf-8"), re.MULTILINE):
             yield Cell(path.relative_to(TESTS).as_posix(), "", "test")
 
 

@@ -34,7 +34,7 @@ def recipe(model: str, gpu: str, per_node: int = 1, **keys: object) -> Tables:
 
 
 def planned(folder: Path, tables: Tables) -> StagePlan:
-    plan = compiled(folder, tables, only_plan=True).plan
+    plan = compiled(folder, tables, only_check=True).plan
     assert plan is not None
     return plan.stages[0]
 

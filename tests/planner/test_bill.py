@@ -18,7 +18,7 @@ NODES = {"gpu": "h100", "gpus_per_node": 8, "nodes": 64, "host_memory_gib": 4_00
 
 
 def stage(folder: Path, recipe: dict, index: int = 0) -> StagePlan:
-    plan = compiled(folder, recipe).plan
+    plan = compiled(folder, recipe, only_check=True).plan
     assert plan is not None
     return plan.stages[index]
 

@@ -18,7 +18,7 @@ def stage(folder: Path, base: str, **keys: object) -> StagePlan:
     recipe: Tables = BASES[base]
     for key, value in keys.items():
         recipe = with_key(recipe, key.replace("__", "."), value)
-    plan = compiled(folder, recipe, only_plan=True).plan
+    plan = compiled(folder, recipe, only_check=True).plan
     assert plan
     return plan.stages[-1]
 

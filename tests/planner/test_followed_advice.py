@@ -167,7 +167,7 @@ def followed(recipe: Tables, line: str) -> Tables:
 
 
 def context_of(folder: Path, recipe: Tables) -> Context:
-    compilation = compiled(folder, recipe, only_plan=True)
+    compilation = compiled(folder, recipe, only_check=True)
     assert compilation.recipe and compilation.facts
     return contexts(compilation.recipe, compilation.facts)[0]
 

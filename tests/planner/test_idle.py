@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, compiled, with_key
+from tiers import one_in
 
 from recipec.axes import STRATEGIES
 from recipec.cli.plan import plan_text
@@ -35,7 +36,7 @@ LORA: Tables = {
 
 
 def planned(folder: Path, tables: Tables) -> StagePlan:
-    plan = compiled(folder, tables, only_plan=True).plan
+    plan = compiled(folder, tables, only_check=True).plan
     assert plan is not None
     return plan.stages[0]
 
@@ -305,7 +306,7 @@ def test_a_batch_is_raised_until_all_gpus_work(tmp_path: Path) -> None:
     assert "which counts as the 512 that its rule accepts" in batch.because
 
 
-@pytest.mark.parametrize("nodes", [9, 13, 24])
+@pytest.mark.parametrize("nodes", one_in(3, [9, 13, 24]))
 def test_a_batch_that_ranks_share_is_hardly_above_the_accepted_ones(tmp_path: Path, nodes: int) -> None:
     batch = planned(tmp_path, with_key(SLOW, "hardware.nodes", nodes)).decisions["global_batch_size"]
     assert batch.accepts and batch.value <= 1.07 * batch.accepts[1]

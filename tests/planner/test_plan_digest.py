@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
-from compiling import BASES, compiled, good, texts, with_key
+from compiling import BASES, compiled, texts, with_key
 from msgspec.structs import replace
 
 from recipec.planner.document import trains
@@ -33,9 +35,16 @@ SAME = {
 }
 
 
+@cache
+def scripts(folder: Path, recipe: str) -> dict[str, str] | None:
+    """The files of a recipe in JSON; None where none are made."""
+    return texts(compiled(folder, json.loads(recipe))) or None
+
+
 def plans(tmp_path: Path, recipe) -> dict[str, str]:
     """train.py's path -> the digest in it."""
-    files = texts(good(tmp_path, recipe))
+    files = scripts(tmp_path, json.dumps(recipe))
+    assert files
     return {path: re.search(r'^PLAN = "([^"]+)"', text, re.M)[1] for path, text in files.items() if "PLAN =" in text}
 
 
@@ -99,10 +108,10 @@ UNTRAINED = {"train.save_every": 0.4, "train.logging_steps": 3, "track.to": "wan
 
 def code(tmp_path: Path, recipe) -> str | None:
     """train.py without comments and without what names the plan or its steps; None where none is made."""
-    compilation = compiled(tmp_path, recipe)
-    if not compilation.files:
+    files = scripts(tmp_path, json.dumps(recipe))
+    if not files:
         return None
-    script = next(text for path, text in texts(compilation).items() if path.endswith("train.py"))
+    script = next(text for path, text in files.items() if path.endswith("train.py"))
     lines = (line.partition("  #")[0] for line in script.splitlines())
     return "\n".join(line for line in lines if not line.startswith(("PLAN =", "STEPS =")))
 

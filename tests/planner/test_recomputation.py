@@ -25,7 +25,7 @@ def stage(folder: Path, **keys: Any) -> StagePlan:
     recipe = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-8B")
     for key, value in {**LONG, **{key.replace("__", "."): value for key, value in keys.items()}}.items():
         recipe = with_key(recipe, key, value)
-    plan = compiled(folder, recipe, only_plan=True).plan
+    plan = compiled(folder, recipe, only_check=True).plan
     assert plan
     return plan.stages[0]
 
