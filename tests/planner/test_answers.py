@@ -17,7 +17,8 @@ from recipec.planner.advice.changes import within
 from recipec.planner.advice.rejected import _obstacle
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.bounds import TIE
-from recipec.planner.search.candidates import Candidate, nearest_of
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.preference import nearest_of
 from recipec.recipe.schema import Policy
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}

@@ -9,7 +9,7 @@ from compiling import BASES, Tables, compiled, with_key
 from test_mending import applied
 
 from recipec.planner.plan import Plan
-from recipec.planner.search.candidates import MOSTLY
+from recipec.planner.search.preference import MOSTLY
 from recipec.units import duration, usd
 
 ROWS = {"train": "chat.jsonl", "examples": 100_000, "tokens_per_example": 1000}

@@ -10,9 +10,10 @@ from compiling import BASES, Tables, compiled, with_key
 from recipec.planner import StagePlan
 from recipec.planner.planner import contexts
 from recipec.planner.search.bounds import TIE
-from recipec.planner.search.candidates import fastest_of, seconds_per_sequence
+from recipec.planner.search.candidates import seconds_per_sequence
 from recipec.planner.search.fit import fit
 from recipec.planner.search.global_batch import ENOUGH_STEPS
+from recipec.planner.search.preference import fastest_of
 
 
 def case(model: str, gpu: str, nodes: int, network: int, examples: int, tokens: int, base: str, how: str) -> Tables:

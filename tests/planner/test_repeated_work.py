@@ -20,20 +20,22 @@ def test_no_layout_is_estimated_twice_for_the_batches_of_a_recipe(
     recipe = with_key(BASES["lora-single"], "model.name", "meta-llama/Llama-3.2-3B-Instruct")
     recipe["data"] |= {"examples": 2_000_000, "tokens_per_example": 500, "max_length": 2_048}
     recipe |= {"hardware": {"gpu": "h100", "gpus_per_node": 8, "nodes": 18, "network_gbps": 400}, "train": {}}
-    seen: list[tuple[Any, ...]] = []
+    seen: set[tuple[Any, ...]] = set()
     estimate = candidates._candidate
 
     def noted(*given: Any) -> candidates.Candidate:
         layout, _, work, _, bounds = given
-        seen.append((layout, work, bounds.global_batch, bounds.most_in_batch))
+        seen.add((layout, work, bounds.global_batch, bounds.most_in_batch))
         return estimate(*given)
 
     def watched(*given: Any) -> Fit:
+        estimate.cache_clear()
         with monkeypatch.context() as during:
             during.setattr(candidates, "_candidate", noted)
-            return fit(*given)
+            found = fit(*given)
+        assert estimate.cache_info().misses == len(seen) < estimate.cache_info().hits + len(seen)
+        return found
 
     monkeypatch.setattr(planner, "fit", watched)
     assert compiled(tmp_path, recipe, only_plan=True).plan
     assert len({batch for *_, batch, _ in seen}) >= 4
-    assert len(seen) == len(set(seen))

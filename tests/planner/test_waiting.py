@@ -9,7 +9,7 @@ import pytest
 from compiling import BASES, Tables, compiled, good, texts, with_key
 
 from recipec.planner import StagePlan
-from recipec.planner.search.candidates import MOSTLY
+from recipec.planner.search.preference import MOSTLY
 
 
 def on_nodes(nodes: int, network_gbps: int) -> Tables:

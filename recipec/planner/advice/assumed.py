@@ -15,10 +15,11 @@ from recipec.planner.advice.host_memory import wanted_host_gib, with_room
 from recipec.planner.advice.stated import stating
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.bounds import Bounds
-from recipec.planner.search.candidates import Candidate, best, retimed, seconds_per_sequence
+from recipec.planner.search.candidates import Candidate, retimed, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.names import adaptation_name
+from recipec.planner.search.preference import best
 from recipec.recipe import LoadedRecipe
 from recipec.units import GIB, counted
 

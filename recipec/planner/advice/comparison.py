@@ -15,11 +15,7 @@ from recipec.planner.advice.whole_runs import WORTH_NAMING
 from recipec.planner.search.bounds import TIE, Bounds
 from recipec.planner.search.candidates import (
     Candidate,
-    best,
     candidates,
-    fastest_of,
-    nearest_of,
-    rank_of,
     seconds_per_sequence,
     usable_bytes,
     usual_time,
@@ -27,6 +23,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.known_bad import judged
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.preference import best, fastest_of, nearest_of, rank_of
 from recipec.planner.search.workload import work_of
 from recipec.rules.core import Ledger
 from recipec.units import gib, times, unlike_gib

@@ -7,9 +7,10 @@ from recipec.planner.advice.change import asking_for, quoted
 from recipec.planner.advice.changes import unpinned
 from recipec.planner.advice.keys import as_written
 from recipec.planner.advice.ways_out import fits_in
-from recipec.planner.search.candidates import Candidate, by_preference, nearest_of, usable_bytes
+from recipec.planner.search.candidates import Candidate, usable_bytes
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.preference import by_preference, nearest_of
 from recipec.recipe import LoadedRecipe
 from recipec.units import gib
 

@@ -11,9 +11,10 @@ from recipec.layout import Machines
 from recipec.planner.advice.change import Change, Proposal, planned
 from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds, smaller, trains_alike
-from recipec.planner.search.candidates import best, seconds_per_sequence
+from recipec.planner.search.candidates import seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.preference import best
 from recipec.recipe import LoadedRecipe
 from recipec.units import times
 

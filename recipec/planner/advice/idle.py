@@ -16,17 +16,11 @@ from recipec.planner.advice.idle_refused import Freed, freed_on_more, refused_on
 from recipec.planner.advice.keys import told
 from recipec.planner.advice.whole_runs import WholeRuns, pass_seconds
 from recipec.planner.search.all_gpus import next_batch, shared_by_all, uneven_answers
-from recipec.planner.search.candidates import (
-    IDLE_TIE,
-    OFFLOAD_AT_WORST,
-    OFFLOAD_TIE,
-    Candidate,
-    best,
-    seconds_per_sequence,
-)
+from recipec.planner.search.candidates import Candidate, seconds_per_sequence
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.global_batch import largest_batch
+from recipec.planner.search.preference import IDLE_TIE, OFFLOAD_AT_WORST, OFFLOAD_TIE, best
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combination import BadCombination

@@ -28,7 +28,8 @@ from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import Candidate, usable_bytes, waiting_share
+from recipec.planner.search.candidates import Candidate, usable_bytes
+from recipec.planner.search.preference import waiting_share
 from recipec.planner.search.workload import order_of, work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, prepared_rows, read_rows, training_tokens

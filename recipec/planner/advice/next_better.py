@@ -15,19 +15,13 @@ from recipec.planner.advice.changes import more_gpus, more_nodes, within
 from recipec.planner.advice.ways_out import buildable, fits_in, fitting
 from recipec.planner.advice.whole_runs import WholeRuns
 from recipec.planner.plan import NextBetter
-from recipec.planner.search.candidates import (
-    Candidate,
-    by_preference,
-    gpu_gib,
-    seconds_per_sequence,
-    usable_bytes,
-    with_batch,
-)
+from recipec.planner.search.candidates import Candidate, gpu_gib, seconds_per_sequence, usable_bytes, with_batch
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import judged
 from recipec.planner.search.layouts import layouts
 from recipec.planner.search.names import adaptation_name, family_of
+from recipec.planner.search.preference import by_preference
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish

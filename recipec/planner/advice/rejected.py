@@ -20,31 +20,27 @@ from recipec.planner.advice.ways_out import Conditions, WayOut, all_fitting, by_
 from recipec.planner.plan import Rejected
 from recipec.planner.search.all_gpus import sequences_for_all, uneven_answers
 from recipec.planner.search.bounds import NEAR, TIE, Bounds
-from recipec.planner.search.candidates import (
-    GIB,
-    IDLE_TIE,
-    OFFLOAD_TIE,
-    Candidate,
-    best,
-    by_preference,
-    candidates,
-    clearly_faster,
-    gpu_gib,
-    nearest_of,
-    rank_of,
-    seconds_per_sequence,
-)
+from recipec.planner.search.candidates import Candidate, candidates, gpu_gib, seconds_per_sequence
 from recipec.planner.search.context import EIGHT_BIT, Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.planner.search.names import adaptation_name
+from recipec.planner.search.preference import (
+    IDLE_TIE,
+    OFFLOAD_TIE,
+    best,
+    by_preference,
+    clearly_faster,
+    nearest_of,
+    rank_of,
+)
 from recipec.planner.search.sequences import settled_method
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.combinations_online import ONE_NODE
 from recipec.rules.core import Ledger, Wish
-from recipec.units import counted, enough_gib, gib, times
+from recipec.units import GIB, counted, enough_gib, gib, times
 
 CLOSEST = 3  # layouts that an error names
 

@@ -12,7 +12,7 @@ from recipec.planner.advice.change import toml
 from recipec.planner.advice.whole_runs import instead
 from recipec.planner.plan import OnFewer, Plan, StagePlan
 from recipec.planner.search.bounds import TIE
-from recipec.planner.search.candidates import MOSTLY
+from recipec.planner.search.preference import MOSTLY
 from recipec.recipe import LoadedRecipe
 
 WAITS_LITTLE = 0.05  # recipec's choice: adapters hardly need a network

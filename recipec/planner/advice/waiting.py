@@ -12,9 +12,10 @@ from recipec.planner.advice.changes import on_machines
 from recipec.planner.advice.stated import stating
 from recipec.planner.advice.whole_runs import WholeRuns, smaller, trains_alike
 from recipec.planner.search.bounds import Bounds
-from recipec.planner.search.candidates import MOSTLY, Candidate, best, seconds_per_sequence, usual_time, waiting_share
+from recipec.planner.search.candidates import Candidate, seconds_per_sequence, usual_time
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.preference import MOSTLY, best, waiting_share
 from recipec.recipe import LoadedRecipe
 from recipec.units import times
 

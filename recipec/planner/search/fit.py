@@ -9,19 +9,11 @@ from msgspec.structs import replace
 
 from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.bounds import TIE, bounds_of
-from recipec.planner.search.candidates import (
-    IDLE_TIE,
-    PARTLY,
-    Candidate,
-    fastest_of,
-    retimed,
-    seconds_per_sequence,
-    waiting_share,
-    with_batch,
-)
+from recipec.planner.search.candidates import Candidate, retimed, seconds_per_sequence, with_batch
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.global_batch import IDLE, NOTHING_FITS, SLOWER, WAITS, largest_batch
-from recipec.planner.search.measures import Fit, Known, acceptable_adaptations, choose, idles
+from recipec.planner.search.measures import Fit, acceptable_adaptations, choose, idles
+from recipec.planner.search.preference import IDLE_TIE, PARTLY, fastest_of, waiting_share
 from recipec.planner.search.sequences import settled_method
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
@@ -29,18 +21,17 @@ from recipec.rules.core import Ledger
 ANSWERS = 16  # in a batch for each GPU: the usual 128 on a node of 8; fewer take hardly less time; our decision
 
 
-def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> Fit:
+def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose.
 
     Where a larger global batch than the rule's may be clearly better, the largest is planned that the rule accepts, and
     of those up to it the smallest is taken that is not clearly slower. Answers are written in little more time where
     they are more, and fewer updates learn otherwise: their batch grows until all GPUs have work, or where these wait.
     """
-    known = {} if known is None else known
-    usual = choose(context, loaded, known)
+    usual = choose(context, loaded)
 
     def planned(batch: int) -> Fit:
-        return choose(replace(context, least_batch=batch, batch_short=_short(context, usual)), loaded, known)
+        return choose(replace(context, least_batch=batch, batch_short=_short(context, usual)), loaded)
 
     fits = [usual, *map(planned, _for_all_gpus(context, usual))]
     larger = _larger_batches(context, fits[-1]) if _gains(context, fits[-1], loaded) else []
@@ -53,7 +44,7 @@ def fit(context: Context, loaded: LoadedRecipe, known: Known | None = None) -> F
     found = next(each for each in upwards if _as_good(context, each, best))
     found = _as_fast_together(replace(context, batch_short=_short(context, usual)), found, best, loaded)
     beyond = [each for other in most if other is not found for each in other.tried]
-    return _with_own_batch(context, replace(found, larger=beyond), loaded, known)
+    return _with_own_batch(context, replace(found, larger=beyond), loaded)
 
 
 def _for_all_gpus(context: Context, found: Fit) -> list[int]:
@@ -105,7 +96,7 @@ def _as_fast_together(context: Context, found: Fit, best: Fit, loaded: LoadedRec
     again = replace(context, slower=slower)
     if ledger.decisions["global_batch_size"].origin == "planner":
         again = replace(again, least_batch=_batch(ledger))
-    return choose(again, loaded, {})
+    return choose(again, loaded)
 
 
 def _batch(ledger: Ledger) -> int:
@@ -197,14 +188,14 @@ def _standing(context: Context, chosen: Candidate) -> tuple[bool, int]:
     return not layout.can_be_built, names.index(layout.adaptation)
 
 
-def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe, known: Known) -> Fit:
+def _with_own_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
     """What took the place of the adaptation that the rules put first, with the global batch that it has where the
     recipe asks for it."""
     names = [name for name, _ in acceptable_adaptations(context)]
     if found.chosen is None or found.chosen.layout.adaptation == names[0]:
         return found
     taken = found.chosen.layout.adaptation
-    own = fit(replace(context, only=taken), loaded, known)
+    own = fit(replace(context, only=taken), loaded)
     if own.chosen is None:
         return found
     tried = [*(each for each in found.tried if each.layout.adaptation != taken), *own.tried]

@@ -15,19 +15,11 @@ from msgspec.structs import replace
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.layout import Layout
 from recipec.planner.search.bounds import TIE, bounds_of
-from recipec.planner.search.candidates import (
-    MOSTLY,
-    PARTLY,
-    Candidate,
-    best,
-    candidates,
-    clearly_faster,
-    seconds_per_sequence,
-    waiting_share,
-)
+from recipec.planner.search.candidates import Candidate, candidates, seconds_per_sequence
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.known_bad import Refusal, judged
 from recipec.planner.search.layouts import layouts
+from recipec.planner.search.preference import MOSTLY, PARTLY, best, clearly_faster, waiting_share
 from recipec.planner.search.room import short_of_room
 from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
@@ -65,17 +57,11 @@ class Tried(Struct):
         return self.layouts[0].layout.adaptation
 
 
-# Layouts by what they depend on of a settled stage, so that none is estimated twice for one recipe.
-Known = dict[tuple[object, ...], tuple[Sequence[Candidate], Sequence[Refusal]]]
-_DEPENDS_ON = "adaptation", "optimizer", "lora_dropout"  # beside the global batch: the recipe settles the rest
-
-
 class Search(Struct):
     """A stage, and what was tried for it."""
 
     context: Context
     loaded: LoadedRecipe
-    known: Known = {}
     tried: list[Tried] = []
     small: Tried | None = None  # all weights with optimizer states in 8 bits, where they were looked at
 
@@ -87,22 +73,13 @@ class Search(Struct):
 
     def candidates(self, ledger: Ledger, on_host: bool = False, shared: bool = False) -> Tried:
         """The layouts of an adaptation, without those that are known to fail."""
-        value, batch = ledger.decisions, ledger.decisions["global_batch_size"]
-        settled = tuple(value[id].value for id in _DEPENDS_ON if id in value)
-        key = (*settled, batch.value, batch.origin, batch.accepts, on_host, shared)
-        if key not in self.known:
-            self.known[key] = self._estimated(ledger, on_host, shared)
-        found, refused = self.known[key]
-        return Tried(ledger, [*found], refused)
-
-    def _estimated(self, ledger: Ledger, on_host: bool, shared: bool) -> tuple[Sequence[Candidate], Sequence[Refusal]]:
         facts, shape = self.context.facts, self.context.facts.model.architecture
         work = work_of(ledger, facts)
         found = list(judged(layouts(ledger, on_host, shared), ledger.decisions, shape, work))
         allowed = [layout for layout, refusal in found if refusal is None]
         refused = [refusal for _, refusal in found if refusal is not None]
         bounds = bounds_of(self.context, ledger, self.loaded)
-        return candidates(allowed, shape, work, facts.gpu, bounds), refused
+        return Tried(ledger, candidates(allowed, shape, work, facts.gpu, bounds), refused)
 
     def again(self, like: Tried, **changed: str) -> Ledger:
         """The decisions of an adaptation in another context."""
@@ -124,9 +101,9 @@ class Search(Struct):
         return Fit(chosen, ledger, tried, self.tried[0].refused if self.tried else [])
 
 
-def choose(context: Context, loaded: LoadedRecipe, known: Known) -> Fit:
-    """The choice with the global batch of this context; `known` are the layouts of other batches of its recipe."""
-    search = Search(context, loaded, known)
+def choose(context: Context, loaded: LoadedRecipe) -> Fit:
+    """The choice with the global batch of this context."""
+    search = Search(context, loaded)
     search.tried = [search.candidates(settle(context, *each)) for each in acceptable_adaptations(context)]
     dispatches = any("capacity_factor" in each.ledger.decisions for each in search.tried)
     found = (step(search) for step in (_STEPS if dispatches or not context.built else _STEPS[:-1]))

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from recipec.facts import Facts
 from recipec.planner.search.bounds import Bounds
-from recipec.planner.search.candidates import Candidate, clearly_faster, retimed, with_batch
+from recipec.planner.search.candidates import Candidate, retimed, with_batch
+from recipec.planner.search.preference import clearly_faster
 
 
 def short_of_room(chosen: Candidate, facts: Facts, bounds: Bounds) -> bool:
