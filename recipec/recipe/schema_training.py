@@ -109,10 +109,14 @@ class Learning(Section):
         "Micro batch", "Sequences per GPU in one forward pass. More sequences need more memory.", 4
     )
     eval_every: OpenFraction | None = key(
-        "Evaluation interval", "Share of the steps between two evaluations during training.", 0.05
+        "Evaluation interval",
+        "Share of the steps between two evaluations during training: 1 / (N x epochs) for N in each epoch.",
+        0.05,
     )
     save_every: OpenFraction | None = key(
-        "Checkpoint interval", "Share of the steps between two checkpoints, for example 0.1.", 0.1
+        "Checkpoint interval",
+        "Share of the steps between two checkpoints: 1 / (N x epochs) for N in each epoch.",
+        0.1,
     )
     early_stopping_patience: Annotated[int, Field(ge=0, le=1000)] | None = key(
         "Early stopping",
