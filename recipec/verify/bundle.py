@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -210,15 +210,20 @@ def _cached(path: Path) -> bool:
     return "__pycache__" in path.parts or ".ruff_cache" in path.parts
 
 
+@lru_cache(maxsize=16)  # the scripts of a bundle, of which one function is read after the other
+def _parsed(text: str, filename: str) -> ast.Module:
+    return ast.parse(text, filename)
+
+
 def function(path: Path, name: str) -> ast.FunctionDef | None:
     """The top-level function `name` of a Python file; None when it is not there."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    tree = _parsed(path.read_text(encoding="utf-8"), str(path))
     return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
 
 
 def assigned(path: Path, name: str) -> ast.expr | None:
     """The value of the top-level assignment to `name`; None when there is none."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    tree = _parsed(path.read_text(encoding="utf-8"), str(path))
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             return node.value

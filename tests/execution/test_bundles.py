@@ -21,20 +21,17 @@ RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 STARTED_ANEW = "cpu-demo"
 SHIPPED = (
-    *("cpu-demo", "pretrain", "new-domain", "multi-task", "sft-then-dpo", "mixture"),
+    *("cpu-demo", "pretrain", "new-domain", "sft-then-dpo", "mixture"),
     *("cpo", "distill", "kto", "on-policy-distill", "orpo", "ppo", "reward", "rloo", "simpo"),
 )
 # What these do not show: that a run learns and resumes, alone and with answers of its own; packed examples and 4 bits;
-# further strategies; layers without attention; a variant of LoRA, prompts and modules behind layers; steps of
-# train.py's own, tokens that the model did not have, a server that writes the answers, and ranks that share a copy
-# which writes them.
+# further strategies; prompts and modules behind layers; steps of train.py's own, a server that writes the answers, and
+# ranks that share a copy which writes them.
 CASES = dict.fromkeys(("sft-lora", "grpo"), "learn")
 CASES |= dict.fromkeys(
     (
         *("packed", "qlora", "zero1", "zero2", "zero3", "fsdp-lora", "hsdp"),
-        *("hybrid", "dora", "prefix-tuning", "bottleneck", "loop-torch", "new-tokens", "grpo-vllm-server"),
-        "grpo-vllm-split",
-        "opening-answers",
+        *("prefix-tuning", "bottleneck", "loop-torch", "grpo-vllm-server", "grpo-vllm-split"),
     ),
     "run",
 )

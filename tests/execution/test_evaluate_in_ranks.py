@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from compiling import BASES, good, with_key
+from tiers import quick_where
 
 from recipec.bundle.build import write_bundle
 from recipec.verify.bundle import read_bundle
@@ -71,7 +72,7 @@ def evaluated(sandbox: Sandbox, *command: str, quick: bool = False) -> tuple[dic
     return json.loads(file.read_text()), Counter(re.findall(r"CALLED BY (\d)", said))
 
 
-@pytest.mark.parametrize("base", MEASURED)
+@pytest.mark.parametrize("base", quick_where({"lora-ddp", "grpo"}, MEASURED))
 def test_two_processes_share_the_rows_and_find_what_one_finds(tmp_path: Path, base: str, forked: None) -> None:
     sandbox = prepared(tmp_path, base)
     script = sandbox.bundle.root / "evaluate.py"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from compiling import BASES, good, texts, with_key
 from emitted_modules import load
+from tiers import one_in
 from tiny_models import ARGUMENTS, LOADED, WORDS, save, tokenizer
 
 from recipec.catalog.configs import architecture_from_config
@@ -60,7 +61,7 @@ def trained(tmp_path, monkeypatch, kind, done):
     return trainer, before
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", one_in(2, MODELS))
 def test_experts_learn_and_their_router_does_not(tmp_path, monkeypatch, kind):
     done = bundle(tmp_path, MODELS[kind])
     trainer, before = trained(tmp_path, monkeypatch, kind, done)
@@ -76,7 +77,7 @@ def test_experts_learn_and_their_router_does_not(tmp_path, monkeypatch, kind):
     compare_saved(tmp_path, trainer)
 
 
-@pytest.mark.parametrize("kind", ["qwen3_moe", "gpt_oss"])
+@pytest.mark.parametrize("kind", one_in(2, ["qwen3_moe", "gpt_oss"]))
 def test_evaluations_leave_the_balance_of_the_experts_out(tmp_path, monkeypatch, kind):
     """As evaluate.py does: the loss before, on the way and after can then be compared."""
     trainer, _ = trained(tmp_path, monkeypatch, kind, bundle(tmp_path, MODELS[kind]))

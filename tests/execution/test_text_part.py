@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, good, texts, with_key
+from tiers import quick_where
 
 from recipec.catalog.models import model
 from recipec.verify.stand_in import hub_folder, stand_in_tokenizer, write_stand_in
@@ -21,15 +22,13 @@ NAMES = (
     "mistralai/Mistral-Small-3.1-24B-Instruct-2503",
 )
 NAMES += ("Qwen/Qwen3.5-4B", "meta-llama/Llama-4-Scout-17B-16E-Instruct")
-QUICK = ("google/gemma-4-E2B-it", "mistralai/Ministral-3-3B-Base-2512", "Qwen/Qwen3.5-4B")
+QUICK = ("google/gemma-4-E2B-it", "Qwen/Qwen3.5-4B")
 CHAT = BASES["lora-single"]
 NODE = {"gpu": "h200", "gpus_per_node": 8}  # for the largest
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.matrix] * (name not in QUICK)) for name in NAMES]
-)
+@pytest.mark.parametrize("name", quick_where(QUICK, NAMES))
 def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, name: str) -> None:
     known, hub = model(name), hub_folder(tmp_path / "hub", name, None)
     write_stand_in(known, stand_in_tokenizer(known, ["one two three"], "{{ messages }}"), hub)
