@@ -20,8 +20,6 @@ HEAVY = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed", "jso
 COMPILE = """
 import hashlib, json, sys
 from pathlib import Path
-from tiers import one_in
-
 from recipec.compiler import compile_recipe
 found = compile_recipe(Path(sys.argv[1]))
 digests = {file.path: hashlib.sha256((file.text + str(file.lines)).encode()).hexdigest() for file in found.files}
