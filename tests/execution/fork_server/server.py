@@ -27,8 +27,9 @@ _LARGEST_REQUEST = 1 << 20
 def serve(address: str, names: list[str]) -> None:
     """Import, with these names, then fork at every connection until this process is ended."""
     import datasets  # noqa: F401
+    import deepspeed  # noqa: F401
     import peft  # noqa: F401
-    import tensorboard  # noqa: F401
+    import torch.utils.tensorboard  # noqa: F401
 
     for name in names:
         module, _, attribute = name.rpartition(".")
