@@ -18,7 +18,7 @@ from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
 from recipec.facts.rewritten import with_new_files
-from recipec.planner import Context, Plan, Selection, contexts, other_plans, plan_recipe
+from recipec.planner import Context, Plan, Selection, contexts, forget, other_plans, plan_recipe
 from recipec.planner.advice.adapters import check_adapters, side_by_side
 from recipec.planner.advice.arguments import check_arguments
 from recipec.planner.advice.limits import (
@@ -75,6 +75,7 @@ def compile_recipe(
     neither files nor what the plan would advise. `out`: the folder that the bundle is for. Its README.md says how to
     get from there to the recipe's folder.
     """
+    forget()
     report = Report()
     check_rows(report)
     read = None if report.has_errors else read_recipe(path, report)

@@ -261,7 +261,8 @@ def _how_many(sources: Sequence[SampledSource]) -> tuple[str, str]:
     if stated:
         how.append(", ".join(f"{counted(int(_count(source)), 'row')} of {source.name}" for source in stated))
     if assumed:
-        key = "`examples` of the source" if any(source.given.examples for source in sources) else "data.examples"
+        own = "its key `examples`" if len(assumed) == 1 else "the key `examples` of each"
+        key = own if any(source.given.examples for source in sources) else "data.examples"
         how.append(f"{ASSUMED_ROWS:,} assumed of {' and of '.join(assumed)}, which {key} can correct")
     return "; ".join(how), "default" if assumed else "data" if read else "recipe"
 

@@ -3,6 +3,7 @@
 from recipec.planner.others import other_plans
 from recipec.planner.plan import Plan, Rejected, Selection, Stage, StagePlan
 from recipec.planner.planner import contexts, plan_recipe
+from recipec.planner.search.candidates import forget
 from recipec.planner.search.context import Context
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Stage",
     "StagePlan",
     "contexts",
+    "forget",
     "other_plans",
     "plan_recipe",
 ]

@@ -110,12 +110,12 @@ class Learning(Section):
     )
     eval_every: OpenFraction | None = key(
         "Evaluation interval",
-        "Share of the steps between two evaluations during training: 1 / (N x epochs) for N in each epoch.",
+        "Share of the steps between two evaluations during training; for N in each epoch, 1 / (N x epochs).",
         0.05,
     )
     save_every: OpenFraction | None = key(
         "Checkpoint interval",
-        "Share of the steps between two checkpoints: 1 / (N x epochs) for N in each epoch.",
+        "Share of the steps between two checkpoints; for N in each epoch, 1 / (N x epochs).",
         0.1,
     )
     early_stopping_patience: Annotated[int, Field(ge=0, le=1000)] | None = key(

@@ -85,6 +85,21 @@ def test_sources_that_state_their_sizes_are_added_up(tmp_path: Path) -> None:
     assert more["examples"] == 5_000 and 550 < more["tokens_per_example"] < 580
 
 
+@pytest.mark.parametrize(
+    ("stated", "others", "key"),
+    [(None, 1, "data.examples"), (9_000, 1, "its key `examples`"), (9_000, 2, "the key `examples` of each")],
+)
+def test_the_key_that_corrects_assumed_rows_goes_with_the_others(
+    tmp_path: Path, stated: int | None, others: int, key: str
+) -> None:
+    """Beside a source that states its rows, `data.examples` is an error."""
+    first = {"hub": "org/a", "tokens_per_example": 300} | ({"examples": stated} if stated else {})
+    rest = [{"hub": f"org/{name}", "tokens_per_example": 300} for name in "bc"[:others]]
+    recipe = with_key(BASES["lora-single"], "data", {"train": [first, *rest], "format": "chat"})
+    because = good(tmp_path, recipe).plan.stages[0].decisions["examples"].because
+    assert f", which {key} can correct" in because
+
+
 def test_columns_that_nothing_reads_have_no_length(tmp_path: Path) -> None:
     rows = [chat(1) | {"raw_html": "<p>" * 3_000}] * 200
     found = decided(tmp_path, {"a.jsonl": rows}, ["a.jsonl"], data__ignore=["raw_html"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recipec.planner import StagePlan
 from recipec.planner.search.bounds import AS_FAST, TIE
 
-EXAMPLES = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = st.sampled_from(
     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-3B", "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-32B")
 )

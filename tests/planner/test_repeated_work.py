@@ -29,7 +29,7 @@ def test_no_layout_is_estimated_twice_for_the_batches_of_a_recipe(
         return estimate(*given)
 
     def watched(*given: Any) -> Fit:
-        estimate.cache_clear()
+        candidates.forget()
         with monkeypatch.context() as during:
             during.setattr(candidates, "_candidate", noted)
             found = fit(*given)
@@ -39,3 +39,14 @@ def test_no_layout_is_estimated_twice_for_the_batches_of_a_recipe(
     monkeypatch.setattr(planner, "fit", watched)
     assert compiled(tmp_path, recipe, only_plan=True).plan
     assert len({batch for *_, batch, _ in seen}) >= 4
+
+
+def test_nothing_is_kept_for_another_compilation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is estimated may be another: tables and rates are read where it happens."""
+    asked: list[int] = []
+    needed = candidates.host_memory
+    monkeypatch.setattr(candidates, "host_memory", lambda *given: asked.append(1) or needed(*given))
+    assert compiled(tmp_path, BASES["lora-ddp"], only_check=True).plan
+    first = len(asked)
+    assert compiled(tmp_path, BASES["lora-ddp"], only_check=True).plan
+    assert 0 < first == len(asked) - first

@@ -88,6 +88,11 @@ def gpu_gib(gpu: Gpu, allocated_bytes: int, world_size: int) -> float:
     return (reserved + overhead.outside_bytes(world_size)) / GIB
 
 
+def forget() -> None:
+    """Estimate all layouts anew: what is kept serves one compilation, which plans others beside its recipe."""
+    _candidate.cache_clear()
+
+
 def candidates(
     layouts: Iterable[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds
 ) -> list[Candidate]:
