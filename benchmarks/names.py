@@ -40,7 +40,6 @@ _OTHER_BLOCKS = {
     "simpletransformer": "a benchmark's own block",
     "moonlight": "multi-head latent attention",
     "nemotron": "hybrid state-space block",
-    "mpt": "MPT block (ALiBi, LayerNorm, GELU)",
 }
 _TUNED = re.compile(r"(instruct|chat|base|hf|it)$")  # of one shape with the model that was tuned
 _MEMORY = re.compile(r"[ _-]?(\d+) ?gi?b$")

@@ -29,6 +29,8 @@ def case_of(row: Row) -> Case:
         return _swift(row)
     if source == "pytorch/torchtune":
         return _torchtune(row)
+    if source == "mosaicml/llm-foundry":
+        return _llm_foundry(row)
     return transformers_run(row)
 
 
@@ -201,5 +203,26 @@ def _torchtune(row: Row) -> Case:
         autocast=False,
         foreach=True,
         fsdp=2,
+    )
+    return Case(architecture(row["model"]), layout(row, "fsdp"), work)
+
+
+def _llm_foundry(row: Row) -> Case:
+    """LLM Foundry on Composer's FSDP: fused cross-entropy; MP mode DEFAULT reduces gradients in fp32.
+
+    Attention is FlashAttention's first version in Triton (the default of submit_benchmarks.py at b2a43a147 of 2023-10),
+    and in the large runs of 7b and 70b flash-attn 2.4.2 (sweep.py at 5e85bd62d of 2024-01).
+    """
+    if "SHARD_GRAD_OP" in row["strategy"]:
+        raise Unmodelled(f"strategy: {row['strategy']}")
+    work = Workload(
+        objective="pretrain",
+        seq_len_tokens=number(row, "seq_len"),
+        head="inplace",
+        foreach=True,
+        sync_each_batch=True,
+        reduces_in_fp32="MP mode DEFAULT" in row["notes"],
+        first_flash="Large Scale" not in row["notes"] or row["model"] not in ("MPT-7b", "MPT-70b"),
+        fsdp=1,
     )
     return Case(architecture(row["model"]), layout(row, "fsdp"), work)

@@ -1,13 +1,14 @@
-"""Shared by all tests: expected files, and the switch that rewrites them."""
+"""Shared by all tests: expected files with the switch that rewrites them, and the fork-server."""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fork_server.start import fork_server, forking
 from hypothesis import settings
 
 # A run is the same every time; to look for new failures: --hypothesis-profile=explore.
@@ -45,3 +46,18 @@ def golden(update_golden: bool) -> Callable[[Path, str], None]:
             pytest.fail("\n".join([f"{path} differs; accept with: pytest --update-golden", *lines]), pytrace=False)
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a `python` that forks; its server lives as long as the session."""
+    folder = tmp_path_factory.mktemp("python")
+    with fork_server(folder):
+        yield folder
+
+
+@pytest.fixture
+def forked(forking_python: Path) -> Iterator[None]:
+    """Bundles verified in this test run their scripts, and their configurations are read, in forks of the server."""
+    with forking(forking_python):
+        yield

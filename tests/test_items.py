@@ -15,6 +15,7 @@ LINES = [
     for line in (HERE / "items.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("| ") and not line.startswith("| item ")
 ]
+CELLS = re.compile(r"`execution/matrix\.csv` \(([^)]*)\)")
 NUMBERED = {"D": range(1, 14), "T": range(1, 4), "L": range(1, 9), "R": range(1, 12), "C": range(1, 12)}
 NUMBERED |= {"W": range(1, 6), "S": range(3, 6), "A": range(1, 12)}
 
@@ -28,6 +29,12 @@ def test_a_line_names_tests_that_are_there_or_is_open(line: list[str]) -> None:
     for path, _, name in (test.partition("::") for test in named):
         text = (HERE / path).read_text(encoding="utf-8")
         assert not name or re.search(rf"^def {name}\(", text, re.MULTILINE), f"{item}: {path} has no {name}"
+
+
+def test_a_recipe_that_the_matrix_is_named_for_has_passed_there() -> None:
+    named = [cell for *_, tests in LINES for cells in CELLS.findall(tests) for cell in cells.split(", ")]
+    table = (HERE / "execution/matrix.csv").read_text(encoding="utf-8")
+    assert named and not [cell for cell in named if not re.search(f"^{re.escape(cell)},learn,passed,", table, re.M)]
 
 
 def test_what_verify_finds_has_one_line_each() -> None:

@@ -140,6 +140,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "shares_packed": stage.because(stage.plan.layout.shares_packed, "strategy", "quantization"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
+        "token_columns": stage.because(BACKENDS[stage.method.name].token_columns, "stage"),
         "earns": stage.because(stage.method.earns, "stage"),
         "elastic": stage.because(stage.elastic, *["ewc_strength"] * stage.elastic),
         "replays": stage.because(stage.replays, *["replay"] * stage.replays),

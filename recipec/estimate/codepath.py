@@ -35,6 +35,7 @@ class CodePath(Struct, frozen=True):
     trained: int  # weights that train (full) or adapters
     master: int  # the engine's fp32 copy, 0 where the weights are their own master
     gradient: int
+    reduced: int  # of a gradient on its way between ranks that share weights
     step_gradient: int  # fp32 copy of the gradient shard that DeepSpeed makes for the step
     optimizer: float
     paged_optimizer: bool
@@ -77,6 +78,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         trained=trained,
         master=master,
         gradient=low if spreads.keeps_master else trained,
+        reduced=4 if work.reduces_in_fp32 else low,
         step_gradient=4 if master else 0,
         optimizer=state_bytes(layout.optimizer, max(trained, master)),
         paged_optimizer=layout.optimizer in PAGED,

@@ -41,6 +41,9 @@ MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
 # On an H100 319 of 989 TFLOP/s in a causal forward at 4,096 tokens (Shah et al. 2024, figure 5): 0.5 of its 0.62.
 ATTENTION_SHARE = 0.7
 ATTENTION_SHARE_HOPPER = 0.5
+# Version 2 is 1.3 to 1.5 times as fast as the first one in Triton forward, about twice as fast backward (Dao 2023,
+# section 4.1), which is 2.5 of the 3.5 parts of the operations.
+FIRST_FLASH_SHARE = 3.5 / (1.4 + 2.5 * 2)
 BANDWIDTH_SHARE = 0.8  # of the memory's peak, in elementwise kernels: our decision
 # Small batches leave the matrix units idle: the rate falls to a half at this many tokens per product, our decision.
 HALF_RATE_TOKENS = 256
@@ -149,6 +152,7 @@ def kernel_seconds(
     products = products_seconds(architecture, own, flops.routed, tokens, precision, card, layout.mesh.expert)
     products = (products + _taught_products(layout, step, flops, card)) / layout.mesh.tensor
     attended = attention_rate(card, precision, tokens, work.seq_len_tokens)
+    attended *= FIRST_FLASH_SHARE if work.first_flash else 1.0
     products += flops.attention * tokens / layout.mesh.tensor / attended
     # The weights are read by every pass: forward, backward, recomputation, and those without a gradient.
     passes = _weight_passes(architecture, layout, step)

@@ -2,38 +2,39 @@
 
 What benchmarks/data has, by card, adaptation and strategy: dense models, a single pass over supervised or plain text,
 all weights or LoRA, nothing in host memory, no FP8 and no penalty on weights, one GPU or FSDP1 on two and four. Memory
-does not depend on the kind of card, speed does: 124 of 128 timed runs were on A100s, and the speed of adapters under
-FSDP was missed by half.
+does not depend on the kind of card, speed does: nearest.toml has the cards, GPUs and networks of the timed runs.
 """
 
 from __future__ import annotations
 
 from recipec.axes.adaptations import MATRICES
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.links import Link
+from recipec.estimate.nearest import band_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
-TIMED_CARDS = ("a100-80gb", "a100-40gb", "a100-80gb-pcie", "a800-80gb")
-MOST_GPUS = 4
+MOST_GPUS = 4  # whose memory was compared
 SCORED_PRECISIONS = ("bf16", "fp16")
 
 
 def memory_scored(architecture: Architecture, layout: Layout, work: Workload) -> bool:
     """Whether allocated memory of runs of this kind was compared with the formula's."""
-    return _described(architecture, layout, work) and (layout.spreads.one_rank or layout.fsdp)
+    near = layout.mesh.world_size <= MOST_GPUS and (layout.spreads.one_rank or layout.fsdp)
+    return near and whole_layers(layout) and usual_step(architecture, layout, work)
 
 
-def time_scored(architecture: Architecture, layout: Layout, work: Workload, card: str) -> bool:
-    """Whether the speed of runs of this kind, on cards of this class, was compared with the formula's."""
-    whole = layout.spreads.one_rank or (layout.fsdp and layout.adapts.trains_all)
-    return _described(architecture, layout, work) and whole and card in TIMED_CARDS
+def time_band(
+    architecture: Architecture, layout: Layout, work: Workload, card: str, link: Link
+) -> tuple[tuple[float, float], str] | None:
+    """Measured over predicted time of the runs that were scored, where a plan is of their kind; and which they are."""
+    usual = whole_layers(layout) and usual_step(architecture, layout, work)
+    return band_of(card, layout, link) if usual else None
 
 
-def _described(architecture: Architecture, layout: Layout, work: Workload) -> bool:
-    """A usual step within one node, of a model that is whole or sharded over all ranks."""
-    mesh = layout.mesh
-    near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
-    return near and usual_step(architecture, layout, work)
+def whole_layers(layout: Layout) -> bool:
+    """Whether the model is whole or sharded over all ranks."""
+    return layout.mesh.ranks_per_layer == 1 and not layout.spreads.groups
 
 
 def usual_step(architecture: Architecture, layout: Layout, work: Workload) -> bool:

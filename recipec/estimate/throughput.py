@@ -23,7 +23,7 @@ from recipec.estimate.memory import step_memory
 from recipec.estimate.nearest import nearest
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.overhead import overhead_of
-from recipec.estimate.scored import time_scored, usual_step
+from recipec.estimate.scored import time_band, usual_step
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
 from recipec.estimate.workload import Workload
@@ -37,9 +37,6 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # Adafactor's operations on one parameter move 24 fp32 values of each weight, where one pass would move 3
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
-# It stays where rates are measured: no run that was planned with those is recorded yet (benchmarks/probe.py).
-BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
-_SCORED = "128 published runs, 124 of them on A100s, with which the rates were chosen"
 
 
 class TimeEstimate(Struct, frozen=True):
@@ -50,10 +47,16 @@ class TimeEstimate(Struct, frozen=True):
     terms: Mapping[str, float]  # seconds: compute, a teacher's part, generation, communication, offload, optimizer
     bound_by: str
     mfu: float  # model operations (recomputation not counted) over the card's dense peak
-    scored: bool  # published runs of this kind are among those that the band is from
-    band: tuple[float, float]
+    # Measured over predicted time of published runs of this kind, None where none was scored. It stays where rates are
+    # measured: no run that was planned with those is recorded yet (benchmarks/probe.py).
+    band: tuple[float, float] | None
     band_source: str
     slower: str  # how much longer runs took that are like this one, though none of this kind was scored; or ""
+
+    @property
+    def scored(self) -> bool:
+        """Whether published runs of this kind were compared with what is predicted for them."""
+        return self.band is not None
 
 
 # Mixtral-8x7B, LoRA, two A100s: 1.26 and 1.38 times (fms-acceleration, benchmarks/data/published_throughput.csv).
@@ -77,7 +80,8 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         + _moved_activations(layout, step, link),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
-    seconds, scored = sum(terms.values()), time_scored(architecture, layout, work, gpu.name)
+    seconds, known = sum(terms.values()), time_band(architecture, layout, work, gpu.name, link)
+    band, source = known or (None, "")
     tokens = step.tokens * layout.accumulation / layout.mesh.tensor
     useful = flops.model * tokens
     return TimeEstimate(
@@ -86,10 +90,9 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         terms=terms,
         bound_by=max(terms, key=terms.__getitem__),
         mfu=useful / seconds / peak_flops(gpu, layout.precision),
-        scored=scored,
-        band=BAND,
-        band_source=_SCORED if scored else f"no run of this kind was scored; {_SCORED}",
-        slower="" if scored else _known(architecture, layout, work, gpu),
+        band=band,
+        band_source=source,
+        slower="" if band else _known(architecture, layout, work, gpu),
     )
 
 

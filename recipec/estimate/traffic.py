@@ -79,8 +79,9 @@ def _between_shards(layout: Layout, step: Step, layers: int) -> list[Exchange]:
 
     All in the compute type: reduce_dtype of the policy in train.py, and DeepSpeed 0.19's communication_data_type.
     """
-    mesh, sizes, each = layout.mesh, step.fixed.sizes, float(step.fixed.path.compute)
-    weights, gradients = each * sizes.params - _less_where_packed(step), each * sizes.trainable
+    mesh, sizes, path = layout.mesh, step.fixed.sizes, step.fixed.path
+    each = float(path.compute)
+    weights, gradients = each * sizes.params - _less_where_packed(step), float(path.reduced) * sizes.trainable
     shards = Group(mesh.shard * mesh.context, mesh.tensor)
     copies = Group(mesh.replicate, mesh.tensor * shards.size)
     between_copies = Exchange(copies, 2 * gradients / shards.size, collectives=layers + 2, reduces=True)

@@ -145,6 +145,8 @@ class Workload(Struct, frozen=True):
     repeated_kv: bool = False  # attention code that expands keys and values to all query heads
     sync_each_batch: bool = False  # FSDP2 accumulation: False keeps whole gradients on every rank (Trainer's default)
     fsdp: int = 2  # FSDP generation: 1 keeps the root unit gathered and reduces in the compute dtype
+    reduces_in_fp32: bool = False  # gradients travel in fp32 between the ranks that share weights: FSDP's reduce_dtype
+    first_flash: bool = False  # attention is the first version of FlashAttention, as Triton has it
 
     def __post_init__(self) -> None:
         """A teacher goes with the methods that have one, and with no other."""

@@ -129,7 +129,7 @@ def _training_usd(plan: StagePlan, seconds: float | None) -> float | None:
 def _band(plan: StagePlan) -> dict[str, Any]:
     """Measured over predicted step time of the published runs, and whether runs of this kind were among them."""
     time = plan.time
-    said = {"scored": time.scored, "band": list(time.band), "band_source": time.band_source}
+    said = {"scored": time.scored, "band": time.band and list(time.band), "band_source": time.band_source}
     return {**said, "slower": time.slower}
 
 

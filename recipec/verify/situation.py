@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from recipec.axes.strategies import TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.sizes import (
@@ -51,11 +50,6 @@ class Situation(Struct, frozen=True):
         """The micro batches of a step here, where that are fewer than planned; 0 where it is as planned."""
         planned, most = max(self.chosen("gradient_accumulation")), most_accumulated(self.bundle)
         return most if planned > most else 0
-
-    @property
-    def fsdp(self) -> bool:
-        """Whether a stage shards with PyTorch's FSDP."""
-        return any(stage.spreads.engine == TORCH_FSDP for stage in self.bundle.stages)
 
     @property
     def steps(self) -> int:

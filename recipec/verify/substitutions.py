@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from recipec.axes import BASES
 from recipec.axes.attention import ATTENTIONS, SDPA
+from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
@@ -152,10 +153,19 @@ def _number_formats(given: Situation) -> Applied | None:
     return Applied(" and ".join(formats), ", ".join(formats.values()), {"number-formats": True})
 
 
-def _fsdp(given: Situation) -> Applied | None:
-    if not given.fsdp:
+_ENGINES = {  # of those that shard: the name, and its patch
+    TORCH_FSDP: ("FSDP2", "fsdp-state"),
+    DEEPSPEED: ("DeepSpeed", "plain-collectives"),  # its own all-reduce for CPUs takes minutes to compile
+}
+
+
+def _sharding(given: Situation) -> Applied | None:
+    used = {stage.spreads.engine for stage in given.bundle.stages}
+    engines = [_ENGINES[engine] for engine in _ENGINES if engine in used]
+    if not engines:
         return None
-    return Applied("FSDP2 over NCCL", "FSDP2 over Gloo", {"fsdp-state": True})
+    names = " and ".join(name for name, _ in engines)
+    return Applied(f"{names} over NCCL", f"{names} over Gloo", {patch: True for _, patch in engines})
 
 
 def _activation_offload(given: Situation) -> Applied | None:
@@ -265,7 +275,7 @@ TABLE = (
     Row("experts", "that the planned number of ranks shares the experts", _expert_ranks),
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
     Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),
-    Row("sharding", "NCCL and overlap of communication", _fsdp),
+    Row("sharding", "NCCL and overlap of communication", _sharding),
     Row("activation offload", "speed of the transfers, and that the GPU keeps no copy", _activation_offload),
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
     Row("disk", "that the planned checkpoints fit on the disk", _disk),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from compiling import BASES, compiled, good, others_of, texts, with_key
+from tiers import one_in
 
 from recipec.axes import METHODS
 from recipec.compiler import Compilation
@@ -166,7 +167,7 @@ def _general(key: str) -> str:
     return ".".join(part for part in key.split(".") if part not in METHODS)
 
 
-@pytest.mark.parametrize("key", FLIPS)
+@pytest.mark.parametrize("key", one_in(2, FLIPS))
 def test_changed_lines_name_decisions_that_changed_and_these_lead_back_to_the_key(folder: Path, key: str) -> None:
     """On a few of the bases where the key may be flipped, others for every key."""
     first = list(FLIPS).index(key) % len(BASES)

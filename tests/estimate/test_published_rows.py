@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from math import inf
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
-from benchmarks import memory_accuracy
+from benchmarks import memory_accuracy, throughput_accuracy
 from benchmarks.names import architecture, card_of
 from benchmarks.published import Unmodelled
 from benchmarks.stacks import case_of
+from recipec.catalog.machines import machine
 from recipec.catalog.models import model
 
 ROW = {
@@ -52,6 +55,27 @@ def row(**changed: str) -> dict[str, str]:
 def test_what_a_row_states_is_described(changed, found):
     assert found(case_of(row(**changed)))
     assert not found(case_of(row()))
+
+
+FOUNDRY = {"source_repo_or_doc": "mosaicml/llm-foundry", "model": "MPT-7b", "method": "pretrain", "packing": "yes"}
+FOUNDRY |= {"attention_impl": "flash attention", "strategy": "fsdp1 FULL_SHARD", "num_gpus": "16"}
+
+
+@pytest.mark.parametrize(("mode", "wide"), [("DEFAULT", True), ("PURE", False)])
+def test_a_run_of_llm_foundry_reduces_as_its_mode_says(mode, wide):
+    case = case_of(row(**FOUNDRY, notes=f"MP mode {mode}"))
+    assert case.work.reduces_in_fp32 is wide and case.work.first_flash and case.layout.fsdp
+    assert case.architecture.params == pytest.approx(6.65886e9, rel=0.002), "but for the learned positions"
+
+
+def test_a_row_of_several_nodes_has_the_network_that_it_states_or_that_a_plan_assumes():
+    stated = row(**FOUNDRY, notes="with 1600 Gbps node-node interconnect")
+    card = card_of(stated)
+    assert throughput_accuracy.network_gbps(stated, card, 16) == 1600
+    assert throughput_accuracy.network_gbps(stated, card, 8) == inf
+    assert throughput_accuracy.network_gbps(row(**FOUNDRY), card, 16) == machine(card.name, 8).network_gbps
+    with pytest.raises(Unmodelled, match="the network between nodes"):
+        throughput_accuracy.network_gbps(row(**FOUNDRY), replace(card, name="unknown"), 16)
 
 
 @pytest.mark.parametrize(

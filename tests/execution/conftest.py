@@ -1,28 +1,12 @@
-"""The fork-server of the execution tests."""
+"""What the execution tests share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fork_server.start import fork_server, forking
-
-
-@pytest.fixture(scope="session")
-def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a `python` that forks; its server lives as long as the session."""
-    folder = tmp_path_factory.mktemp("python")
-    with fork_server(folder):
-        yield folder
-
-
-@pytest.fixture
-def forked(forking_python: Path) -> Iterator[None]:
-    """Bundles verified in this test run their scripts in forks of the server."""
-    with forking(forking_python):
-        yield
+from fork_server.start import forking
 
 
 @pytest.fixture(scope="session")

@@ -25,13 +25,13 @@ SHIPPED = (
     *("cpo", "distill", "kto", "on-policy-distill", "orpo", "ppo", "reward", "rloo", "simpo"),
 )
 # What these do not show: that a run learns and resumes, alone and with answers of its own; packed examples and 4 bits;
-# further strategies; prompts and modules behind layers; steps of train.py's own, a server that writes the answers, and
-# ranks that share a copy which writes them.
+# further strategies; steps of train.py's own, a server that writes the answers, and ranks that share a copy which
+# writes them.
 CASES = dict.fromkeys(("sft-lora", "grpo"), "learn")
 CASES |= dict.fromkeys(
     (
-        *("packed", "qlora", "zero1", "zero2", "zero3", "fsdp-lora", "hsdp"),
-        *("prefix-tuning", "bottleneck", "loop-torch", "grpo-vllm-server", "grpo-vllm-split"),
+        *("packed", "qlora", "zero1", "zero2", "zero3", "hsdp"),
+        *("loop-torch", "grpo-vllm-server", "grpo-vllm-split"),
     ),
     "run",
 )

@@ -255,6 +255,7 @@ LARGER = """    from types import MethodType
 """
 
 
+@pytest.mark.matrix
 def test_a_supervised_loss_that_is_too_large_is_found(tmp_path: Path, forked: None) -> None:
     """A hundred times as large: clipped gradients show nothing of it (V12)."""
     bundle = bundle_of(RECIPES / "sft-lora.toml", tmp_path / "out")
@@ -264,6 +265,7 @@ def test_a_supervised_loss_that_is_too_large_is_found(tmp_path: Path, forked: No
     assert "by the loss of supervised fine-tuning" in failed["the loss is the planned one"]
 
 
+@pytest.mark.matrix
 def test_leaks_between_conversations_and_stages_and_flipped_labels_are_found(tmp_path: Path, forked: None) -> None:
     """prepare_data.py holds out a greeting and drops no leaks behind a random split (V13), nor what a later stage holds
     out (V14); it exchanges the labels of KTO (V15)."""

@@ -544,6 +544,30 @@ def test_a_row_with_a_token_that_the_model_does_not_embed_is_refused(
         preflight.check_tokenizer(found)
 
 
+@pytest.mark.parametrize(
+    ("base", "columns"),
+    [
+        ("dpo-full", ("prompt_ids", "chosen_ids", "rejected_ids")),
+        ("kto", ("prompt_ids", "completion_ids")),
+        ("reward", ("chosen_ids", "rejected_ids")),
+    ],
+)
+def test_every_part_of_an_example_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, columns: tuple[str, ...]
+) -> None:
+    bundle = texts(good(tmp_path, BASES[base]))
+    for name in ("preflight.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    preflight = load(tmp_path / "preflight.py", monkeypatch)
+    words = type("Words", (), {"convert_ids_to_tokens": lambda _, token: "new", "__len__": lambda _: 513})()
+    model = SimpleNamespace(get_input_embeddings=lambda: SimpleNamespace(num_embeddings=512))
+    for strange in columns:
+        rows = Dataset.from_list([{name: [1, 512 if name == strange else 2] for name in columns} | {"label": True}])
+        found = SimpleNamespace(train_dataset=rows, processing_class=words, model=model)
+        with pytest.raises(SystemExit, match="Rows have the token 'new', number 512"):
+            preflight.check_tokenizer(found)
+
+
 @pytest.mark.parametrize("where", ["chat_template.jinja", "tokenizer_config.json"])
 def test_another_chat_template_than_the_planned_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str

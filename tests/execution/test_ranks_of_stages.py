@@ -50,6 +50,7 @@ def run(out: Path, folder: Path) -> VerifyReport:
 
 
 @pytest.mark.executes
+@pytest.mark.matrix
 def test_a_second_stage_that_is_launched_with_the_ranks_of_the_first_is_found(tmp_path: Path, forked: None) -> None:
     out = two_stages(tmp_path)
     plan_on_one_rank(out)

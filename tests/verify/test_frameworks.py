@@ -1,4 +1,4 @@
-"""The frameworks' own loaders, in clean processes: what they refuse, and what they would silently ignore."""
+"""The frameworks' own loaders, in processes of their own: what they refuse, and what they would silently ignore."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from recipec.compiler import compile_recipe
 from recipec.verify.bundle import read_bundle
 from recipec.verify.report import VerifyReport
 from recipec.verify.static.frameworks import answer, check_frameworks
+
+pytestmark = pytest.mark.usefixtures("forked")
 
 # probe, recipe, file, text, what replaces it, words of the finding
 FSDP = ("accelerate_yaml", "fsdp", "configs/fsdp.yaml")

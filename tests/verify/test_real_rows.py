@@ -20,6 +20,7 @@ from recipec.verify.report import VerifyReport
 from recipec.verify.rows import BundleData, SourceData, StageData
 
 CONVERSATIONS, ANSWERS = 60, 5
+pytestmark = pytest.mark.usefixtures("forked")
 RECIPE = """\
 [recipe]
 name = "talks"

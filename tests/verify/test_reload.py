@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +17,10 @@ from recipec.verify.learn_checks import logit_problems
 from recipec.verify.process import clean_environment
 from recipec.verify.sandbox import SHIM
 from recipec.verify.stand_in import stand_in_tokenizer, write_stand_in
+from recipec.verify.static import frameworks
 from recipec.verify.static.frameworks import PROBES
 
+pytestmark = pytest.mark.usefixtures("forked")
 TASKS = {"AutoModelForCausalLM": "CAUSAL_LM", "AutoModelForSequenceClassification": "SEQ_CLS"}
 
 
@@ -47,11 +48,11 @@ def trained(folder: Path, auto_class: str, adapter: bool) -> Any:
 
 
 def reloaded(folder: Path, auto_class: str, adapter: bool) -> list[float]:
-    """What the probe says of it, in a clean process."""
+    """What the probe says of it, in a process of its own."""
     given = {"folder": str(folder / "saved"), "auto_class": auto_class, "brought": "", "adapter": adapter}
     given |= {"autocast": "fp32", "dtype": "float32", "quantized": None}
-    command = [sys.executable, str(PROBES / "reload.py"), json.dumps(given)]
-    environment = clean_environment(folder) | {"HF_HUB_OFFLINE": "1"}
+    command = [frameworks.PYTHON, str(PROBES / "reload.py"), json.dumps(given)]
+    environment = clean_environment(folder) | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SHIM), "CPU_STAND_IN": "{}"}
     subprocess.run(command, check=True, env=environment, cwd=folder, capture_output=True)
     return json.loads((folder / "saved" / "reloaded.json").read_text())["logits"]
 

@@ -31,6 +31,14 @@ DEEPSPEED = """
 from accelerate.utils.deepspeed import HfDeepSpeedConfig
 print(HfDeepSpeedConfig({"gradient_accumulation_steps": 16, "zero_optimization": {"stage": 2}}).config)
 """
+COLLECTIVES = """
+from importlib import import_module
+from deepspeed.accelerator import get_accelerator
+backend = import_module("deepspeed.comm.torch")
+builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
+type(builder).load = lambda self: "compiled"
+print("all-reduce for CPUs:", backend.build_shm_op())
+"""
 ATTENTION = """
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -106,6 +114,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "disk": (DISK, {"disk-space": True}, "False", "True"),
     "memory": (MEMORY, {"memory-statistics": True}, None, "0 0"),
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
+    "collectives": (COLLECTIVES, {"plain-collectives": True}, "CPUs: compiled", "CPUs: None"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
     "varlen": (VARLEN, {"varlen-kernel": True}, None, "far apart: []\nFlashAttention only support fp16 and bf16"),
     "hub data": (HUB, {"hub-data": {"org/rows None train[:10%]": "rows.jsonl"}}, None, "{'text': 'hello'}\nthat of"),

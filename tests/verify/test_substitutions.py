@@ -75,6 +75,7 @@ CASES = {
             "memory",
             "model",
             "packed length",
+            "sharding",
             "steps",
             "world size",
         },

@@ -64,6 +64,7 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
     files: Callable[[StageJob], list[Artifact]]  # that only it brings beside train.py
     played: Callable[[StageJob], Measure] | None = None  # in place of `measure` where the model acts with tools
     taught: str  # the template for rows.py of what a row of its trainer teaches
+    token_columns: tuple[str, ...]  # of those rows; none where they are prompts, which are not tokens yet
     measure: Measure
 
     @property

@@ -45,6 +45,7 @@ BACKEND = MethodBackend(
     part=teacher_part,
     files=no_files,
     taught="rows/taught/distilled.py.j2",
+    token_columns=("input_ids",),
     measure=Measure(
         template="measures/teacher.py.j2",
         names=_names,

@@ -27,6 +27,7 @@ BACKEND = MethodBackend(
     part=nothing,
     files=no_files,
     taught="rows/taught/pairs.py.j2",
+    token_columns=("prompt_ids", "chosen_ids", "rejected_ids"),
     measure=Measure(
         template="measures/preference.py.j2",
         names=no_names,

@@ -56,6 +56,7 @@ BACKEND = MethodBackend(
     part=rewards_part,
     files=reward_artifacts,
     taught="rows/taught/prompts.py.j2",
+    token_columns=(),
     measure=MEASURE,
     played=played,
 )

@@ -12,6 +12,7 @@ BACKEND = MethodBackend(
     part=nothing,
     files=no_files,
     taught="rows/taught/unpaired.py.j2",
+    token_columns=("prompt_ids", "completion_ids"),
     measure=Measure(
         template="measures/unpaired.py.j2",
         names=no_names,

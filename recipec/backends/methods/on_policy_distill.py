@@ -49,6 +49,7 @@ BACKEND = MethodBackend(
     part=teacher_part,
     files=no_files,
     taught="rows/taught/asked_of_teacher.py.j2",
+    token_columns=(),
     measure=Measure(
         template="measures/on_policy.py.j2",
         answers_all=True,

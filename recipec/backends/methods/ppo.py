@@ -46,5 +46,6 @@ BACKEND = MethodBackend(
     part=rewards_part,
     files=_files,
     taught="rows/taught/prompts.py.j2",
+    token_columns=(),
     measure=MEASURE,
 )

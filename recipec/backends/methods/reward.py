@@ -25,6 +25,7 @@ BACKEND = MethodBackend(
     part=nothing,
     files=no_files,
     taught="rows/taught/scored.py.j2",
+    token_columns=("chosen_ids", "rejected_ids"),
     measure=Measure(
         template="measures/score.py.j2",
         names=no_names,

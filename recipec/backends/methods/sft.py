@@ -37,6 +37,7 @@ BACKEND = MethodBackend(
     part=nothing,
     files=no_files,
     taught="rows/taught/labels.py.j2",
+    token_columns=("input_ids",),
     measure=Measure(
         template="measures/loss.py.j2",
         names=_measured,

@@ -27,6 +27,7 @@ def unreferenced(module: str, name: str, *, per_token: bool) -> MethodBackend:
         part=_part,
         files=no_files,
         taught="rows/taught/pairs.py.j2",
+        token_columns=("prompt_ids", "chosen_ids", "rejected_ids"),
         measure=Measure(
             template="measures/likelier.py.j2",
             names=measured,

@@ -93,7 +93,8 @@ def _run(script: str, *arguments: str) -> int:
 
 
 def _read_environment() -> None:
-    """What was read from the environment when the libraries were imported is read again."""
+    """What was read from the environment when Python and the libraries started is read again."""
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     tempfile.tempdir = None
     for name in ("huggingface_hub.constants", "datasets.config"):
         importlib.reload(sys.modules[name])

@@ -1,4 +1,4 @@
-"""DeepSpeed: values of the JSON configuration that change with the machine, as accelerate reads them."""
+"""DeepSpeed: values of the JSON configuration that change with the machine, and the collectives of a CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ def expert_ranks(module, value):
     module.RANKS = value
 
 
+def plain_collectives(module, value):
+    """PyTorch's alone: DeepSpeed adds an all-reduce for CPUs, which it compiles at the first start."""
+    module.build_shm_op = lambda: None
+
+
 PATCHES = {
+    "plain-collectives": ("deepspeed.comm.torch", plain_collectives),
     "deepspeed-limits": ("accelerate.utils.deepspeed", deepspeed_limits),
     "expert-ranks": ("experts", expert_ranks),
 }
