@@ -24,6 +24,9 @@ from recipec.rules.combinations_value_head import VALUE_HEADS
 from recipec.rules.combinations_vocabulary import NEW_TOKENS
 from recipec.rules.optimizers import BITSANDBYTES
 
+_COUNTED = 2**31 - 1  # what 32 bits count with a sign
+_IN_ADAMW = 'set `train.optimizer = "adamw"`'
+
 
 def known_bad(combination: Combination) -> list[BadCombination]:
     """Return the known-bad combinations in a layout, refused ones first."""
@@ -101,6 +104,19 @@ COMBINATIONS = (
         "5.23 Adafactor.step mixes Tensor and DTensor; bitsandbytes #1633 (FSDP2) and #89 (FSDP1)",
         'set `train.optimizer = "adamw"`, or `train.strategy = "zero2"` (not for Adafactor)',
         lambda f: (f.optimizer in BITSANDBYTES or f.optimizer == "adafactor") and f.fsdp,
+    ),
+    BadCombination(
+        "BAD-217",
+        "an optimizer of bitsandbytes for more weights at once than its kernels count",
+        "they count in 32 bits, up to 2,147,483,647: a larger number wraps around, and the first step fails or updates "
+        "a part of the weights alone. ZeRO-1 and ZeRO-2 hand over all weights of a rank at once, ZeRO-3 parts of them, "
+        "and without DeepSpeed each matrix is updated by itself",
+        "bitsandbytes 0.50.2 backends/cuda/ops.py (`ct.c_int32(g.numel())`); DeepSpeed 0.19.8 "
+        "runtime/zero/stage_1_and_2.py (single_partition_of_fp32_groups); bitsandbytes #875 reports the failure with "
+        "ZeRO-2",
+        _IN_ADAMW,
+        lambda f: f.optimizer in BITSANDBYTES and f.updated_at_once > _COUNTED and not f.gpu_is_cpu,
+        then=lambda f: 'set `train.strategy = "zero3"`, or `train.optimizer = "adamw"`' if f.deepspeed else _IN_ADAMW,
     ),
     BadCombination(
         "BAD-005",

@@ -104,3 +104,13 @@ def test_stated_host_memory_is_not_used_to_the_last_gib(tmp_path: Path) -> None:
         for share in (0.94, 0.96)
     )
     assert [found.plan.stages[0].layout.mesh.world_size for found in (enough, short)] == [4, 2]
+
+
+@pytest.mark.parametrize(("gpu", "model"), [("h100", "Qwen/Qwen3-8B"), ("h200", "Qwen/Qwen3-14B")])
+def test_no_call_of_an_8_bit_optimizer_gets_more_weights_than_its_kernels_count(
+    tmp_path: Path, gpu: str, model: str
+) -> None:
+    """A rank has half of 8 billion weights, which ZeRO-2 would hand over as one vector."""
+    two = with_key(with_key(FULL_8B, "hardware", {"gpu": gpu, "gpus_per_node": 2}), "model.name", model)
+    stage = planned(tmp_path, two)
+    assert (stage.layout.optimizer, stage.layout.strategy) == ("adamw-8bit", "zero3")

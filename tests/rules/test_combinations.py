@@ -33,6 +33,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-047": ({"adaptation": "lora-int8", "gpu_int8": False}, [{"gpu_int8": True}, {"adaptation": "qlora"}]),
     "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
+    "BAD-217": (
+        {"optimizer": "adamw-8bit", "strategy": "zero2", "adaptation": "full", "updated_at_once": 2**31},
+        [{"optimizer": "adamw"}, {"optimizer": "adafactor"}, {"updated_at_once": 2**31 - 1}, {"gpu_is_cpu": True}],
+    ),
     "BAD-005": (
         {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
         [{"optimizer": "adamw"}, {"offload": "none"}, {"strategy": "fsdp"}],

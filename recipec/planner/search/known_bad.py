@@ -18,7 +18,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.layer_parts import MXFP4
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.engine import served_at_once
-from recipec.estimate.step import step_of
+from recipec.estimate.step import fixed_of, step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.planner.search.sequences import settled_method
@@ -132,6 +132,7 @@ class _Stage:
             "served_fits": layout.served_by == 0 or _served_fits(shape, layout, self.work, value["vram_gib"] * GIB),
             "serves_nodes": layout.served_by > 0 and value["nodes"] > 1,
             "cuts_groups": method.generates and _cuts_groups(layout, value),
+            "updated_at_once": _updated_at_once(shape, layout, self.work),
             "scales_late": 0 < shape.scale_places <= value["max_length"] * layout.micro_batch,
         }
 
@@ -206,6 +207,13 @@ def _of_model(method: Method, value: Mapping[str, Any], shape: Architecture) -> 
 def _before(value: Mapping[str, Any]) -> int:
     """The positions that virtual tokens take before a row."""
     return value.get("virtual_tokens", 0) + value.get("prefix_tokens", 0)
+
+
+def _updated_at_once(shape: Architecture, layout: Layout, work: Workload) -> int:
+    """The most weights of a rank that one call of the optimizer gets: ZeRO-1 and ZeRO-2 make one vector of all."""
+    fixed = fixed_of(shape, layout, work)
+    flat = layout.deepspeed and not layout.spreads.shards_weights
+    return round((fixed.sizes.trainable if flat else fixed.sizes.largest) / fixed.path.state_shards)
 
 
 def _cuts_groups(layout: Layout, value: Mapping[str, Any]) -> bool:
