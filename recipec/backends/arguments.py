@@ -45,6 +45,7 @@ _IN_CODE = frozenset(  # what a loop of the bundle's own says in its code
 PATIENCE_FOR_ANSWERS = 3  # times what writing them is predicted to take, which is a mean over ranks; our decision
 # times what a save is assumed to take: the slowest that was published, at 0.13 GB/s, takes as much longer (`Rates`)
 PATIENCE_FOR_SAVES = 8
+PATIENCE_FOR_DOWNLOADS = 3  # times what it is assumed to take: the slowest that was published had 0.1 GB/s (`Rates`)
 PATIENCE = 6  # times what tokenizing is predicted to take: many processes share memory and disk; our decision
 
 
@@ -266,14 +267,15 @@ def _tokenizing(stage: StageJob) -> Iterator[Arg]:
 
 
 def _waiting(stage: StageJob) -> Iterator[Arg]:
-    """Ranks wait for the first one's pass over the rows, for the longest answers, and for saves, as long as the timeout
-    lets.
+    """Ranks wait for the first one's pass over the rows, for the longest answers, for the models of nodes that do not
+    share a cache, and for saves, as long as the timeout lets.
 
     A loop of the bundle's own always names it: the defaults of accelerate and DeepSpeed are 10 minutes.
     """
     waits = {
         "the rows": PATIENCE * stage.plan.tokenizing_seconds,
         "answers": PATIENCE_FOR_ANSWERS * stage.plan.writing_seconds,
+        "a node's download": PATIENCE_FOR_DOWNLOADS * stage.plan.downloading_seconds * (stage.nodes > 1),
         "a save": PATIENCE_FOR_SAVES * stage.plan.needs.saving_seconds,
     }
     what, seconds = max(waits.items(), key=lambda wait: wait[1])

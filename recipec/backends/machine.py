@@ -41,9 +41,9 @@ def gpu_names(job: Job) -> dict[str, Any]:
 
 
 def output_gib(stage: StageJob) -> float:
-    """What the stage writes below its output folder, in GiB: checkpoints, the result, a merged model if one follows."""
-    disk = stage.plan.needs.storage
-    return round((disk.checkpoints_bytes + disk.export_bytes) / GIB, 1)
+    """What the stage needs below its output folder, in GiB: for checkpoints, the result and the merged model of an
+    adapter, or for the save that is tried before them."""
+    return round(stage.plan.needs.storage.outputs_bytes / GIB, 1)
 
 
 def written_gib(job: Job) -> dict[str, str]:
@@ -55,7 +55,7 @@ def written_gib(job: Job) -> dict[str, str]:
         "data/": prepared,
         "datasets": sum(disk.dataset_cache_bytes for disk in disks) - prepared,
         "models": sum(disk.hub_cache_bytes for disk in disks),
-        "outputs/": sum(disk.checkpoints_bytes + disk.export_bytes for disk in disks) + packed,
+        "outputs/": sum(disk.outputs_bytes for disk in disks) + packed,
         **{f"{folder}/": size for folder, size in made_bytes(job).items()},
     }
     return {name: f"{size / GIB:.1f}" for name, size in sizes.items()}
@@ -166,7 +166,7 @@ def _disk(job: Job) -> str:
         "copies of the base model in the bundle": sum(disk.made_bytes for disk in found),
         "its weights packed": sum(disk.packed_bytes for disk in found),
         "prepared data": sum(disk.dataset_cache_bytes for disk in found),
-        "checkpoints and results": sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),
+        "checkpoints and results": sum(disk.outputs_bytes for disk in found),
     }
     parts = ", ".join(f"{name} {gib(size)}" for name, size in sizes.items() if size >= 0.05 * GIB)
     total = gib(sum(disk.total_bytes for disk in found))

@@ -39,7 +39,13 @@ class Storage(Struct, frozen=True):
     hub_cache_bytes: int
     made_bytes: int  # the folders that text_part.py and vocabulary.py make of the model, in the bundle; 0: none
     packed_bytes: int  # the 4-bit base that ranks share, which quantize.py writes; 0 where none does
+    trial_bytes: int  # what the save that is tried takes beyond the checkpoints and the result, which come after it
     total_bytes: int
+
+    @property
+    def outputs_bytes(self) -> int:
+        """What the run needs below its output folder at the most."""
+        return self.checkpoints_bytes + self.export_bytes + self.trial_bytes
 
 
 class HostMemory(Struct, frozen=True):
@@ -75,8 +81,9 @@ def run_storage(
     reloaded, tried = checkpoint if whole else trained, trained + SMALL_FILES_BYTES
     packed = stored_bytes(architecture, layout, work) if layout.shares_packed else 0
     reloaded = reloaded if keep_checkpoints else 0
-    total = kept + export + data + hub + made_bytes + packed
-    return Storage(checkpoint, reloaded, tried, export, kept, data, prepared, hub, made_bytes, packed, total)
+    trial = max(0, tried - kept - export)
+    total = kept + export + trial + data + hub + made_bytes + packed
+    return Storage(checkpoint, reloaded, tried, export, kept, data, prepared, hub, made_bytes, packed, trial, total)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

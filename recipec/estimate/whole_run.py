@@ -84,7 +84,7 @@ class Rows(Struct, frozen=True):
     apart: int = 0  # that many more than the data have rows: answers of conversations, which become rows
 
 
-PREPARATION, TOKENIZATION = "data preparation", "tokenization"
+PREPARATION, DOWNLOAD, TOKENIZATION = "data preparation", "download", "tokenization"
 EVALUATIONS, SCORING = "evaluations", "scoring"
 STEPS = GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
 WORTH_A_WORD = 60.0  # seconds
@@ -110,7 +110,7 @@ def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True, of
 def download(size_bytes: int, rates: Rates) -> RunPart:
     """The weights that come from the Hub."""
     because = f"{gib(size_bytes)} from the Hub at {rates.told('hub_bytes_per_second')}, once"
-    return RunPart("download", size_bytes / rates.hub_bytes_per_second, because)
+    return RunPart(DOWNLOAD, size_bytes / rates.hub_bytes_per_second, because)
 
 
 def text_part(stored_bytes: int, weights_bytes: int, rates: Rates) -> RunPart:

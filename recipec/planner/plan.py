@@ -12,7 +12,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.whole_run import EVALUATIONS, PREPARATION, SCORING, TOKENIZATION, RunPart
+from recipec.estimate.whole_run import DOWNLOAD, EVALUATIONS, PREPARATION, SCORING, TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout, Machines
 from recipec.rules.core import Decision
@@ -156,6 +156,11 @@ class StagePlan(Struct, frozen=True):
     def tokenizing_seconds(self) -> float:
         """Of the trainer's own pass over the rows, before its first step."""
         return self._seconds_of(TOKENIZATION)
+
+    @property
+    def downloading_seconds(self) -> float:
+        """Of weights that come from the Hub, by each node that has a cache of its own."""
+        return self._seconds_of(DOWNLOAD)
 
     @property
     def writing_seconds(self) -> float:

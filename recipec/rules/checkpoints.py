@@ -7,7 +7,7 @@ from math import ceil
 from recipec.rules.core import Choice, rule
 from recipec.rules.evaluation import PASSES_THAT_OVERFIT
 from recipec.rules.failures import best_interval_seconds
-from recipec.rules.intervals import saves_in, steps_apart, times_in
+from recipec.rules.intervals import saves_in, saving_share, steps_apart, times_in
 from recipec.units import counted, duration
 
 
@@ -73,7 +73,7 @@ def save_every(
     if evaluations > CHEAP * room:
         affordable = min(affordable, int(training_seconds / LEAST_APART_SECONDS))
     multiple = ceil(evaluations / min(evaluations, max(affordable, least)))
-    share = round(multiple * eval_every, 10)
+    share = eval_every if multiple == 1 else saving_share(eval_every, multiple, total_steps, updates * answer_passes)
     times = saves_in(eval_every, share, total_steps, updates * answer_passes)
     if times and multiple == 1:
         return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")

@@ -89,7 +89,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     serves_nodes: bool  # they write for a training on several nodes
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
     eval_every: float
-    save_every: float
+    asked_save_every: float  # that the recipe asks for; 0 where it leaves that open
     ordered: bool  # the recipe orders the rows from easy to hard
     fp8: bool  # linear layers multiply in FP8
     gpu_fp8: bool  # torchao trains with FP8 on it
@@ -216,7 +216,7 @@ PLAIN: Mapping[str, Any] = {
     "serves_nodes": False,
     "cuts_groups": False,
     "eval_every": 0.05,
-    "save_every": 0.05,
+    "asked_save_every": 0.0,
     "ordered": False,
     "fp8": False,
     "gpu_fp8": True,

@@ -229,7 +229,7 @@ COMBINATIONS = (
         "interval",
         "transformers 5.23 training_args.py; docs/rule-books/001.md, Step 4 (500 against 200)",
         "set `train.save_every` to `train.eval_every` or a multiple of it",
-        lambda f: not _is_multiple(f.save_every, f.eval_every),
+        lambda f: f.asked_save_every > 0 and not _is_multiple(f.asked_save_every, f.eval_every),
     ),
     BadCombination(
         "BAD-018",

@@ -307,8 +307,8 @@ def early_stopping_patience(
     Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
     book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
     loss, which is negative during overfitting. `train_eval_gap` is (evaluation loss - training loss) / training loss,
-    and 0.2 is its limit. Where rewards judge, it is the last reward of training minus `eval_reward`,
-    both of answers that are sampled alike.
+    and 0.2 is its limit. It is not logged where the training loss is 0 or below, which hinge and robust DPO reach.
+    Where rewards judge, it is the last reward of training minus `eval_reward`, both of answers that are sampled alike.
     """
     method = method_of(stage)
     each, saved = steps_apart(eval_every, save_every, total_steps, updates * answer_passes)

@@ -38,9 +38,27 @@ def steps_between(share: float, total_steps: int, taught: int) -> int:
 
 
 def steps_apart(eval_every: float, save_every: float, total_steps: int, taught: int) -> tuple[int, int]:
-    """Steps from one evaluation to the next, and from one checkpoint to the next: a whole multiple."""
+    """Steps from one evaluation to the next, and from one checkpoint to the next: the nearest multiple, or all."""
     each = steps_between(eval_every, total_steps, taught)
-    return each, max(1, round(save_every / eval_every)) * each  # less is refused (BAD-017)
+    evaluations = total_steps / each
+    return each, (ceil(evaluations) if save_every >= 1 else max(1, round(save_every * evaluations))) * each
+
+
+def saving_share(eval_every: float, evaluations: int, total_steps: int, taught: int) -> float:
+    """The share of the steps after which so many evaluations were made: of few steps that is not so many times
+    `eval_every`, which is rounded up to whole ones."""
+    each = steps_between(eval_every, total_steps, taught)
+    nominal = round(evaluations * eval_every, 10)
+    if nominal <= 1 and steps_apart(eval_every, nominal, total_steps, taught)[1] == evaluations * each:
+        return nominal
+    return min(1.0, float(f"{evaluations * each / total_steps:.6g}"))
+
+
+def divided(save_every: float, eval_every: float) -> float:
+    """The share of the steps nearest below `eval_every` that divides `save_every`, in few digits where one has them."""
+    least = max(1, ceil(save_every / eval_every - 1e-9))
+    shares = [save_every / times for times in range(least, least + 10)]
+    return next((share for share in shares if abs(round(share, 4) - share) < 1e-9), shares[0])
 
 
 def saves_in(eval_every: float, save_every: float, total_steps: int, taught: int) -> int:

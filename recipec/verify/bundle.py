@@ -25,7 +25,7 @@ from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.bundle.state import MOST_BYTES, Lock, read_lock
 from recipec.files import read_regular
-from recipec.rules.intervals import saves_in, steps_taught
+from recipec.rules.intervals import saves_in, steps_apart, steps_taught
 from recipec.rules.metrics import watched
 from recipec.verify.plan_form import form_problem
 
@@ -89,8 +89,16 @@ class BundleStage(Struct, frozen=True, dict=True):
     @property
     def saves(self) -> int:
         """How many checkpoints it writes; 0: its result is the last step."""
-        intervals = (self.decisions[name] for name in ("eval_every", "save_every", "total_steps"))
-        return saves_in(*intervals, steps_taught(self.decisions))
+        return saves_in(*self._intervals, steps_taught(self.decisions))
+
+    @property
+    def steps_apart(self) -> tuple[int, int]:
+        """Steps from one evaluation to the next, and from one checkpoint to the next."""
+        return steps_apart(*self._intervals, steps_taught(self.decisions))
+
+    @property
+    def _intervals(self) -> tuple[float, float, int]:
+        return tuple(self.decisions[name] for name in ("eval_every", "save_every", "total_steps"))
 
     @property
     def acts(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes.method import OF_DPO_ALONE
+from recipec.axes.methods.dpo import WRONG_LABELS
 from recipec.recipe.trainer_arguments import without_effect
 from recipec.verify.bundle import BundleStage
 from recipec.verify.report import VerifyReport
@@ -120,11 +121,9 @@ def _supervised(batch: Mapping[str, Any], given: Given) -> list[float]:
     return [-1.0 if tokens else 0.0 for tokens, *_ in batch["answers"]]
 
 
-_AT_START = {
-    "sigmoid": 0.5,
-    "robust": 0.5,
-    "hinge": 1.0,
-}  # of beta: how steep a loss of DPO is where policy = reference
+# Of beta: how steep a loss of DPO is where policy = reference. The robust one, with a share e of wrong labels, has both
+# directions and divides by 1 - 2e (TRL 1.16 trainer/dpo_trainer.py): (1 - e) / 2 + e / 2 of that.
+_AT_START = {"sigmoid": 0.5, "hinge": 1.0, **{loss: 0.5 / (1 - 2 * share) for loss, share in WRONG_LABELS.items()}}
 
 
 def _pairs(batch: Mapping[str, Any], given: Given) -> list[float]:

@@ -7,8 +7,9 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,13 @@ def _check_evaluation(launch: Rehearsal, stage: BundleStage, report: VerifyRepor
         check_scores(sandbox, launch.patches, stage, evaluations["after"], report)
 
 
+def undefined_metrics(history: Sequence[Mapping[str, float]]) -> set[str]:
+    """What is a share of the training loss, where that is 0 or below at every evaluation: hinge and robust DPO."""
+    losses = accumulate((entry.get("loss") for entry in history), lambda last, now: last if now is None else now)
+    found = [loss for loss, entry in zip(losses, history, strict=True) if "eval_loss" in entry and loss is not None]
+    return {"train_eval_gap"} if found and max(found) <= 0 else set()
+
+
 def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) -> None:
     """Check what a stage left in its output folder."""
     folder, bundle, ranks = launch.sandbox.outputs / stage.name, launch.sandbox.bundle, launch.ranks
@@ -229,7 +237,7 @@ def _check_stage(launch: Rehearsal, stage: BundleStage, report: VerifyReport) ->
         report.add(
             f"{stage.name}: calls of tools are answered", call_problems(history), "tools/call_frequency is above 0"
         )
-    unlogged = sorted(stage.watched - {name for entry in history for name in entry})
+    unlogged = sorted(stage.watched - {name for entry in history for name in entry} - undefined_metrics(history))
     problems = [f"{name} is not logged" for name in unlogged]
     report.add(f"{stage.name}: what the plan says to watch is logged", problems, ", ".join(sorted(stage.watched)))
     if stage.method.random_weights:

@@ -56,6 +56,15 @@ def test_disk_holds_the_kept_checkpoints_and_the_one_being_written():
     assert two.hub_cache_bytes == 2 * LLAMA_8B.params
 
 
+def test_where_no_checkpoint_is_kept_the_save_that_is_tried_needs_most_room() -> None:
+    """It has the weights as they train, in fp32, and the result has them in bf16."""
+    none, two = (run_storage(LLAMA_8B, layout("full"), FULL, keep, 10**6) for keep in (0, 2))
+    assert none.outputs_bytes == none.tried_bytes > 1.9 * none.export_bytes
+    assert (two.trial_bytes, two.outputs_bytes) == (0, two.checkpoints_bytes + two.export_bytes)
+    others = none.dataset_cache_bytes + none.hub_cache_bytes
+    assert none.total_bytes == none.outputs_bytes + others
+
+
 @pytest.mark.parametrize(("method", "copied"), [("kto", 16), ("dpo", 0), ("sft", 0)])
 def test_each_rank_of_kto_writes_its_mismatched_answers_into_the_cache(method, copied):
     """TRL's filter before that map has another fingerprint on every rank, and thereby the map another file."""

@@ -153,6 +153,18 @@ def test_other_ranks_wait_for_saves_that_a_slow_disk_takes_long_for(tmp_path: Pa
     assert needs.saving_seconds * 8 <= int(waits) < needs.saving_seconds * 8 + 3600
 
 
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_nodes_wait_for_the_model_that_another_one_downloads(tmp_path: Path, nodes: int) -> None:
+    """Nodes without a shared cache have 405B parameters from the Hub each: two hours at the slowest published rate."""
+    hardware = {"gpu": "h200", "gpus_per_node": 8, "nodes": nodes}
+    recipe = with_key(with_key(BASES["lora-single"], "hardware", hardware), "model.name", "meta-llama/Llama-3.1-405B")
+    found = compiled(tmp_path, recipe)
+    (train,) = (file.text for file in found.files if file.path == "train.py")
+    waits = re.findall(r"ddp_timeout=(\d+),  # seconds that the other ranks wait for a node's download", train)
+    seconds = found.plan.stages[0].downloading_seconds * 3
+    assert seconds > 1_800 and [seconds <= int(each) < seconds + 3600 for each in waits] == [True] * (nodes > 1)
+
+
 @pytest.mark.parametrize(("tokens", "waits"), [(64, False), (16_384, True)])
 def test_other_ranks_wait_for_long_answers(tmp_path: Path, tokens: int, waits: bool) -> None:
     """The rank whose answers end last may take far longer than the limits of torch and transformers."""

@@ -36,6 +36,7 @@ from recipec.verify.run import (
     loss_problems,
     saved_problems,
     type_problems,
+    undefined_metrics,
 )
 from recipec.verify.scores import score_problems
 from recipec.verify.steps import check_steps, rate_problems
@@ -419,3 +420,16 @@ def test_a_half_written_checkpoint_has_no_end_marker(tmp_path: Path) -> None:
     for name in ("trainer_state.json", "run.json"):
         (whole / name).touch()
     assert [path.name for path in half_written(tmp_path, 6, 7).iterdir()] == ["trainer_state.json"]
+
+
+@pytest.mark.parametrize(
+    ("history", "left_out"),
+    [
+        ([{"eval_loss": 1.0}, {"loss": 1.0}, {"loss": 0.0}, {"eval_loss": 0.2}], {"train_eval_gap"}),
+        ([{"loss": 1.0}, {"eval_loss": 0.2}, {"loss": -0.5}, {"eval_loss": 0.1}], set()),
+        ([{"reward": 0.0}, {"eval_reward": 0.5}], set()),
+        ([{"eval_loss": 0.2}], set()),
+    ],
+)
+def test_a_share_of_no_loss_need_not_be_logged(history: list[dict[str, float]], left_out: set[str]) -> None:
+    assert undefined_metrics(history) == left_out

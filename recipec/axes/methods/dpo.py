@@ -6,6 +6,7 @@ from recipec.axes.method import Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "DPO (arXiv 2305.18290, 2023)"
+WRONG_LABELS = {"robust": 0.1}  # loss -> the share of labels that it expects to be wrong; our decision
 
 DPO = Method(
     name="dpo",
@@ -158,14 +159,16 @@ DPO = Method(
                 "sigmoid": "the loss of the DPO paper",
                 "ipo": "squared distance to a margin; overfits less to clear preferences",
                 "hinge": "hinge loss, 0 once the margin is reached",
-                "robust": "DPO for data with some wrong labels",
+                "robust": "DPO for data with some wrong labels: it expects a tenth of them (`label_smoothing=0.1`)",
             },
             changes={},
             watch="loss, rewards/accuracies: the loss starts at ln 2 = 0.693 (hinge: 1, ipo: 1/(2 beta)^2) and falls; "
             "accuracies rise from 0.5",
             page="DPO loss: the form of the preference loss.\n\n"
             "It is sigmoid, the form of the DPO paper. Rule book 001 names DPO without a variant. The DPOTrainer "
-            "of the pinned TRL has fifteen. The curve of the original starts at ln 2, so a wrong start is easy to see.",
+            "of the pinned TRL has fifteen. The curve of the original starts at ln 2, so a wrong start is easy to see. "
+            "Robust DPO (arXiv 2403.00409, 2024) takes the share of pairs whose labels are the wrong way round, which "
+            "recipec sets to 0.1; TRL's own default of 0 would make it the loss of the DPO paper.",
         ),
     ),
     acts=(),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipec.axes.methods.dpo import WRONG_LABELS
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Gain, Measure, MethodBackend, no_files, no_names, nothing
 from recipec.render.call import Arg
-
-_LABEL_SMOOTHING = {"robust": 0.1}  # loss -> the share of labels that it expects to be wrong
 
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:
@@ -16,8 +15,8 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
     loss = stage.value(named)
     for own in stage.method.own:
         yield stage.arg(own.argument, own.name, [loss] if own.name == named else None)
-    if loss in _LABEL_SMOOTHING:
-        yield stage.arg("label_smoothing", named, _LABEL_SMOOTHING[loss])
+    if loss in WRONG_LABELS:
+        yield stage.arg("label_smoothing", named, WRONG_LABELS[loss])
 
 
 BACKEND = MethodBackend(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from math import ceil
 
 from msgspec.structs import replace
 
@@ -24,6 +23,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.recipe.changed import agrees
 from recipec.recipe.clashes import TABLES, either
 from recipec.rules.core import Wish
+from recipec.rules.intervals import divided
 from recipec.units import counted, value_text
 
 SHOWN = 3  # changes that are proposed for one finding
@@ -54,7 +54,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     _TARGETS: ("lora_targets", "lora_experts"),
     "train.lora.dropout": ("lora_dropout",),
     "train.lora.variant": ("variant",),
-    **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
+    **dict.fromkeys(("train.save_every", "train.eval_every"), ("asked_save_every", "eval_every")),
     _MODEL: (
         "has_class",
         "leaks",
@@ -175,7 +175,8 @@ def _places(loaded: LoadedRecipe, stage: str, keys: Sequence[str]) -> list[Place
 def _intervals(refusals: Sequence[Refusal]) -> Iterator[str]:
     """The two intervals of which one is no multiple of the other."""
     for each in (refusal.combination for refusal in refusals if refusal.mended_by(*DECIDES[_SAVES])):
-        yield f"checkpoints are every {each.save_every:g} of the steps, evaluations every {each.eval_every:g} of them"
+        saved, evaluated = f"{each.asked_save_every:g}", f"{each.eval_every:g}"
+        yield f"checkpoints are every {saved} of the steps, evaluations every {evaluated} of them"
         return
 
 
@@ -183,9 +184,7 @@ def _finer(context: Context, refusals: Sequence[Refusal]) -> Changes:
     """Evaluate so often that a checkpoint can be written when the recipe asks for one."""
     asking = refusals if _SAVES in context.wishes else ()
     for each in (refusal.combination for refusal in asking if refusal.mended_by(*DECIDES[_SAVES])):
-        least = ceil(each.save_every / each.eval_every)
-        shares = [each.save_every / times for times in range(least, least + 10)]
-        often = next((share for share in shares if abs(round(share, 4) - share) < 1e-9), shares[0])
+        often = divided(each.asked_save_every, each.eval_every)
         wishes = {**context.wishes, _EVALUATIONS: Wish(often, "a divisor of save_every")}
         yield Change(((_EVALUATIONS, often),)), replace(context, wishes=wishes)
         return

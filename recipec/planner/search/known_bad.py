@@ -99,6 +99,8 @@ class _Stage:
         self.common = _of_model(self.method, self.value, shape) | _of_stage(self.method, self.value)
         order = decisions["sampling"]
         self.common["asked_sampling"] = order.value if order.origin == "recipe" else ""
+        saved = decisions.get("save_every")
+        self.common["asked_save_every"] = saved.value if saved and saved.origin == "recipe" else 0.0
 
     def combination(self, layout: Layout, own: Mapping[str, Any]) -> Combination:
         """`own`: what of_layout says of the layout."""
@@ -160,7 +162,6 @@ def _of_stage(method: Method, value: Mapping[str, Any]) -> dict[str, Any]:
         "acts": "tools" in value,
         "has_capacity": "capacity_factor" in value,
         "eval_every": value.get("eval_every", PLAIN["eval_every"]),
-        "save_every": value.get("save_every", PLAIN["save_every"]),
         "ordered": "curriculum_parts" in value,
         "fp8": value.get("fp8", PLAIN["fp8"]),
         "gpu_fp8": value.get("gpu_fp8", PLAIN["gpu_fp8"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from math import isclose
 from typing import Any
 
 from recipec.axes.variants import VARIANTS
@@ -223,14 +222,13 @@ def _planned_stopping(stage: BundleStage) -> dict[str, Any]:
 
 
 def _interval_problems(stage: BundleStage) -> Iterator[str]:
-    """Intervals that are neither the planned share of the steps nor about as many steps; checkpoints of no plan."""
+    """Intervals that are neither the planned share of the steps nor as many steps; checkpoints of no plan."""
     if stage.arguments.get("save_steps") and not stage.saves:
         yield f"train.py: save_steps is {stage.arguments['save_steps']}, the plan has no checkpoint"
-    for name, id in (("eval_steps", "eval_every"), *[("save_steps", "save_every")] * bool(stage.saves)):
+    intervals = [("eval_steps", "eval_every"), *[("save_steps", "save_every")] * bool(stage.saves)]
+    for (name, id), steps in zip(intervals, stage.steps_apart, strict=False):
         found, share = stage.arguments.get(name), stage.decisions[id]
-        steps = share * stage.decisions["total_steps"] if share <= 1 else share
-        near = isinstance(found, int) and found > 0 and isclose(found, steps, rel_tol=0.5, abs_tol=8)
-        if found != share and not near:
+        if found not in (share, steps):
             yield f"train.py: {name} is {found}, the plan evaluates and saves by {id} {share}"
 
 
