@@ -174,7 +174,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     settled, shape = settle(context, layout.adapts.name, ""), context.facts.model.architecture
     decisions, work, intervals = settled.decisions, work_of(settled, context.facts), _intervals(context)
     bad = refused(layout, decisions | intervals, shape, work) if found.tried else None
-    uneven = [bad] if bad and bad.mended_by(*intervals) else []
+    uneven = [bad] if bad and intervals and bad.mended_by("asked_save_every") else []
     _report_too_large(context, others, loaded, found, bool(uneven), report)
     if uneven:
         report.add(known_to_fail(loaded, context, others, uneven, _terms(loaded)))
@@ -204,7 +204,9 @@ def _report_too_large(
 def _intervals(context: Context) -> dict[str, Decision]:
     """What the recipe says of saves and evaluations, which is settled with the number of steps."""
     wishes = {name: context.wishes.get(f"train.{name}") for name in ("eval_every", "save_every")}
-    return {name: Decision(name, wish.value, "") for name, wish in wishes.items() if all(wishes.values()) and wish}
+    if not all(wishes.values()):
+        return {}
+    return {name: Decision(name, wish.value, "", origin="recipe") for name, wish in wishes.items() if wish}
 
 
 def _terms(loaded: LoadedRecipe, *beside: Any) -> Conditions:

@@ -57,9 +57,9 @@ def test_every_change_that_is_proposed_mends(folder: str, tmp_path: Path, monkey
     ("train", "often", "now"),
     [
         (
-            {"save_every": 0.1},
+            {"save_every": 0.1, "eval_every": 0.2},
             "set `train.eval_every = 0.1`",
-            "checkpoints are every 0.1 of the steps, evaluations every ",
+            "checkpoints are every 0.1 of the steps",
         ),
         ({"save_every": 0.5, "eval_every": 0.2}, "set `train.eval_every = 0.125`", "evaluations every 0.2 of them"),
     ],
@@ -71,6 +71,21 @@ def test_saves_between_evaluations_name_both_intervals(tmp_path: Path, train: di
     assert problem.help[0].startswith(f"{often}: ") and now in problem.notes[0]
     assert problem.help[1].startswith("remove `train.save_every`: ")
     assert not [code for code in codes(compiled(tmp_path, applied(recipe, problem.help[0]))) if code.startswith("E")]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
+def test_what_a_recipe_says_of_checkpoints_alone_decides_the_evaluations(tmp_path: Path, share: float) -> None:
+    found = compiled(tmp_path, with_key(BASES["lora-single"], "train.save_every", share))
+    assert not [code for code in codes(found) if code.startswith("E")]
+    decisions = found.plan.stages[0].decisions
+    times = share / decisions["eval_every"].value
+    assert times == pytest.approx(round(times)) and "must meet an evaluation" in decisions["eval_every"].because
+    (train,) = (file.text for file in found.files if file.path == "train.py")
+    steps = re.findall(r"save_steps=([\d.]+) if", train)[0]
+    total = decisions["total_steps"].value
+    assert (float(steps) if "." in steps else int(steps) / total) == pytest.approx(
+        share, abs=0.5 / times / total + 0.01
+    )
 
 
 @pytest.mark.parametrize("variant", ["dora", "pissa", "rslora"])

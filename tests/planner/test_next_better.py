@@ -120,7 +120,7 @@ def test_the_present_gpus_come_before_more_of_them(tmp_path: Path) -> None:
     found = stage(tmp_path, tables)
     assert found.layout.adaptation == "lora" and found.next_better is None
     keys = '`train.adaptation = "full"` and `train.optimizer = "adamw-8bit"`'
-    assert any(line.startswith(f"set {keys}: full fine-tuning, zero2") for line in found.options)
+    assert any(line.startswith(f"set {keys}: full fine-tuning, zero3") for line in found.options)
     taken = stage(tmp_path, with_key(tables, "train", {"adaptation": "full", "optimizer": "adamw-8bit"}))
     assert taken.layout.on_device and taken.layout.optimizer == "adamw-8bit"
     assert better(tmp_path, recipe("Qwen/Qwen3-8B", 48, 2)).change

@@ -70,7 +70,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-014": ({"packing": True, "method": "dpo"}, [{"packing": False}]),
     "BAD-015": ({"precision": "fp16"}, [{"precision": "bf16"}, {"gpu_bf16": False}, {"gpu_is_cpu": True}]),
     "BAD-016": ({"gpu_bf16": False}, [{"precision": "fp16"}, {"gpu_is_cpu": True}]),
-    "BAD-017": ({"eval_every": 0.02, "save_every": 0.05}, [{"save_every": 0.06}, {"eval_every": 0.05}]),
+    "BAD-017": ({"eval_every": 0.02, "asked_save_every": 0.05}, [{"asked_save_every": 0.06}, {"eval_every": 0.05}]),
     "BAD-018": ({"offload": "cpu"}, [{"offload": "none"}, {"strategy": "zero2"}, {"strategy": "fsdp"}]),
     "BAD-019": ({**FULL_FSDP, "tensor": 3, "tensor_divides": False}, [{"tensor_divides": True}, {"tensor": 1}]),
     "BAD-020": (
@@ -444,4 +444,4 @@ def test_every_row_says_why_where_from_and_what_instead(row):
 
 @pytest.mark.parametrize("save_every", [0.01, 0.04, 0.051])
 def test_saving_less_often_than_a_multiple_is_found(save_every):
-    assert "BAD-017" in found(combination(eval_every=0.05, save_every=save_every))
+    assert "BAD-017" in found(combination(eval_every=0.05, asked_save_every=save_every))

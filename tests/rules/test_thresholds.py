@@ -310,7 +310,7 @@ def test_evaluations_and_checkpoints_are_counted_between_generations():
     taught = (2, 4)  # minibatches, passes
     assert evaluation.eval_every(16, 40, 0.25, 1, 0.0, *taught).value == 0.2
     assert checkpoints.save_every(0.1, 16, 40, 0.25, 1, 1.0, *taught).value == 0.1, "not ten of them"
-    assert "the last step is the result" in evaluation.best_metric("ppo", 0.1, 0.2, 16, *taught).because
+    assert "the last step is the result" in evaluation.best_metric("ppo", 0.1, 1.0, 16, *taught).because
 
 
 QUICK = (3_600, 0.1, 1)  # seconds of training and of a checkpoint, GPUs: nothing is to be weighed
@@ -371,6 +371,25 @@ def test_every_checkpoint_meets_an_evaluation(total_steps, eval_every, save_ever
     assert saved % each == 0 and each >= 1
     times = ceil(total_steps / saved)
     assert intervals.saves_in(eval_every, save_every, total_steps, 1) == (times if times > 1 else 0)
+    asked = save_every * total_steps
+    assert saved == each or abs(saved - asked) <= each / 2 or (saved >= total_steps and save_every == 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "eval_every", "evaluations", "apart"),
+    [(30, 0.01, 15, 15), (11, 0.2, 4, 12), (49, 0.01, 17, 17), (330, 0.05, 2, 34)],
+)
+def test_a_share_of_so_many_evaluations_is_as_many_steps(steps, eval_every, evaluations, apart):
+    """Of 30 steps an evaluation comes after each, though a hundredth of them is less than one."""
+    share = intervals.saving_share(eval_every, evaluations, steps, 1)
+    assert 0 < share <= 1 and intervals.steps_apart(eval_every, share, steps, 1)[1] == apart
+
+
+@pytest.mark.parametrize(
+    ("saved", "evaluated", "then"), [(0.1, 0.2, 0.1), (0.25, 0.2, 0.125), (0.6, 0.2, 0.2), (0.1, 0.03, 0.025)]
+)
+def test_evaluations_divide_the_checkpoints_that_a_recipe_asks_for(saved, evaluated, then):
+    assert intervals.divided(saved, evaluated) == pytest.approx(then)
 
 
 def test_long_runs_on_many_gpus_save_more_often():
