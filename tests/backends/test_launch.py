@@ -60,8 +60,16 @@ def test_several_stages_share_no_folder(tmp_path: Path, argument: str) -> None:
     assert "one stage's train.py" in done.stderr
 
 
+@pytest.mark.parametrize("argument", ["--output-dir", "--output-dir=elsewhere"])
+def test_the_result_is_where_it_is_scored(tmp_path: Path, argument: str) -> None:
+    """evaluate.py after a training into another folder would score what an earlier one left in outputs."""
+    done = launched(tmp_path, BASES["lora-single"], argument, "elsewhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "make that folder a link" in done.stderr
+
+
 @pytest.mark.parametrize(
-    "base, arguments", [("sft-dpo", ["--max-steps", "20"]), ("lora-single", ["--output-dir", "x", "--resume", "none"])]
+    "base, arguments", [("sft-dpo", ["--max-steps", "20"]), ("lora-single", ["--max-steps", "20", "--resume", "none"])]
 )
 def test_arguments_reach_training(tmp_path: Path, base: str, arguments: list[str]) -> None:
     lines = trained(launched(tmp_path, BASES[base], *arguments))

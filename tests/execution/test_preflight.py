@@ -271,7 +271,7 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(
 def test_starting_over_beside_old_checkpoints_is_refused(preflight: ModuleType, tmp_path: Path) -> None:
     checkpoint(tmp_path, 5, RUN)
 
-    with pytest.raises(SystemExit, match="another --output-dir"):
+    with pytest.raises(SystemExit, match="or move that folder away"):
         preflight.checkpoint_to_resume(tmp_path, "none", RUN)
 
 
