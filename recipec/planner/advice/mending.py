@@ -23,6 +23,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.changed import agrees
 from recipec.recipe.clashes import TABLES, either
+from recipec.rules.combination import ModelTraits
 from recipec.rules.core import Wish
 from recipec.units import counted, value_text
 
@@ -55,19 +56,8 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "train.lora.dropout": ("lora_dropout",),
     "train.lora.variant": ("variant",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    _MODEL: (
-        "has_class",
-        "leaks",
-        "hybrid",
-        "lacks_kernels",
-        "caps_scores",
-        "has_sinks",
-        "linear_router",
-        "chunked",
-        "all_run",
-        "moe",
-    ),
-    "data.max_length": ("beyond_chunk", "scales_late"),
+    _MODEL: ModelTraits.__struct_fields__,
+    "data.max_length": ("beyond_chunk", "scales_late", "beyond_positions"),
     "model.init_from": ("continues",),
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
