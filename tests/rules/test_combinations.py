@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +14,8 @@ from recipec.planner.advice.mending import DECIDES
 from recipec.planner.search.known_bad import Refusal, _of_model
 from recipec.rules.combination import PLAIN, Combination, ModelTraits
 from recipec.rules.combinations import COMBINATIONS, known_bad
+from recipec.rules.pages import explain_rule
+from recipec.rules.row_pages import explain_row
 
 # Compiled, and with attention that no warning is about.
 EIGHT = {"fp8": True, "adaptation": "full", "compile": True, "attention": "eager"}
@@ -439,6 +443,22 @@ def test_refused_rows_come_first():
 def test_every_row_says_why_where_from_and_what_instead(row):
     assert row.title and row.why and row.instead
     assert any(character.isdigit() for character in row.citation), "a version, thread or rule book"
+
+
+@pytest.mark.parametrize(
+    ("part", "pages"),
+    [("variant", [*map(explain_row, LORA_VARIANTS), explain_rule("LORA-006")]), ("loop", [explain_rule("LOOP-001")])],
+)
+def test_pages_list_every_row_that_another_variant_or_loop_mends(part, pages):
+    mended = {
+        id
+        for id, (bad, _) in CASES.items()
+        if any(id not in found(replace(combination(**bad), **{part: other})) for other in ROWS[part].values())
+    }
+    for page in pages:
+        listed = re.findall(r"BAD-\d{3}", page)
+        assert mended <= {*listed} and listed == sorted({*listed})
+        assert not {"BAD-001", "BAD-080", "BAD-081"} & {*listed}, "nothing that depends on something else"
 
 
 @pytest.fixture(scope="module")
