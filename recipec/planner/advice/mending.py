@@ -103,7 +103,7 @@ def unrefused(context: Context, loaded: LoadedRecipe, found: Fit) -> tuple[Chang
     if found.tried:
         return Change(), context
     refusals = stated(loaded, context.stage.name, found.bad) if found.bad else []
-    keys = [key for key in culprit_keys(loaded, context.stage.name, refusals) if key != _MODEL]
+    keys = removable_keys(loaded, context.stage.name, refusals)
     for change, changed in (*_in_fp32(context, refusals), *single_changes(context, keys), *unpinned(context, keys)):
         built = replace(changed, built=True)
         if any(each.layout.can_be_built for each in fit(built, loaded).tried):
@@ -148,6 +148,11 @@ def culprit_keys(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) 
         for key, names in DECIDES.items()
         if loaded.is_set(*loaded.written_for(stage, key)) and any(refusal.mended_by(*names) for refusal in refusals)
     ]
+
+
+def removable_keys(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[str]:
+    """Those of them that a recipe may leave out."""
+    return [key for key in culprit_keys(loaded, stage, refusals) if key != _MODEL]
 
 
 def culprits(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[Place]:
@@ -270,7 +275,7 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
     assert found.chosen is not None and found.ledger is not None
     stage, ways = context.stage.name, {}
     for advised in _against(context, found):
-        keys = [key for key in culprit_keys(loaded, stage, [advised]) if key in context.wishes]
+        keys = [key for key in removable_keys(loaded, stage, [advised]) if key in context.wishes]
         changes = single_changes(context, keys) if keys else _of_another_strategy(context, advised)
         planned = [(change, changed, fit(changed, loaded)) for change, changed in changes]
         lines = [
