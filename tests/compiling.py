@@ -10,11 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from recipec.axes import Own
+from recipec.axes import METHODS, Own
 from recipec.compiler import Compilation, compile_recipe
 from recipec.recipe.schema import Recipe
+from recipec.rules.metrics import metrics_of
 
 Tables = dict[str, Any]
+
+METRICS = frozenset().union(*map(metrics_of, METHODS.values()))
 
 CHAT = [
     {"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]}

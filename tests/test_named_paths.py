@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from recipec.planner.search import measures
+
 ROOT = Path(__file__).parents[1]
 TOPS = ("tests", "recipec", "templates", "docs", "benchmarks", "recipes")
 PACKAGES = tuple(path.name for path in (ROOT / "recipec").iterdir() if path.is_dir())
@@ -41,6 +43,11 @@ def test_paths_that_a_module_names_exist() -> None:
         if lost := missing(named(ast.get_docstring(tree) or "", TOPS)):
             found[module] = lost
     assert found == {}
+
+
+def test_the_steps_to_a_plan_stand_in_the_order_in_which_they_are_tried() -> None:
+    found = re.findall(r"^\d\. `(\w+)`: ", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [measures._plain.__name__, *(f"_{name}" for name in found)] == [step.__name__ for step in measures._STEPS]
 
 
 def test_a_path_that_is_not_there_is_found() -> None:

@@ -233,10 +233,10 @@ def _checkpoints(stage: StageJob) -> Iterator[Arg]:
         kept = stage.ids("keep_checkpoints", "save_every", "eval_every")  # without checkpoints there is no such line
         yield Arg("save_total_limit", stage.value("keep_checkpoints"), kept)
         yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
+        yield stage.arg("metric_for_best_model", "best_metric")
+        yield Arg("greater_is_better", stage.method.earns, stage.ids("best_metric"))
     else:
         yield Arg("save_strategy", "no", stage.ids("save_every", "eval_every"), NO_CHECKPOINT)
-    yield stage.arg("metric_for_best_model", "best_metric")
-    yield Arg("greater_is_better", stage.method.earns, stage.ids("best_metric"))
 
 
 def _logging(stage: StageJob) -> Iterator[Arg]:

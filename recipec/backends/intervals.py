@@ -49,6 +49,8 @@ def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
         shared = (id for id in ("updates", "answer_passes") if id in stage.plan.decisions)
         return Arg(name, planned, stage.ids(*both, "total_steps", *shared), "between two generations")
     ids = stage.ids(*both, "total_steps") if apart else stage.ids(*both)
+    if planned == SHORT_RUN_SHARE:
+        return Arg(name, stage.traced(id, planned), ids, note)
     value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
     return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)
 

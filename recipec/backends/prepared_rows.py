@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 from recipec.axes import ROW_FORMATS
@@ -12,6 +13,7 @@ from recipec.backends.reading import Way, from_files, listed, sources_of, split_
 from recipec.facts.converting import SKIP
 from recipec.facts.held_out import HELD_OUT
 from recipec.render.traced import Raw, Traced, mark
+from recipec.rules import preference
 
 
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
@@ -107,7 +109,14 @@ def _weights(stages: list[StageJob]) -> dict[str, Any]:
     wanted, unwanted = weighed.get("weight of wanted"), weighed.get("weight of unwanted")
     ids = ",".join(id for stage, other in own for id in stage.ids(other.name))
     both = Traced(bool(wanted and unwanted), ids)
-    return {"weighs_labels": both, "wanted_weight": wanted, "unwanted_weight": unwanted}
+    least, most = map(_quotient, preference.BALANCE)
+    balance = {"least_balance": least, "most_balance": most, "middle_balance": _quotient(preference.MIDDLE)}
+    return {"weighs_labels": both, "wanted_weight": wanted, "unwanted_weight": unwanted} | balance
+
+
+def _quotient(value: Fraction) -> Raw:
+    """A fraction as code that is read as people write it."""
+    return Raw(str(value).replace("/", " / "))
 
 
 def _is_decided(stage: StageJob, name: str) -> bool:

@@ -56,6 +56,11 @@ class CodePath(Struct, frozen=True):
     capacity_factor: float  # of experts that DeepSpeed-MoE computes; 0 where it does not
     holds_inputs: bool  # FSDP1's hooks on frozen units hold each layer's recomputed input and its gradient to the end
 
+    @property
+    def vector(self) -> int:
+        """Bytes of a number of a trained vector in a forward: gathered ones come in the compute type."""
+        return self.compute if self.weight_shards > 1 else max(self.trained, self.compute)
+
 
 def code_path(layout: Layout, work: Workload) -> CodePath:
     """Resolve the code path that `layout` and `work` take."""

@@ -29,7 +29,7 @@ def kept_outputs(
 def added_outputs(architecture: Architecture, modules: Collection[str], lora: LoraShape | None, path: CodePath) -> int:
     """Bytes per token while the widest of the modules scales and adds its outputs, in the type of the magnitudes."""
     widest = max((outputs for _, outputs in _measured(architecture, modules, lora)), default=0)
-    return 3 * _magnitude(path) * widest
+    return 3 * path.vector * widest
 
 
 def measured_modules(architecture: Architecture, lora: LoraShape | None) -> list[tuple[int, int]]:
@@ -43,11 +43,6 @@ def _measured(architecture: Architecture, modules: Collection[str], lora: LoraSh
     return [(i, o) for name, i, o in architecture.linear_shapes() if name in modules and lora.adapts(name)]
 
 
-def _magnitude(path: CodePath) -> int:
-    """Bytes of a magnitude in a forward: gathered ones come in the compute type."""
-    return path.compute if path.weight_shards > 1 else max(path.trained, path.compute)
-
-
 def measuring(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
     """Bytes while the weights of the largest module are measured, whatever the batch."""
     return max((_of_module(*shape, path) for shape in measured_modules(architecture, lora)), default=0)
@@ -55,7 +50,7 @@ def measuring(architecture: Architecture, lora: LoraShape | None, path: CodePath
 
 def _of_module(inputs: int, outputs: int, path: CodePath) -> int:
     unit, weight = inputs * inputs, inputs * outputs
-    adapter = _magnitude(path)
+    adapter = path.vector
     cast = path.compute if adapter > path.compute else 0
     product = (adapter + cast) * unit + path.compute * weight
     at = 4 if path.adapter_copy else path.compute  # the type of the adapter's input

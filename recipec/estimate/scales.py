@@ -43,11 +43,6 @@ def inputs_scaled(architecture: Architecture, inner: int, lora: LoraShape | None
     """All zero where they are not scaled."""
     if lora is None or architecture.modules.mlp_out not in lora.scaled:
         return InputsScaled(0, 0, 0)
-    vector = _vector_bytes(path)
+    vector = path.vector
     beside = 2 * path.residual * architecture.hidden_size  # norm and residual are through by then
     return InputsScaled(vector * inner, 3 * vector * inner, 2 * (path.compute + vector) * inner - beside)
-
-
-def _vector_bytes(path: CodePath) -> int:
-    """Bytes of a number of a vector in a forward: gathered ones come in the compute type."""
-    return path.compute if path.weight_shards > 1 else max(path.trained, path.compute)

@@ -1,8 +1,9 @@
 """Which plans are like published runs that the estimates were scored on; of others no error band is claimed.
 
 What benchmarks/data has, by card, adaptation and strategy: dense models, a single pass over supervised or plain text,
-all weights or LoRA, nothing in host memory, no FP8 and no penalty on weights, one GPU or FSDP1 on two and four. Memory
-does not depend on the kind of card, speed does: nearest.toml has the cards, GPUs and networks of the timed runs.
+all weights or LoRA, nothing in host memory, no FP8 and no penalty on weights. Memory was compared on one GPU and under
+FSDP1 on two and four, and does not depend on the kind of card. Speed does, and was compared on more GPUs: nearest.toml
+has the cards, GPUs and networks of the timed runs.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Rows(Struct, frozen=True):
 
 PREPARATION, DOWNLOAD, TOKENIZATION = "data preparation", "download", "tokenization"
 EVALUATIONS, SCORING = "evaluations", "scoring"
-STEPS = GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
+GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
 WORTH_A_WORD = 60.0  # seconds
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
 

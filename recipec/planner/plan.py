@@ -57,7 +57,6 @@ class NextBetter(Struct, frozen=True):
     family: str  # "full fine-tuning, fsdp", on the present number of GPUs
     needs_gib: float  # memory that each of the present GPUs would have to have
     change: str | None  # "`hardware.gpus_per_node = 8`": the smallest that fits with the present kind of GPU
-    change_family: str | None  # of the layout that takes least memory then
     asks: str  # "set `train.adaptation = "full"`", where the rules prefer what is chosen; else empty
 
 

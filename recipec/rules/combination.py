@@ -15,7 +15,39 @@ from recipec.axes.lora_variants import STANDARD
 from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
 
 
-class Combination(Struct, frozen=True, kw_only=True):
+class ModelTraits(Struct, frozen=True, kw_only=True):
+    """What of a combination its model decides, some of it beside the length of rows or the device."""
+
+    leaks: bool  # the model builds its mask without the positions of packed examples
+    hybrid: bool  # some of its layers have no attention
+    lacks_kernels: bool  # these layers have kernels for this device that the pinned requirements leave out
+    caps_scores: bool  # the model's attention
+    has_sinks: bool  # the model's attention
+    head_features: int
+    chunked: bool  # some of its layers attend within chunks of the sequence
+    beyond_chunk: bool  # a longest row is longer than a chunk
+    two_heads: bool  # layers with a window attend in other heads than those without
+    borrows: bool  # some layers attend with the keys and values of earlier ones
+    slices: bool  # a second embedding enters every layer
+    moe: bool
+    balanced: bool  # a loss keeps the load of its experts balanced
+    all_run: bool  # every expert computes every token
+    in_mxfp4: bool  # the files of the recipe's model have its experts in 4 bits
+    linear_router: bool  # the router of the experts is a linear module
+    dispatched: bool  # a run with DeepSpeed-MoE in the place of its experts was verified, with equal logits
+    normalizes: bool  # what the router gives the experts of a token sums to 1
+    per_token: int  # experts
+    spread: bool  # a run with its experts spread over ranks was verified
+    leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
+    experts: int
+    model_type: str  # as config.json says
+    has_class: bool  # transformers has the class of the method's result for that type
+    renamed: bool  # its parameters have other names in memory than in a checkpoint
+    fp8_sizes: bool  # the sizes of the linear layers are multiples of 16
+    beyond_positions: bool  # a longest row and the virtual tokens before it are longer than the model's context
+
+
+class Combination(ModelTraits, frozen=True, kw_only=True):
     """What is known to fail may depend on this."""
 
     method: Method
@@ -39,30 +71,9 @@ class Combination(Struct, frozen=True, kw_only=True):
     gpu_cuda: bool
     gpu_int8: bool  # multiplies 8-bit integers
     gpu_varlen: bool  # has the variable-length kernel of PyTorch
-    leaks: bool  # the model builds its mask without the positions of packed examples
-    hybrid: bool  # some of its layers have no attention
-    lacks_kernels: bool  # these layers have kernels for this device that the pinned requirements leave out
-    caps_scores: bool  # the model's attention
-    has_sinks: bool  # the model's attention
-    head_features: int
-    chunked: bool  # some of its layers attend within chunks of the sequence
-    beyond_chunk: bool  # a longest row is longer than a chunk
     scales_late: bool  # a row as the model sees it reaches a place from which queries are scaled otherwise
-    two_heads: bool  # layers with a window attend in other heads than those without
-    borrows: bool  # some layers attend with the keys and values of earlier ones
-    slices: bool  # a second embedding enters every layer
-    moe: bool
-    balanced: bool  # a loss keeps the load of its experts balanced
     more_ranks_than_experts: bool  # share the weights
-    all_run: bool  # every expert computes every token
-    in_mxfp4: bool  # the files of the recipe's model have its experts in 4 bits
-    linear_router: bool  # the router of the experts is a linear module
-    dispatched: bool  # a run with DeepSpeed-MoE in the place of its experts was verified, with equal logits
-    normalizes: bool  # what the router gives the experts of a token sums to 1
-    per_token: int  # experts
     has_capacity: bool  # experts have room for so many tokens
-    spread: bool  # a run with its experts spread over ranks was verified
-    leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
     lora_targets: str | tuple[str, ...]
     lora_experts: tuple[str, ...]  # fused expert parameters with adapters
     lora_dropout: float
@@ -77,11 +88,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     expert: int
     tensor_divides: bool  # heads and key heads divide by the ranks
     context_divides: bool  # the length divides by twice the ranks
-    experts: int
-    model_type: str  # as config.json says
-    has_class: bool  # transformers has the class of the method's result for that type
     acts: bool  # answers call tools and go on with their results
-    renamed: bool  # its parameters have other names in memory than in a checkpoint
     served_whole: bool  # GPUs that write answers for the others share the heads of a layer equally
     copy_whole: bool  # GPUs that train and share a copy of the weights share the heads of a layer equally
     copy_divides: bool  # they are equal groups of the ranks of a node
@@ -93,13 +100,15 @@ class Combination(Struct, frozen=True, kw_only=True):
     ordered: bool  # the recipe orders the rows from easy to hard
     fp8: bool  # linear layers multiply in FP8
     gpu_fp8: bool  # torchao trains with FP8 on it
-    fp8_sizes: bool  # the sizes of the linear layers are multiples of 16
     elastic: bool  # weights are held near their start
     has_general: bool  # there are rows, read as those of the stage are, that tell which weights matter
     asked_sampling: str  # the order of rows that the recipe asks for; "" where it leaves that open
     followed: bool  # another stage starts from the result
+<<<<<<< HEAD
     updated_at_once: int  # weights of a rank that one call of the optimizer gets
     beyond_positions: bool  # a longest row and the virtual tokens before it are longer than the model's context
+=======
+>>>>>>> mend-b~1
 
     @property
     def copied(self) -> bool:

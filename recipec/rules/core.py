@@ -56,6 +56,7 @@ class Rule(Struct, frozen=True):
     defaults: str = ""  # the field of a method's row that holds its answers
     trains: bool = True  # whether another answer gives another training: a run continues only with the same ones
     sources: Mapping[Any, str] = {}  # of single answers that have their own
+    combined: str = ""  # the field of a combination that it decides, where its page lists the rows that read it
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -84,17 +85,19 @@ def rule(
     defaults: str = "",
     trains: bool = True,
     sources: Mapping[Any, str] | None = None,
+    combined: str = "",
 ) -> Callable[[Callable[..., Choice]], Rule]:
     """Register a decision function under an id that is never reused.
 
     `key` is the recipe key that overrides the decision ("train.learning_rate"), empty when nothing does; `defaults` is
     the field of a method's row that holds the answers, empty where the function does. `trains` is false where the
     answer changes how a run is recorded, saved or fed, and no step of it. `sources` are of answers with their own.
+    `combined` is the field of a combination whose known-bad rows the page lists, empty where it lists none.
     """
 
     def register(function: Callable[..., Choice]) -> Rule:
         assert id not in RULES, f"rule id {id} is used twice"
-        RULES[id] = Rule(id, decides, key, watch, source, function, defaults, trains, sources or {})
+        RULES[id] = Rule(id, decides, key, watch, source, function, defaults, trains, sources or {}, combined)
         return RULES[id]
 
     return register

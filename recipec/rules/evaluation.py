@@ -167,9 +167,9 @@ def eval_samples(stage: str, params: int) -> Choice:
     A method that answers its prompts itself writes an answer to each row that it reads, so that 128 have to do.
 
     Rule book 001 evaluates on a fixed subset of 500 to 1,000 samples. recipec takes the first rows of the evaluation
-    split, so every evaluation reads equal rows and evaluations can be compared. A random split and a split by class are
-    drawn with the recipe's seed, so their first rows are a random sample. A split by time or by group and a file given
-    as `data.eval` keep their order: shuffle a file that is sorted.
+    split, so every evaluation reads equal rows and evaluations can be compared. Every split writes its rows in an order
+    drawn with the recipe's seed, a split by group whole groups, so its first rows are a random sample. A file given as
+    `data.eval` keeps its order: shuffle a file that is sorted.
 
     `evaluate.py` reads as many rows of the test split, before and after training.
     """

@@ -69,6 +69,7 @@ def compile_model(packing_strategy: str) -> Choice:
     watch="eval_loss: with another loop, that of the trainer on the same rows, but for rounding",
     source="docs/rule-books/001.md, Training loop architecture; docs/rule-books/002.md, Step 1; Step 3 (against: "
     "always a loop on Accelerate); docs/rule-books/000.md, Concepts",
+    combined="loop",
 )
 def training_loop() -> Choice:
     """Who runs the steps: the method's trainer, unless the recipe wants a loop of its own.
@@ -82,7 +83,7 @@ def training_loop() -> Choice:
     all trained tokens of the global batch, on whatever rank they are; a resumed run ends with the weights of one that
     was not stopped. With `"deepspeed"` the engine of DeepSpeed shards (ZeRO-1, 2 or 3, as planned), clips, scales fp16
     and saves; its configuration has numbers alone, since only the Trainer would fill in "auto". What the loops cannot
-    do is refused by name (BAD-090 to BAD-099, BAD-155). The evaluation weighs every token alike, where the Trainer
-    weighs every batch alike.
+    do is refused by the rows listed below. The evaluation weighs every token alike, where the Trainer weighs every
+    batch alike.
     """
     return Choice(TRAINER.name, TRAINER.because)

@@ -175,6 +175,7 @@ def lora_expert_rank(lora_rank: int, experts_per_token: int) -> Choice:
     key="train.lora.variant",
     watch="loss, eval_loss: compare them with a run of plain LoRA on the same rows",
     source="LoRA (arXiv 2106.09685, 2021); recipec's choice (plain LoRA until one is named)",
+    combined="variant",
 )
 def lora_variant() -> Choice:
     """Variant of LoRA: none, until the recipe names one.

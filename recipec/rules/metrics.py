@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipec.axes import METHODS, Method
+from recipec.axes import Method
 from recipec.axes.loops import LOOPS
 
 _OF_ALL = (
@@ -21,9 +21,6 @@ def metrics_of(method: Method) -> frozenset[str]:
     held = _OF_HELD if method.learns_tokens else ()
     routed = _OF_ROUTED if any(method.name in loop.dispatches for loop in LOOPS.values()) else ()
     return frozenset((*_OF_ALL, *own, *held, *routed, method.judged_by, *method.metrics, *method.acts_metrics))
-
-
-METRICS = frozenset().union(*map(metrics_of, METHODS.values()))
 
 
 def watched(watch: str) -> tuple[str, ...]:

@@ -89,9 +89,9 @@ def model_purposes(families: tuple[str, ...] | None) -> Choice:
 
     A reasoning model writes its thoughts before it answers and would unlearn that on rows without thoughts. A code
     model knows less of anything else. Research suites and the checkpoints between two stages of a model are not made
-    for use. A line that ended in 2024 or before (Yi) is for those who began with it. In a mixture of experts adapters
-    reach attention only (LORA-004) and 4-bit storage does not reach the experts, so its size does not tell what
-    training costs or gains.
+    for use. A line that ended in 2024 or before (Yi) is for those who began with it. In a mixture of experts a
+    token passes through a share of the weights, adapters on every expert (LORA-004) cost memory in every forward pass,
+    and 4-bit storage does not reach the experts, so its size does not tell what training costs or gains.
 
     To get such a model, name its family exactly (`deepseek-r1-distill`, `qwen3-moe`). General models of the family
     still come first. Rule book 000 wants a model of the family that suits the task and does not say which family that

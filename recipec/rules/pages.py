@@ -7,6 +7,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 from recipec.axes import METHODS
+from recipec.rules.combination_reads import rows_that_read
 from recipec.rules.combinations import COMBINATIONS, BadCombination
 from recipec.rules.core import RULES, Rule
 from recipec.rules.defaults import table_page
@@ -61,6 +62,7 @@ def _rule_page(rule: Rule) -> str:
         f"- Sets: `{rule.decides}`",
         f"- Depends on: {', '.join(f'`{name}`' for name in rule.inputs) or 'nothing'}",
         f"- Override with: `{rule.key}`" if rule.key else "- Cannot be overridden",
+        *([f"- Combinations that depend on it: {', '.join(rows_that_read(rule.combined))}"] if rule.combined else []),
         f"- Watch: {rule.watch}",
         f"- Sources: {rule.source}",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import FunctionType
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method, Own
@@ -81,8 +82,9 @@ def precomputed_reference(adaptation: str, strategy: str, world_size: int, gpus_
     return Choice(False, "the steps see no row twice, so scoring all rows before training saves nothing")
 
 
-BALANCE = (1.0, 4 / 3)  # wanted over unwanted answers, weight times rows: arXiv 2402.01306, TRL 1.16 kto_trainer.py
-_MIDDLE = sum(BALANCE) / 2  # leaves room on both sides for the error of a sampled share
+# wanted over unwanted answers, weight times rows: arXiv 2402.01306, TRL 1.16 kto_trainer.py
+BALANCE = (Fraction(1), Fraction(4, 3))
+MIDDLE = sum(BALANCE) / 2  # leaves room on both sides for the error of a sampled share
 _NOT_KNOWN = (
     "how many answers are desirable is not known; where they are few or many, the trainer logs the range to use"
 )
@@ -96,7 +98,7 @@ def _weight_of_unwanted(true_share: float | None) -> Choice:
     if ratio <= BALANCE[1]:
         return Choice(1.0, f"undesirable answers, {1 - true_share:.0%} of all, are not the rarer kind")
     because = f"undesirable answers are rare, {1 - true_share:.0%} of all, and so weighted they balance the others"
-    return Choice(_sampled(ratio / _MIDDLE), because)
+    return Choice(_sampled(ratio / MIDDLE), because)
 
 
 def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Choice:
@@ -107,7 +109,7 @@ def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Ch
     accepts = _sampled(BALANCE[0] / ratio), _sampled(BALANCE[1] / ratio)
     balanced = BALANCE[0] <= ratio <= BALANCE[1]
     shares = f"desirable answers, {true_share:.0%} of all, balance undesirable ones of weight {undesirable_weight:g}"
-    return Choice(1.0 if balanced else _sampled(_MIDDLE / ratio), f"so weighted, {shares}", accepts)
+    return Choice(1.0 if balanced else _sampled(MIDDLE / ratio), f"so weighted, {shares}", accepts)
 
 
 def _sampled(weight: float) -> float:

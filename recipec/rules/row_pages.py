@@ -25,6 +25,7 @@ from recipec.axes.models import POLICY
 from recipec.axes.row_formats import MEANT
 from recipec.axes.spelling import joined
 from recipec.axes.tasks import methods_with
+from recipec.rules.combination_reads import rows_that_read
 from recipec.rules.defaults import table_page
 
 _HYPERPARAMETERS = {  # field of a method's row -> the recipe key that overrides it
@@ -185,7 +186,7 @@ def _variant(row: LoraVariant) -> str:
         f"- Bases: {_names(row.bases)}",
         f"- Methods: {_names(methods_with(row))}",
         f"- Learning rate: {row.rate:g} x that of plain LoRA{slower}",
-        "- What variants of LoRA do not go with: BAD-060 to BAD-067, BAD-080, BAD-081",
+        f"- What variants of LoRA do not go with: {', '.join(rows_that_read('variant'))}",
         f"- Sources: {row.source}",
     ]
     return "\n".join([f"# {row.name}: {row.title}", "", f"{row.because[:1].upper()}{row.because[1:]}.", "", *lines, ""])

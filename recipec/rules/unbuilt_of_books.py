@@ -103,9 +103,10 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-009",
-        "Forgetting checks and task accuracy",
+        "Task accuracy, and checks on tasks of what was forgotten",
         "docs/rule-books/001.md, Evaluation loop architecture; docs/rule-books/002.md, Step 1 (accuracy)",
-        "the bundle evaluates the loss on held-out rows",
+        "evaluate.py reports what the method measures on held-out rows, and with `data.general` the loss on rows of it "
+        "(REPLAY-002), and answers no benchmark",
         "evaluate the model on tasks of your own before and after training",
         words=(
             "lm_eval",

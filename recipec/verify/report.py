@@ -80,10 +80,6 @@ class VerifyReport(Struct):
             "metrics": self.metrics,
         }
 
-    def human(self) -> str:
-        """The document as text."""
-        return "".join(f"{line_of(check)}\n" for check in self.checks) + "\n" + summary(self.document())
-
 
 def summary(document: Mapping[str, Any]) -> str:
     """What a verification found, for people, behind the lines of its checks."""

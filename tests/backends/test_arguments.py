@@ -29,7 +29,9 @@ COMMON = {
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor"),
     *("dataloader_persistent_workers", "train_sampling_strategy", "model_init_kwargs"),
 }
-OF_CHECKPOINTS = {"save_steps", "save_total_limit", "load_best_model_at_end"}
+OF_CHECKPOINTS = {
+    *("save_steps", "save_total_limit", "load_best_model_at_end", "metric_for_best_model", "greater_is_better"),
+}
 MUST = {
     "SFTConfig": COMMON | {"packing"},
     "DPOConfig": COMMON | {"disable_dropout"},
@@ -150,12 +152,19 @@ def _methods(bundle: Compilation) -> Iterator[tuple[Method, set[str], set[str]]]
 def test_the_closed_list_is_written_out(name: str) -> None:
     for method, must, found in _methods(shape(name)):
         assert must - found == NOT_READ.get(method.name, set())
+        assert found >= OF_CHECKPOINTS or not OF_CHECKPOINTS & found, "of no checkpoint the best is chosen"
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_else_is_written(tmp_path: Path, name: str) -> None:
     [(_, must, found)] = _methods(good(tmp_path, with_key(BASES[name], "train.activation_checkpointing", True)))
     assert found - must == SHAPES[name] | {"activation_checkpointing_kwargs"}
+
+
+@pytest.mark.parametrize(("share", "written"), [(0.5, "eval_steps=0.5,"), (0.25, "if args.max_steps == -1 else 0.5,")])
+def test_evaluations_half_way_are_no_other_ones_in_a_run_cut_short(tmp_path: Path, share: float, written: str) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "train.eval_every", share), "train.save_every", share)
+    assert written in texts(good(tmp_path, recipe))["train.py"]
 
 
 def test_a_constant_rate_still_has_its_warmup(tmp_path: Path) -> None:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from compiling import BASES, CHAT, OF_METHOD, PAIRS, compiled, good, shape, texts, toml, with_key, write_data
+from compiling import BASES, CHAT, METRICS, OF_METHOD, PAIRS, compiled, good, shape, texts, toml, with_key, write_data
 from jsonschema import Draft7Validator
 from pyarrow import parquet
 
 from recipec.axes import METHODS, Method
 from recipec.compiler import Compilation, compile_recipe
-from recipec.rules.metrics import METRICS
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 WHOLE = [path for path in SHIPPED if path.name != "team.toml"]  # a preset, which others extend

@@ -45,7 +45,7 @@ def test_a_shipped_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, requ
         request.getfixturevalue("forked")
     monkeypatch.setenv("DATA_ROOT", str(EXAMPLES.parent / "recipes"))  # where the demo's model configuration is
     report = verify_bundle(EXAMPLES / name, "run")
-    assert report.ok, report.human()
+    assert report.ok, report.document()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -54,7 +54,7 @@ def test_a_bundle_runs(tmp_path: Path, name: str, forked: None) -> None:
     assert done.lock is not None, done.diagnostics
     write_bundle(tmp_path / name, done.files, done.plan_json, done.lock)
     report = verify_bundle(tmp_path / name, CASES[name])
-    assert report.ok, report.human()
+    assert report.ok, report.document()
     looked_at = " ".join(check.name for check in report.checks)
     assert "loses nothing of a row" in looked_at and "no conversation is in two splits" in looked_at
     assert CASES[name] == "run" or "goes on with the rows that are left" in looked_at

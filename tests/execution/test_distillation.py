@@ -229,7 +229,7 @@ def _trained(folder, strategy, ranks):
     write_bundle(folder / "out", done.files, done.plan_json, done.lock)
     (folder / "sandbox").mkdir()
     sandbox, report = make_sandbox(read_bundle(folder / "out"), folder / "sandbox", 40), VerifyReport("run")
-    assert run_bundle(prepare_launch(sandbox, ranks, False, report), report), report.human()
+    assert run_bundle(prepare_launch(sandbox, ranks, False, report), report), report.document()
     after = (sandbox.outputs / "evaluation" / "distill" / "quick" / "after.json").read_text()
     return SimpleNamespace(
         losses=logged(log_history(sandbox.outputs / "distill"), "loss"), after=json.loads(after)["metrics"]

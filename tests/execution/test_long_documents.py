@@ -38,7 +38,7 @@ def test_documents_longer_than_a_block_are_trained_on(tmp_path: Path, packing: s
     report = VerifyReport("run")
     run_bundle(prepare_launch(sandbox, 1, False, report), report)
 
-    assert report.ok, report.human()
+    assert report.ok, report.document()
     prepared = json.loads((sandbox.bundle.root / "data/continue-pretrain/report.json").read_text(encoding="utf-8"))
     assert (prepared["train"]["too_long"], prepared["train"]["dropped_share"]) == (36, 0)
     assert prepared["train"]["rows"] == 36 if packing == "true" else prepared["train"]["rows"] > 36

@@ -53,6 +53,12 @@ def test_a_refused_cell_names_a_rule_or_that_it_does_not_fit() -> None:
     assert set(reasons) & rules
 
 
+def test_a_refused_cell_has_the_title_that_its_rule_has_today() -> None:
+    titles = {f"refused: {row.id} ": row.title for row in COMBINATIONS}
+    refused = [row["result"] for row in matrix.read().values() if row["result"].startswith(tuple(titles))]
+    assert refused and not set(refused) - {f"{rule}{title}" for rule, title in titles.items()}
+
+
 def test_a_refusal_is_told_by_its_rule(tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(matrix.DATA)
     (cell,) = (cell for cell in matrix.cells() if cell.name == "sft zero3 qlora")

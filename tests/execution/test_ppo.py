@@ -266,12 +266,12 @@ def test_dropout_of_the_model_is_no_change_of_the_policy(trainer, kind):
     assert first["approx_kl"] == pytest.approx(0, abs=1e-6)
 
 
-def _noted(trainer, scores, divergences, mask):
-    """What is logged of a generation with these scores, and the weight of the KL behind it."""
+def _noted(trainer, answers, scores, divergences, mask):
+    """What is logged of a generation of these answers with these scores, and the weight of the KL behind it."""
     import torch
 
-    trainer.written = lambda rows: (torch.full((4, 3), 3), torch.ones(4, 3).long(), mask)
-    trainer.judged = lambda rows, tokens, mask: (scores, torch.ones(4).bool(), 1.0)
+    trainer.written = lambda rows: (answers, torch.ones(4, 3).long(), mask)
+    trainer.rewards = lambda rows, answers: [[score] for score in scores]
     each = {"log_probs": divergences, "entropy": divergences, "estimates": 0 * divergences}
     told = iter((each, {name: 0 * value for name, value in each.items()}))
     module = sys.modules[type(trainer).__module__]
@@ -281,12 +281,18 @@ def _noted(trainer, scores, divergences, mask):
 
 
 def test_answers_that_no_function_judged_count_nowhere(trainer):
-    """Of four answers two are judged: 1 and 3, each 2 nats away from the reference; the others are 9 nats away."""
-    scores, mask = _tensors([1.0, math.nan, 3.0, math.nan], [[1.0, 1.0]] * 4)
+    """Of four answers two are judged: 1 and 3, each 2 nats away from the reference; the others are 9 nats away.
+
+    The judged ones are one text that ends. The others are two texts that do not.
+    """
+    made = trainer("lora", target_kl=2.0)
+    end = int(made.ends[0])
+    answers, mask = _tensors([[0, 3, end], [0, 5, 6], [0, 3, end], [0, 7, 8]], [[1.0, 1.0]] * 4)
     (divergences,) = _tensors([[1.0, 1.0], [4.0, 5.0], [1.0, 1.0], [4.0, 5.0]])
-    found, beta = _noted(trainer("lora", target_kl=2.0), scores, divergences, mask)
+    found, beta = _noted(made, answers, [1.0, math.nan, 3.0, math.nan], divergences, mask)
     assert (found["reward"], found["reward_std"], found["kl"]) == (2.0, 1.0, 2.0)
     assert found["completions/mean_length"] == 2.0
+    assert (found["completions/clipped_ratio"], found["distinct_2"]) == (0.0, 0.5)
     assert beta == pytest.approx(BETA), "the KL is at its target"
 
 

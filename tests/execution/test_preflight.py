@@ -347,7 +347,7 @@ def test_a_disk_that_the_run_would_fill_is_refused(
     if fits:
         preflight.check_disk(tmp_path)
         return
-    with pytest.raises(SystemExit, match=r"room for 3\.0 GiB, and this run writes 4\.5 GiB"):
+    with pytest.raises(SystemExit, match=r"room for 3\.0 GiB, and this run needs 4\.5 GiB"):
         preflight.check_disk(tmp_path)
 
 

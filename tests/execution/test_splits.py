@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from emitted_modules import load
 from test_prepare_data import Words, answered, chats, emitted, number, pairs, prepared, write
 
 from recipec.facts.splitting import date_of
+from recipec.rules import RULES
 
 pytestmark = pytest.mark.executes
 
@@ -155,6 +157,21 @@ def test_what_is_tested_chooses_no_checkpoint(tmp_path: Path, monkeypatch: pytes
     assert not found["eval"] & found["test"] and not found["train"] & (found["eval"] | found["test"])
     report = json.loads((tmp_path / "data/sft/report.json").read_text())
     assert report["eval"]["leaks"] > 0
+
+
+@pytest.mark.parametrize("key", ["data.split.time", "data.split.group", "data.split.stratify", "data.eval"])
+def test_the_page_of_evaluations_names_what_keeps_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """An evaluation takes the first rows (EVAL-003)."""
+    write(tmp_path / "chat.jsonl", [row | {"at": n // 5, "kind": n % 2} for n, row in enumerate(chats(200))])
+    write(tmp_path / "held.jsonl", chats(220)[200:])
+    value = {"data.split.stratify": "kind", "data.eval": "held.jsonl"}.get(key, "at")
+    emitted(tmp_path, with_key(with_key(BASES["lora-single"], key, value), "data.examples", 200), monkeypatch).main()
+    found = [number(row) for row in split_of(tmp_path)["eval"]]
+    page = re.sub(r"\s+", " ", RULES["EVAL-003"].function.__doc__ or "")
+    kept = re.findall(r"`([^`]+)` keeps? (?:its|their) order", page)
+    assert (found == sorted(found)) == (key in kept) and kept == ["data.eval"]
 
 
 def test_a_share_that_groups_cannot_give_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

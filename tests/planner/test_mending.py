@@ -88,6 +88,13 @@ def test_what_a_recipe_says_of_checkpoints_alone_decides_the_evaluations(tmp_pat
     )
 
 
+@pytest.mark.parametrize("model", ["google/gemma-4-E2B", "Qwen/Qwen3.5-4B"])
+def test_a_model_that_is_the_cause_is_what_the_error_points_at(tmp_path: Path, model: str) -> None:
+    found = compiled(tmp_path, with_key(BASES["grpo"], "model.name", model)).diagnostics
+    (place,) = (label.place for problem in found if problem.code == "E0405" for label in problem.labels)
+    assert place.text.splitlines()[place.span.line - 1][place.span.col - 1 : place.span.end_col - 1] == f'"{model}"'
+
+
 @pytest.mark.parametrize("variant", ["dora", "pissa", "rslora"])
 def test_variants_on_experts_are_mended_by_what_fits(tmp_path: Path, variant: str) -> None:
     recipe = {**LARGE, "model": {"name": "Qwen/Qwen3-30B-A3B"}, "hardware": {"gpu": "h200"}, "budget": {}}

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, STRATEGIES
 from recipec.axes.loops import LOOPS
-from recipec.rules.combination import PLAIN, Combination
+from recipec.catalog.models import models
+from recipec.planner.advice.mending import DECIDES
+from recipec.planner.search.known_bad import Refusal, _of_model
+from recipec.rules.combination import PLAIN, Combination, ModelTraits
 from recipec.rules.combinations import COMBINATIONS, known_bad
+from recipec.rules.pages import explain_rule
+from recipec.rules.row_pages import explain_row
 
 # Compiled, and with attention that no warning is about.
 EIGHT = {"fp8": True, "adaptation": "full", "compile": True, "attention": "eager"}
@@ -440,6 +447,41 @@ def test_refused_rows_come_first():
 def test_every_row_says_why_where_from_and_what_instead(row):
     assert row.title and row.why and row.instead
     assert any(character.isdigit() for character in row.citation), "a version, thread or rule book"
+
+
+@pytest.mark.parametrize(
+    ("part", "pages"),
+    [("variant", [*map(explain_row, LORA_VARIANTS), explain_rule("LORA-006")]), ("loop", [explain_rule("LOOP-001")])],
+)
+def test_pages_list_every_row_that_another_variant_or_loop_mends(part, pages):
+    mended = {
+        id
+        for id, (bad, _) in CASES.items()
+        if any(id not in found(replace(combination(**bad), **{part: other})) for other in ROWS[part].values())
+    }
+    for page in pages:
+        listed = re.findall(r"BAD-\d{3}", page)
+        assert mended <= {*listed} and listed == sorted({*listed})
+        assert not {"BAD-001", "BAD-080", "BAD-081"} & {*listed}, "nothing that depends on something else"
+
+
+@pytest.fixture(scope="module")
+def traits():
+    """What the planner reads from a model, by name."""
+    model = next(model for model in models() if model.architecture.model_type == "llama")
+    given = {"model_type": "llama", "gpu_is_cpu": False, "moe": False, "max_length": 1024, "max_position": 8192}
+    return {*_of_model(METHODS["sft"], given, model.architecture)}
+
+
+def test_the_traits_of_a_model_are_those_that_the_planner_reads_from_it(traits):
+    assert traits == {*ModelTraits.__struct_fields__}
+
+
+@pytest.mark.parametrize("row", COMBINATIONS, ids=lambda row: row.id)
+def test_a_row_that_a_trait_of_the_model_mends_leads_to_the_model(row, traits):
+    facts = combination(**CASES[row.id][0])
+    mended = [name for name in traits if not row.applies(replace(facts, **{name: PLAIN[name]}))]
+    assert not mended or Refusal(row, facts, None).mended_by(*DECIDES["model.name"]), mended
 
 
 @pytest.mark.parametrize("save_every", [0.01, 0.04, 0.051])

@@ -9,6 +9,7 @@ import sys
 from math import prod
 
 import pytest
+from compiling import METRICS
 from wording import faults_of_a_reason
 
 from recipec.axes import ADAPTATIONS, BASES, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
@@ -16,7 +17,7 @@ from recipec.axes.variants import VARIANTS
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.core import Choice
-from recipec.rules.metrics import METRICS, watched
+from recipec.rules.metrics import watched
 from recipec.rules.model import ModelRow
 from recipec.rules.pages import explain_rule
 from recipec.rules.unbuilt import UNBUILT

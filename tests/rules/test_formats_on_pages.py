@@ -8,6 +8,7 @@ from recipec.axes import METHODS, ROW_FORMATS
 from recipec.axes.row_formats import FLAG_TEXTS, USUAL_FLAGS
 from recipec.diagnostics.codes import explain
 from recipec.rules import RULES
+from recipec.rules.pages import explain_rule
 
 
 def _page(rule: str) -> str:
@@ -29,3 +30,10 @@ def test_the_page_of_unusable_data_has_every_pair_of_labels() -> None:
     page = explain("E0304") or ""
     told = set(re.findall(r"`([^`]+)` (?:and|or) `([^`]+)`", page))
     assert {pair for name, pair in FLAG_TEXTS.items() if name not in USUAL_FLAGS} <= told
+
+
+def test_pages_agree_on_what_gets_adapters_and_what_is_measured_of_forgetting() -> None:
+    assert "attention and every expert" in " ".join(_page("LORA-004").split())
+    assert "adapters on every expert (LORA-004)" in " ".join(_page("MODEL-003").split())
+    assert "general_eval_loss" in _page("REPLAY-002")
+    assert "with `data.general` the loss on rows of it (REPLAY-002)" in (explain_rule("NOT-009") or "")

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from compiling import BASES, compiled, with_key
+from compiling import BASES, METRICS, compiled, with_key
 
 from recipec.axes import METHODS
 from recipec.planner import StagePlan
-from recipec.rules.metrics import METRICS, metrics_of, watched
+from recipec.rules.metrics import metrics_of, watched
 
 
 def planned(folder: Path, base: str, keys: dict[str, object]) -> StagePlan:

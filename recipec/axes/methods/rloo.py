@@ -9,6 +9,8 @@ _TRL = "TRL 1.16 trainer/rloo_config.py"
 _LORA = "LoRA Without Regret (thinkingmachines.ai/blog/lora, 2025)"
 _CHOICE = "recipec's choice"
 
+CLIP_RANGE = 0.2  # of the ratio of a whole answer, new to old: see UPDATES
+
 _POLICY = Pass(model="policy", sequences=1, gradient=True, gives="tokens")
 _REFERENCE = Pass(model="reference", sequences=1, gradient=False, gives="tokens")
 
@@ -78,7 +80,7 @@ UPDATES = Own(
     formula="",
     value=1,
     because="every step learns from answers that the present weights wrote, as REINFORCE assumes",
-    source=_PAPER,
+    source=f"{_PAPER}; {_TRL} (epsilon, {CLIP_RANGE:g} by default)",
     accepts=(1, 4),
     above=1,
     closed=True,
@@ -89,9 +91,9 @@ UPDATES = Own(
     watch="reward, entropy: smooth; more updates of older answers make both jump",
     page="Updates of a generation: among how many optimizer steps its answers are shared.\n\n"
     "It is 1. With more, later steps learn from answers that older weights wrote; the ratio of the probabilities of a "
-    "whole answer, new to old, then weighs it, and TRL clips the ratio to 0.8 to 1.2 (`epsilon`). "
-    "`steps_per_generation` counts micro steps, so train.py has this times the gradient accumulation. Checkpoints are "
-    "saved between generations alone: a resumed run would lose the answers that wait.",
+    f"whole answer, new to old, then weighs it, and TRL clips the ratio to {1 - CLIP_RANGE:g} to {1 + CLIP_RANGE:g} "
+    "(`epsilon`). `steps_per_generation` counts micro steps, so train.py has this times the gradient accumulation. "
+    "Checkpoints are saved between generations alone: a resumed run would lose the answers that wait.",
 )
 
 RLOO = Method(

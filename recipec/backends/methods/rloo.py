@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipec.axes.methods.rloo import CLIP_RANGE
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import MethodBackend
 from recipec.backends.methods.online import MEASURE, generation_arguments, reward_artifacts, rewards_part
 from recipec.render.call import Arg
 
 _CLIPS = "epsilon"  # which a recipe may hand on
-CLIP_RANGE = 0.2  # default of TRL 1.16 trainer/rloo_config.py (epsilon)
 
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from recipec.planner.advice.change import Change
 from recipec.planner.advice.changes import unpinned
-from recipec.planner.advice.mending import culprit_keys, stated
+from recipec.planner.advice.mending import removable_keys, stated
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal
@@ -32,7 +32,7 @@ def freed_on_more(context: Context, found: Fit, loaded: LoadedRecipe) -> Freed |
     """The first row without whose keys the same adaptation trains on more GPUs."""
     stage = context.stage.name
     for refusal in refused_on_more(found):
-        for key in culprit_keys(loaded, stage, [refusal]):
+        for key in removable_keys(loaded, stage, [refusal]):
             freed = _without(context, found, loaded, [key])
             if freed is not None:
                 change, changed, then = freed
@@ -62,7 +62,7 @@ def _without(
         change, changed = changes[-1]
         then = fit(changed, loaded)
         if then.chosen is None:
-            left = culprit_keys(loaded, context.stage.name, stated(loaded, context.stage.name, then.bad))
+            left = removable_keys(loaded, context.stage.name, stated(loaded, context.stage.name, then.bad))
         elif not then.chosen.layout.can_be_built:
             left = [key for key in _PARALLEL if key in changed.wishes]
         else:

@@ -22,6 +22,7 @@ from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.changed import agrees
 from recipec.recipe.clashes import TABLES, either
+from recipec.rules.combination import ModelTraits
 from recipec.rules.core import Wish
 from recipec.rules.intervals import divided
 from recipec.units import counted, value_text
@@ -54,6 +55,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     _TARGETS: ("lora_targets", "lora_experts"),
     "train.lora.dropout": ("lora_dropout",),
     "train.lora.variant": ("variant",),
+<<<<<<< HEAD
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("asked_save_every", "eval_every")),
     _MODEL: (
         "has_class",
@@ -68,6 +70,11 @@ DECIDES = {  # recipe key -> what it decides of a combination
         "moe",
     ),
     "data.max_length": ("beyond_chunk", "scales_late"),
+=======
+    **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
+    _MODEL: ModelTraits.__struct_fields__,
+    "data.max_length": ("beyond_chunk", "scales_late", "beyond_positions"),
+>>>>>>> mend-b~1
     "model.init_from": ("continues",),
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
@@ -113,7 +120,7 @@ def unrefused(context: Context, loaded: LoadedRecipe, found: Fit) -> tuple[Chang
     if found.tried:
         return Change(), context
     refusals = stated(loaded, context.stage.name, found.bad) if found.bad else []
-    keys = [key for key in culprit_keys(loaded, context.stage.name, refusals) if key != _MODEL]
+    keys = removable_keys(loaded, context.stage.name, refusals)
     for change, changed in (*_in_fp32(context, refusals), *single_changes(context, keys), *unpinned(context, keys)):
         built = replace(changed, built=True)
         if any(each.layout.can_be_built for each in fit(built, loaded).tried):
@@ -158,6 +165,11 @@ def culprit_keys(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) 
         for key, names in DECIDES.items()
         if loaded.is_set(*loaded.written_for(stage, key)) and any(refusal.mended_by(*names) for refusal in refusals)
     ]
+
+
+def removable_keys(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[str]:
+    """Those of them that a recipe may leave out."""
+    return [key for key in culprit_keys(loaded, stage, refusals) if key != _MODEL]
 
 
 def culprits(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[Place]:
@@ -279,7 +291,7 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
     assert found.chosen is not None and found.ledger is not None
     stage, ways = context.stage.name, {}
     for advised in _against(context, found):
-        keys = [key for key in culprit_keys(loaded, stage, [advised]) if key in context.wishes]
+        keys = [key for key in removable_keys(loaded, stage, [advised]) if key in context.wishes]
         changes = single_changes(context, keys) if keys else _of_another_strategy(context, advised)
         planned = [(change, changed, fit(changed, loaded)) for change, changed in changes]
         lines = [

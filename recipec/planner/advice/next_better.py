@@ -55,8 +55,8 @@ def next_better(
         if found is None or not within(changed, loaded.recipe.policy):
             continue
         if (asked := _asks_there(changed, rung, asks, chosen, loaded)) is not None:
-            return NextBetter(what, family, needs, change.lines, family_of(stage, found), asked)
-    return NextBetter(what, family, needs, None, None, asks)
+            return NextBetter(what, family, needs, change.lines, asked)
+    return NextBetter(what, family, needs, None, asks)
 
 
 def on_present_gpus(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRuns) -> Iterator[Proposal]:

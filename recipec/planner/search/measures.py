@@ -27,7 +27,7 @@ from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
 from recipec.units import GIB, counted, gib
 
-PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
+PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = range(4)  # what a layout takes, less first
 # Times the time of another training from which the preferred one gives way to it: to the same on another base, and all
 # weights to adapters, which compute about a third less; what is beyond that, full fine-tuning waits for. Our decision.
 FAR_SLOWER, FAR_SLOWER_IN_FULL = 2.0, 4.0

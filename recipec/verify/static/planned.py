@@ -29,7 +29,6 @@ _SAME = {  # argument of the trainer's configuration -> the decision that it rep
 }
 _OF_THE_TRAINER = {  # of a library's trainer; a loop of the bundle's own says these in its code
     "activation_checkpointing": "checkpointing",
-    "metric_for_best_model": "best_metric",
     "train_sampling_strategy": "sampling",
 }
 _OF_THE_LOADER = {  # where batches come from workers
@@ -157,16 +156,20 @@ def _computed(stage: BundleStage) -> dict[str, Any]:
 
 def _of_the_trainer(stage: BundleStage) -> dict[str, Any]:
     """What a trainer of a library is told of number formats, the better result and the tokens that are learned."""
-    best = stage.decisions["best_metric"]
     found = {
         "bf16": stage.choice["precision"] == "bf16",
-        "greater_is_better": "loss" not in best,
         "eval_strategy": "steps",
         "save_strategy": "steps" if stage.saves else "no",
     }
-    found |= {"load_best_model_at_end": True} if stage.saves else {}
+    found |= _of_the_best(stage) if stage.saves else {}
     wanted = {name: stage.decisions["loss_on"] == on for name, on in _LEARNED.items()}
     return found | {name: on for name, on in wanted.items() if name in stage.arguments} | _of_sft(stage, wanted)
+
+
+def _of_the_best(stage: BundleStage) -> dict[str, Any]:
+    """Which of the checkpoints is the result."""
+    best = stage.decisions["best_metric"]
+    return {"load_best_model_at_end": True, "metric_for_best_model": best, "greater_is_better": "loss" not in best}
 
 
 def _of_sft(stage: BundleStage, learned: Mapping[str, bool]) -> dict[str, Any]:
