@@ -104,11 +104,7 @@ class Combination(ModelTraits, frozen=True, kw_only=True):
     has_general: bool  # there are rows, read as those of the stage are, that tell which weights matter
     asked_sampling: str  # the order of rows that the recipe asks for; "" where it leaves that open
     followed: bool  # another stage starts from the result
-<<<<<<< HEAD
     updated_at_once: int  # weights of a rank that one call of the optimizer gets
-    beyond_positions: bool  # a longest row and the virtual tokens before it are longer than the model's context
-=======
->>>>>>> mend-b~1
 
     @property
     def copied(self) -> bool:

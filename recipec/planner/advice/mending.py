@@ -55,26 +55,9 @@ DECIDES = {  # recipe key -> what it decides of a combination
     _TARGETS: ("lora_targets", "lora_experts"),
     "train.lora.dropout": ("lora_dropout",),
     "train.lora.variant": ("variant",),
-<<<<<<< HEAD
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("asked_save_every", "eval_every")),
-    _MODEL: (
-        "has_class",
-        "leaks",
-        "hybrid",
-        "lacks_kernels",
-        "caps_scores",
-        "has_sinks",
-        "linear_router",
-        "chunked",
-        "all_run",
-        "moe",
-    ),
-    "data.max_length": ("beyond_chunk", "scales_late"),
-=======
-    **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
     _MODEL: ModelTraits.__struct_fields__,
     "data.max_length": ("beyond_chunk", "scales_late", "beyond_positions"),
->>>>>>> mend-b~1
     "model.init_from": ("continues",),
     "model.new_tokens": ("new_tokens",),
     "alignment.precompute_reference": ("precomputes",),
