@@ -1,4 +1,4 @@
-"""Decisions that a stage has only where the recipe asks for them."""
+"""Decisions that a stage has, or takes otherwise, only where the recipe asks for something."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from recipec.recipe.schema_data import GENERAL
 from recipec.rules import dispatch, forgetting, kernels, precision
 from recipec.rules.core import Decision, Ledger
 from recipec.rules.evaluation import own_rows
+from recipec.rules.intervals import divided
 from recipec.units import percent
 
 # Of the task, without replay.
@@ -107,3 +108,14 @@ def mix_adapters(ledger: Ledger, tasks: tuple[str, ...]) -> None:
     if tasks:
         inputs = ("stage", "adaptation", "reduction_factor", "adapters_after")
         ledger.record(Decision("mixed_adapters", tasks, "those of all tasks", inputs=inputs, origin="planner"))
+
+
+def beside_checkpoints(ledger: Ledger, every: Decision) -> Decision:
+    """Where the recipe says how often to save, and not how often to evaluate, each checkpoint meets an evaluation."""
+    saved = ledger.wishes.get("train.save_every")
+    if saved is None or every.origin == "recipe":
+        return every
+    share = divided(saved.value, every.value)
+    because = f"a checkpoint every {saved.value:g} of the steps, set in {saved.where}, must meet an evaluation"
+    ledger.decisions[every.id] = replace(every, value=share, because=because)
+    return ledger.decisions[every.id]

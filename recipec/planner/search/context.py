@@ -17,6 +17,7 @@ from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
 from recipec.planner.search.asked import (
+    beside_checkpoints,
     combine_adapters,
     compile_for_fp8,
     dispatch_tokens,
@@ -48,7 +49,6 @@ from recipec.rules import (
 )
 from recipec.rules import precision as precisions
 from recipec.rules.core import Decision, Ledger, Wish
-from recipec.rules.intervals import divided
 from recipec.rules.optimizers import WITHOUT_BETAS
 from recipec.rules.watching import watched_for
 from recipec.units import percent
@@ -379,24 +379,13 @@ def settle_steps(
     )
     shared = [given[id] for id in ("updates", "answer_passes") if id in given]
     weighed = training, saving, given["gpus"]
-    every = _beside_checkpoints(ledger, ledger.decide(evaluation.eval_every, steps, *weighed, looking, *shared))
+    every = beside_checkpoints(ledger, ledger.decide(evaluation.eval_every, steps, *weighed, looking, *shared))
     saved = ledger.decide(checkpoints.save_every, every, steps, *weighed, given["passes"], *shared)
     decay = [every, saved, steps, given["decay_share"], *shared] if "decay_share" in given else []
     ledger.decide(checkpoints.keep_checkpoints, *decay)
     ledger.decide(evaluation.best_metric, given["stage"], every, saved, steps, *shared)
     ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every, saved, steps, *shared)
     ledger.decide(tracking.logging_steps, steps)
-
-
-def _beside_checkpoints(ledger: Ledger, every: Decision) -> Decision:
-    """Where the recipe says how often to save, and not how often to evaluate, each checkpoint meets an evaluation."""
-    saved = ledger.wishes.get("train.save_every")
-    if saved is None or every.origin == "recipe":
-        return every
-    share = divided(saved.value, every.value)
-    because = f"a checkpoint every {saved.value:g} of the steps, set in {saved.where}, must meet an evaluation"
-    ledger.decisions[every.id] = replace(every, value=share, because=because)
-    return ledger.decisions[every.id]
 
 
 def _learned_in_steps(ledger: Ledger) -> str:
