@@ -38,11 +38,22 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
     """Yield targets without an adapter (of lm_head tells BAD-009), and a rank for experts without one (E0401)."""
+    yield from unknown_targets(loaded, architecture)
+    yield from idle_expert_ranks(loaded, architecture)
+
+
+def unknown_targets(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
+    """Yield targets that no module of the model is."""
     for table in _ADAPTER_TABLES:
         targets = loaded.value(*table, "targets")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
             if name not in (*_adaptable(architecture), "lm_head"):
                 yield _no_target(loaded, (*table, "targets", index), name, architecture)
+
+
+def idle_expert_ranks(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
+    """Yield ranks for adapters of experts that no expert has."""
+    for table in _ADAPTER_TABLES:
         if loaded.is_set(*table, "expert_rank"):
             yield from _idle_expert_rank(loaded, table, architecture)
 

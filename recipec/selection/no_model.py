@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import replace
+from pydantic import BaseModel
 
+from recipec.axes.adaptations import ALL_LINEAR
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Given, with_model
@@ -15,6 +17,8 @@ from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.planner import contexts
 from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import TABLES
+from recipec.recipe.schema_training import ADAPTED, attribute
 from recipec.rules.core import Wish
 from recipec.rules.model import OPEN_LICENCES
 from recipec.selection.shortlist import Miss, Shortlist, ordered
@@ -30,9 +34,11 @@ _ASKED = {  # term -> what is wrong with a model by it; in the order in which a 
     "model_kinds": "a chat model where a base model is needed, or the other way (MODEL-001)",
     "model_purposes": "made for one purpose, or a mixture of experts (MODEL-003)",
     "lora_targets": "without a module of train.lora.targets",
+    "lora_expert_rank": "without the experts that train.lora.expert_rank is for",
     "policy_models": "not among the policy's models",
     "policy_licenses": "not among the policy's licenses",
 }
+_FREE = {"lora_targets": ("targets", ALL_LINEAR), "lora_expert_rank": ("expert_rank", None)}  # keys of adapters
 _OPEN = tuple(term for term in _ASKED if not term.startswith("policy"))  # a recipe cannot change a policy
 
 
@@ -117,12 +123,31 @@ def _other_budget(loaded: LoadedRecipe, trial: Trial) -> Iterator[str]:
 
 def _admitted(loaded: LoadedRecipe, given: Given, alone: Mapping[Model, Miss], room: Room) -> Iterator[str]:
     """The first of the models that one term leaves out and that fits, with the change that admits it."""
+    models = sorted(ordered(list(alone)), key=lambda model: _change(model, alone[model]))
+    freed = _freed(loaded, alone[models[0]].term) if models else loaded
     for allowed in (room, ANY_ROOM):
-        models = sorted(ordered(list(alone)), key=lambda model: _change(model, alone[model]))
-        trial = first_to_fit(loaded, given, models, allowed)
+        trial = first_to_fit(freed, given, models, allowed)
         if trial is not None:
             yield f"{alone[trial.model].admitted_by}: {trial.model.name} fits with {trial.summary}"
             return
+
+
+def _freed(loaded: LoadedRecipe, term: str) -> LoadedRecipe:
+    """The recipe with what admits a model that has no modules for its adapters: these cannot be planned as they are."""
+    if term not in _FREE:
+        return loaded
+    train = loaded.recipe.train
+    stages = {name: table for name in map(attribute, ADAPTED) if (table := getattr(train, name)) is not None}
+    own = {name: table.model_copy(update=_shaped(table, *_FREE[term])) for name, table in stages.items()}
+    changed = train.model_copy(update={**_shaped(train, *_FREE[term]), **own})
+    return replace(loaded, recipe=loaded.recipe.model_copy(update={"train": changed}))
+
+
+def _shaped(train: BaseModel, key: str, value: str | None) -> dict[str, BaseModel]:
+    """The tables of adapters in [train], or in that of a stage, that set a key, with another value."""
+    tables = {name: getattr(train, name) for name in TABLES}
+    written = {name: table for name, table in tables.items() if getattr(table, key, None) is not None}
+    return {name: table.model_copy(update={key: value}) for name, table in written.items()}
 
 
 def _change(model: Model, miss: Miss) -> float:
