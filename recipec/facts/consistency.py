@@ -36,6 +36,12 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
         yield from check(loaded, data)
 
 
+def of_what_runs(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """Yield keys of methods and tables of stages that do not run with these rows (E0401)."""
+    yield from _keys_of_method(loaded, data)
+    yield from _tables_of_idle_stages(loaded, data)
+
+
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
     """Yield targets without an adapter (of lm_head tells BAD-009), and a rank for experts without one (E0401)."""
     yield from unknown_targets(loaded, architecture)
@@ -232,7 +238,10 @@ def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
                 Label(loaded.place("train", row.name), f"stage {row.name} does not run"),
                 Label(loaded.place("data", section), held),
             )
-            help = (f"remove [train.{row.name}], or add data.{row.section} with {either(row.formats, '')} rows",)
+            asked = row.alignment and _held(row, data) in row.formats
+            rows = f"add data.{row.section} with {either(row.formats, '')} rows"
+            runs = f'set `alignment.method = "{row.alignment}"`' if asked else rows
+            help = (f"remove [train.{row.name}], or {runs}",)
             yield Diagnostic("E0401", f"[train.{row.name}] is for a stage that does not run", labels, help)
 
 
