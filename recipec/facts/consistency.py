@@ -157,6 +157,8 @@ def _rows_to_give(formats: tuple[str, ...], section: str) -> str:
 def _keys_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """Where the rows decide which method runs, the first that takes them, the keys of [alignment] are its own."""
     methods = methods_of(loaded.recipe.goal.task, loaded.method)
+    if not any(row.is_set_in_alignment for row in methods):
+        return  # that the task does not read the table is another finding
     fitting = [row for row in methods if _held(row, data) in row.formats][:1]
     for key, value in own_keys(loaded.value("alignment") or {}) if fitting else ():
         if ("alignment", key) not in (METHOD, KL_CONTROL) and not any(row.can_set(key, value) for row in fitting):
