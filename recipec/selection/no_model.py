@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import replace
-from pydantic import BaseModel
 
 from recipec.axes.adaptations import ALL_LINEAR
 from recipec.catalog.models import Model
@@ -17,8 +16,7 @@ from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.planner import contexts
 from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import TABLES
-from recipec.recipe.schema_training import ADAPTED, attribute
+from recipec.recipe.changed import with_adapters
 from recipec.rules.core import Wish
 from recipec.rules.model import OPEN_LICENCES
 from recipec.selection.shortlist import Miss, Shortlist, ordered
@@ -134,20 +132,7 @@ def _admitted(loaded: LoadedRecipe, given: Given, alone: Mapping[Model, Miss], r
 
 def _freed(loaded: LoadedRecipe, term: str) -> LoadedRecipe:
     """The recipe with what admits a model that has no modules for its adapters: these cannot be planned as they are."""
-    if term not in _FREE:
-        return loaded
-    train = loaded.recipe.train
-    stages = {name: table for name in map(attribute, ADAPTED) if (table := getattr(train, name)) is not None}
-    own = {name: table.model_copy(update=_shaped(table, *_FREE[term])) for name, table in stages.items()}
-    changed = train.model_copy(update={**_shaped(train, *_FREE[term]), **own})
-    return replace(loaded, recipe=loaded.recipe.model_copy(update={"train": changed}))
-
-
-def _shaped(train: BaseModel, key: str, value: str | None) -> dict[str, BaseModel]:
-    """The tables of adapters in [train], or in that of a stage, that set a key, with another value."""
-    tables = {name: getattr(train, name) for name in TABLES}
-    written = {name: table for name, table in tables.items() if getattr(table, key, None) is not None}
-    return {name: table.model_copy(update={key: value}) for name, table in written.items()}
+    return with_adapters(loaded, *_FREE[term]) if term in _FREE else loaded
 
 
 def _change(model: Model, miss: Miss) -> float:
