@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipec.axes.answering import SERVER_GPUS
+from recipec.axes.answering import ENGINE, SERVER_GPUS
 from recipec.catalog.architecture import Architecture
 from recipec.facts.fact import known
 from recipec.planner.search.global_batch import beside_server
@@ -31,4 +31,5 @@ def _head_splits(shape: Architecture) -> Decision:
     """The powers of two, up to the most GPUs that a server takes, that share the heads of attention equally."""
     powers = (1 << power for power in range(int(SERVER_GPUS.most or 1).bit_length()))
     because = f"vLLM gives each GPU of a server whole heads, of {shape.num_heads} per layer"
-    return known("head_splits", tuple(gpus for gpus in powers if whole_heads(shape, gpus)), because, "model")
+    whole = tuple(gpus for gpus in powers if whole_heads(shape, gpus))
+    return known("head_splits", whole, because, "model", ENGINE.name)
