@@ -139,11 +139,11 @@ SERVER_GPUS = Own(
     watch="tokens_per_second: near the plan; if the training waits for answers most of the time, raise "
     "`alignment.generation.server_gpus`",
     page="GPUs of the server: how many GPUs of the node write the answers that the others learn from.\n\n"
-    "It is the smallest power of two at which a copy of the weights takes at most half of their memory, so that keys "
-    "and values of many answers find room, and with which the global batch divides among the GPUs that are left: a "
-    "GPU that neither writes nor trains is paid for all the same. More of them write faster, and fewer are left to "
-    "train. The number must divide the attention heads of the model. The server takes the last of the GPUs that the "
-    "node shows.",
+    "It is the smallest power of two that divides the attention heads of the model, as vLLM asks, at which a copy of "
+    "the weights takes at most half of their memory, so that keys and values of many answers find room, and with which "
+    "the global batch divides among the GPUs that are left: a GPU that neither writes nor trains is paid for all the "
+    "same. Where the batch divides with none of them, it is the smallest with room. More of them write faster, and "
+    "fewer are left to train. The server takes the last of the GPUs that the node shows.",
 )
 
 ENGINE_TENSOR_PARALLEL = Own(

@@ -49,10 +49,10 @@ READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
     "updates of variant": ("variant",),
     "lambda of answers": ("max_new_tokens",),
     "rounds of results": ("max_new_tokens", "result_tokens"),
-    "GPUs of copy": ("params", "precision", "vram_gib", "gpus_per_node", "global_batch_size"),
+    "GPUs of copy": ("params", "precision", "vram_gib", "gpus_per_node", "global_batch_size", "head_splits"),
 }
 # of these, what is known before any of them
-FACTS_OF_FORMULAS = "params", "precision", "vram_gib", "gpus_per_node", "global_batch_size"
+FACTS_OF_FORMULAS = "params", "precision", "vram_gib", "gpus_per_node", "global_batch_size", "head_splits"
 
 
 class Own(Struct, frozen=True, kw_only=True):

@@ -36,13 +36,30 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
         yield from check(loaded, data)
 
 
+def of_what_runs(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """Yield keys of methods and tables of stages that do not run with these rows (E0401)."""
+    yield from _keys_of_method(loaded, data)
+    yield from _tables_of_idle_stages(loaded, data)
+
+
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
     """Yield targets without an adapter (of lm_head tells BAD-009), and a rank for experts without one (E0401)."""
+    yield from unknown_targets(loaded, architecture)
+    yield from idle_expert_ranks(loaded, architecture)
+
+
+def unknown_targets(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
+    """Yield targets that no module of the model is."""
     for table in _ADAPTER_TABLES:
         targets = loaded.value(*table, "targets")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
             if name not in (*_adaptable(architecture), "lm_head"):
                 yield _no_target(loaded, (*table, "targets", index), name, architecture)
+
+
+def idle_expert_ranks(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
+    """Yield ranks for adapters of experts that no expert has."""
+    for table in _ADAPTER_TABLES:
         if loaded.is_set(*table, "expert_rank"):
             yield from _idle_expert_rank(loaded, table, architecture)
 
@@ -140,6 +157,8 @@ def _rows_to_give(formats: tuple[str, ...], section: str) -> str:
 def _keys_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """Where the rows decide which method runs, the first that takes them, the keys of [alignment] are its own."""
     methods = methods_of(loaded.recipe.goal.task, loaded.method)
+    if not any(row.is_set_in_alignment for row in methods):
+        return  # that the task does not read the table is another finding
     fitting = [row for row in methods if _held(row, data) in row.formats][:1]
     for key, value in own_keys(loaded.value("alignment") or {}) if fitting else ():
         if ("alignment", key) not in (METHOD, KL_CONTROL) and not any(row.can_set(key, value) for row in fitting):
@@ -221,7 +240,10 @@ def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
                 Label(loaded.place("train", row.name), f"stage {row.name} does not run"),
                 Label(loaded.place("data", section), held),
             )
-            help = (f"remove [train.{row.name}], or add data.{row.section} with {either(row.formats, '')} rows",)
+            asked = row.alignment and _held(row, data) in row.formats
+            rows = f"add data.{row.section} with {either(row.formats, '')} rows"
+            runs = f'set `alignment.method = "{row.alignment}"`' if asked else rows
+            help = (f"remove [train.{row.name}], or {runs}",)
             yield Diagnostic("E0401", f"[train.{row.name}] is for a stage that does not run", labels, help)
 
 

@@ -17,7 +17,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.acting import Acting, against_episodes, look_up_acting
 from recipec.facts.adapter import StartingAdapter, look_up_adapter
 from recipec.facts.cautions import not_compared
-from recipec.facts.consistency import against_data, against_model
+from recipec.facts.consistency import against_data, against_model, of_what_runs
 from recipec.facts.conversations import against_conversations
 from recipec.facts.converting import SKIP
 from recipec.facts.data import DataFacts, data_facts, marks_answers, read_by
@@ -144,6 +144,18 @@ def look_up_names(draft: Draft, report: Report) -> None:
     for finding in own.diagnostics:
         if finding.code in _NOT_THERE:
             report.add(finding)
+    told = {label.place for finding in report.diagnostics for label in finding.labels}
+    for finding in _of_what_runs(loaded) if draft.valid else ():
+        if finding.labels[0].place not in told:
+            report.add(finding)
+
+
+def _of_what_runs(loaded: LoadedRecipe) -> Iterator[Diagnostic]:
+    """What is said of stages that do not run, where all rows can be read: no other error is behind it."""
+    own = Report()
+    data = _data(loaded, None, None, (Rewards(), Acting()), own, own)
+    if data and all(name in data for name in SECTIONS if loaded.is_set("data", name)):
+        yield from of_what_runs(loaded, data)
 
 
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:

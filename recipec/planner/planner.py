@@ -175,7 +175,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
     decisions, work, intervals = settled.decisions, work_of(settled, context.facts), _intervals(context)
     bad = refused(layout, decisions | intervals, shape, work) if found.tried else None
     uneven = [bad] if bad and intervals and bad.mended_by("asked_save_every") else []
-    _report_too_large(context, others, loaded, found, bool(uneven), report)
+    _report_too_large(context, others, loaded, found, report)
     if uneven:
         report.add(known_to_fail(loaded, context, others, uneven, _terms(loaded)))
     steps = total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
@@ -183,7 +183,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
 
 
 def _report_too_large(
-    context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, uneven: bool, report: Report
+    context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report
 ) -> None:
     """Report that the stage does not fit, or would not without what is refused of it (E0402). What mends that, here or
     of another stage, is part of each change that is proposed."""
@@ -197,7 +197,7 @@ def _report_too_large(
     beside = [(other, unrefused(other, loaded, fit(other, loaded))) for other in others]
     held, refused = [each for _, each in beside if each], [other for other, each in beside if not each]
     change = reduce(Change.joined, (each for each, _ in held), change)
-    terms = _terms(loaded, change, refused, uneven)
+    terms = _terms(loaded, change, refused)
     report.add(does_not_fit(changed, [each for _, each in held], loaded, tried, terms))
 
 

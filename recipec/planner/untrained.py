@@ -42,7 +42,7 @@ _OF_MODELS = (  # which are counted by name and revision
     *("asked_model", "has_sdpa", "has_template", "has_turn_end", "like", "max_position", "moe", "params"),
     *("active_params", "experts_per_token", "reward_likes", "shared_mlp", "template_has_mask", "template_marks"),
     *(f"{role}_{what}" for role in NAMED_MODELS for what in ("license", "like", "params")),
-    *("trainable_params", "combined"),
+    *("trainable_params", "combined", "head_splits"),
 )
 _WISHES = (  # from which rules decide
     *("first_time", "has_reward", "kl_control", "new_domain", "priority", "task"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, methods_of
 from recipec.axes.answering import ENGINE
 from recipec.axes.generators import GENERATORS, TRANSFORMERS, VLLM, VLLM_SERVER, Generator
 from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.clashes import TASK
 from recipec.recipe.document import Written
 from recipec.rules.combinations_online import ONE_NODE
 
@@ -34,9 +35,10 @@ def said_of_no_copy(written: Written) -> Iterator[Diagnostic]:
 def _said_of_another(
     written: Written, keys: tuple[str, ...], engine: Generator, without: str, label: str
 ) -> Iterator[Diagnostic]:
-    """Keys of one engine where another writes. That a method has no such key is told of the key itself."""
-    method = METHODS.get(str(written.get("alignment", "method")))
-    known = keys if method is None else [own.key for own in method.keys]
+    """Keys of one engine where another writes. That what runs has no such key is told of the key itself."""
+    rows = methods_of(written.get(*TASK), written.method)
+    able = [row for row in rows if written.has("data", row.section)] or rows
+    known = {own.key for row in able for own in row.keys}
     for path in (("alignment", *key.split(".")) for key in keys if key in known):
         if written.has(*path):
             named = f"`{'.'.join(path)}`"

@@ -128,6 +128,7 @@ class Draft(Struct, frozen=True):
 
     loaded: LoadedRecipe
     doubtful: frozenset[str]  # sections in which a key with an error may be what names something
+    valid: bool  # whether each value is right by itself, and only some of them do not go together
 
 
 def load_recipe(path: Path, report: Report) -> LoadedRecipe | None:
@@ -166,7 +167,8 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     if kept is None:
         return None
     readable = Document(document.source, dict(written.data), written.document.places)
-    return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(written.document, written))
+    doubtful = doubtful_sections(written.document, written)
+    return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful, recipe is not None)
 
 
 def _checked(document: Document, report: Report) -> tuple[Recipe | None, Document]:

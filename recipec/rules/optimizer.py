@@ -105,8 +105,11 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
 
     Rule books 001 and 002 use AdamW. Its two fp32 moments are 8 bytes per trained parameter: little for an adapter,
     half of all memory for full fine-tuning. There, if the recipe puts memory first, bitsandbytes keeps the moments in
-    about 2 bytes. The planner does the same where nothing else fits on the GPUs, before it holds data in host memory,
-    unless fp32 moments beside activations in host memory train clearly faster.
+    about 2 bytes. The planner does the same in two cases. Where nothing else fits on the GPUs, it takes 8-bit moments
+    before it holds data in host memory, unless fp32 moments beside activations in host memory train clearly faster.
+    Where fp32 moments fit, but more than half of a step then waits for other GPUs, or the moments wait in host memory,
+    it takes 8-bit moments if they train clearly faster.
+
     That optimizer does not run under FSDP or with CPU offload (BAD-004, BAD-005), nor where its kernels cannot count
     the weights (BAD-217), so the planner may fall back to AdamW. Rule book 000 wants fp32 master weights in mixed
     precision; AdamW updates fp32 weights.

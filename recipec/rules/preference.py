@@ -176,20 +176,32 @@ def _rounds_of_results(max_new_tokens: int, result_tokens: int) -> Choice:
 _COPY_SHARE = 0.5  # of that, at most, for the weights; the rest is for keys and values: our decision
 
 
-def _gpus_of_copy(params: int, precision: str, vram_gib: float, gpus_per_node: int, global_batch_size: int) -> Choice:
-    """The smallest power of two whose GPUs hold the weights in half of their memory, and leave as many GPUs to train as
-    divide the global batch, where one does."""
+def _gpus_of_copy(
+    params: int,
+    precision: str,
+    vram_gib: float,
+    gpus_per_node: int,
+    global_batch_size: int,
+    head_splits: tuple[int, ...],
+) -> Choice:
+    """The smallest power of two whose GPUs share the heads equally, hold the weights in half of their memory, and leave
+    as many GPUs to train as divide the global batch, where one does."""
     weights = (4 if precision == "fp32" else 2) * params / GIB
-    counts = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node] or [1]
+    counts = [gpus for gpus in head_splits if gpus < gpus_per_node] or [1]
     roomy = [gpus for gpus in counts if gpus * SERVER_SHARE * _COPY_SHARE * vram_gib >= weights]
     if not roomy:
-        return Choice(counts[-1], f"its weights are {weights:.1f} GiB, and more of the node's GPUs would not train")
+        return Choice(counts[-1], f"its weights are {weights:.1f} GiB, and {_no_more(counts[-1], head_splits)}")
     even = [gpus for gpus in roomy if global_batch_size % max(1, gpus_per_node - gpus) == 0]
     gpus = (even or roomy)[0]
     room = f"its weights of {weights:.1f} GiB leave room for keys and values on {counted(roomy[0], 'GPU')}"
     if gpus == roomy[0]:
         return Choice(gpus, room)
     return Choice(gpus, f"{room}, and the other {gpus_per_node - gpus} share the {global_batch_size} answers equally")
+
+
+def _no_more(gpus: int, head_splits: tuple[int, ...]) -> str:
+    """Why a copy that finds little room on so many GPUs is not shared by more."""
+    return "more of the node's GPUs would not train" if gpus < head_splits[-1] else "more GPUs do not share its heads"
 
 
 FORMULAS = {  # Own.formula

@@ -8,6 +8,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from recipec.axes.adaptations import ALL_LINEAR
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Given, with_model
@@ -15,6 +16,7 @@ from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.planner import contexts
 from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.changed import with_adapters
 from recipec.rules.core import Wish
 from recipec.rules.model import OPEN_LICENCES
 from recipec.selection.shortlist import Miss, Shortlist, ordered
@@ -30,9 +32,11 @@ _ASKED = {  # term -> what is wrong with a model by it; in the order in which a 
     "model_kinds": "a chat model where a base model is needed, or the other way (MODEL-001)",
     "model_purposes": "made for one purpose, or a mixture of experts (MODEL-003)",
     "lora_targets": "without a module of train.lora.targets",
+    "lora_expert_rank": "without the experts that train.lora.expert_rank is for",
     "policy_models": "not among the policy's models",
     "policy_licenses": "not among the policy's licenses",
 }
+_FREE = {"lora_targets": ("targets", ALL_LINEAR), "lora_expert_rank": ("expert_rank", None)}  # keys of adapters
 _OPEN = tuple(term for term in _ASKED if not term.startswith("policy"))  # a recipe cannot change a policy
 
 
@@ -117,12 +121,18 @@ def _other_budget(loaded: LoadedRecipe, trial: Trial) -> Iterator[str]:
 
 def _admitted(loaded: LoadedRecipe, given: Given, alone: Mapping[Model, Miss], room: Room) -> Iterator[str]:
     """The first of the models that one term leaves out and that fits, with the change that admits it."""
+    models = sorted(ordered(list(alone)), key=lambda model: _change(model, alone[model]))
+    freed = _freed(loaded, alone[models[0]].term) if models else loaded
     for allowed in (room, ANY_ROOM):
-        models = sorted(ordered(list(alone)), key=lambda model: _change(model, alone[model]))
-        trial = first_to_fit(loaded, given, models, allowed)
+        trial = first_to_fit(freed, given, models, allowed)
         if trial is not None:
             yield f"{alone[trial.model].admitted_by}: {trial.model.name} fits with {trial.summary}"
             return
+
+
+def _freed(loaded: LoadedRecipe, term: str) -> LoadedRecipe:
+    """The recipe with what admits a model that has no modules for its adapters: these cannot be planned as they are."""
+    return with_adapters(loaded, *_FREE[term]) if term in _FREE else loaded
 
 
 def _change(model: Model, miss: Miss) -> float:

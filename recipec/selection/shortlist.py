@@ -7,8 +7,10 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import Model
-from recipec.facts.consistency import against_model
+from recipec.diagnostics.model import Diagnostic
+from recipec.facts.consistency import idle_expert_ranks, unknown_targets
 from recipec.facts.families import is_of
 from recipec.facts.model import can_begin
 from recipec.recipe import LoadedRecipe
@@ -70,8 +72,16 @@ def _row(model: Model) -> ModelRow:
 def _misses(model: Model, terms: Terms, loaded: LoadedRecipe) -> Iterator[Miss]:
     for check in _CHECKS:
         yield from check(model, terms)
-    for finding in against_model(loaded, model.architecture):
-        yield Miss("lora_targets", finding.title, 'lora.targets = "all-linear"')
+    for term, (check, admitted_by) in _OF_ADAPTERS.items():
+        finding = next(check(loaded, model.architecture), None)
+        if finding is not None:
+            yield Miss(term, finding.title, admitted_by)
+
+
+_OF_ADAPTERS: dict[str, tuple[Callable[[LoadedRecipe, Architecture], Iterator[Diagnostic]], str]] = {
+    "lora_targets": (unknown_targets, 'lora.targets = "all-linear"'),
+    "lora_expert_rank": (idle_expert_ranks, "remove lora.expert_rank"),
+}
 
 
 def _family(model: Model, terms: Terms) -> Iterator[Miss]:

@@ -106,9 +106,21 @@ def test_no_gpu_of_the_node_is_idle_where_the_batch_divides(tmp_path: Path, gpus
     assert ("share the" in decision.because) is (serve > 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "gpus", "heads"),
+    [("microsoft/phi-4", 8, 40), ("Qwen/Qwen2.5-0.5B-Instruct", 8, 14), ("HuggingFaceTB/SmolLM2-135M-Instruct", 6, 9)],
+)
+def test_a_server_takes_gpus_that_share_the_heads(tmp_path: Path, name: str, gpus: int, heads: int) -> None:
+    """Where none of these leaves a number of GPUs that divides the batch, the smallest with room."""
+    assert model(name).architecture.num_heads == heads
+    found = stage(tmp_path, served(model__name=name, hardware__gpus_per_node=gpus))
+    assert found.decisions["server_gpus"].value == found.layout.served_by == 1
+
+
 def test_a_copy_that_finds_no_room_is_not_said_to_find_it() -> None:
-    found = FORMULAS["GPUs of copy"](32_000_000_000, "bf16", 39.6, 4, 32)
-    assert found.value == 2 and "leave room" not in found.because
+    split, whole = (FORMULAS["GPUs of copy"](32_000_000_000, "bf16", 39.6, 4, 32, at) for at in ((1, 2, 4, 8), (1,)))
+    assert split.value == 2 and split.because.endswith("more of the node's GPUs would not train")
+    assert whole.value == 1 and whole.because.endswith("more GPUs do not share its heads")
 
 
 def test_a_server_leaves_room_for_weights_on_their_way() -> None:

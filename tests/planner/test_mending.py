@@ -283,6 +283,70 @@ def test_a_level_of_kl_control_without_pairs_is_replaced_by_its_method(tmp_path:
     assert not [code for code in codes(compiled(tmp_path, changed)) if code.startswith("E")]
 
 
+EXPERTS = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-30B-A3B")
+
+
+def problem_of(folder: Path, recipe: dict, code: str):
+    (found,) = (each for each in compiled(folder, recipe, only_plan=True).diagnostics if each.code == code)
+    return found
+
+
+@pytest.mark.parametrize("adaptation", [None, "bottleneck"])
+def test_a_refused_adapter_is_left_without_its_table(tmp_path: Path, adaptation: str | None) -> None:
+    train = {"adaptation": adaptation} if adaptation else {}
+    recipe = with_key(with_key(EXPERTS, "train", {**train, "bottleneck": {"after": "mlp"}}), "hardware.gpu", "h200")
+    help = problem_of(tmp_path, recipe, "E0405").help
+    assert help and "`train.bottleneck`: LoRA" in help[0]
+    for line in help:
+        left = codes(compiled(tmp_path, applied(recipe, line), only_plan=True))
+        assert not [code for code in left if code.startswith("E")], line
+
+
+def test_a_fix_that_nothing_fits_with_leads_to_no_contradiction(tmp_path: Path) -> None:
+    recipe = with_key(with_key(EXPERTS, "train", {"bottleneck": {"after": "mlp"}}), "hardware.gpu", "rtx-4090")
+    (line,) = problem_of(tmp_path, recipe, "E0405").help
+    assert line.startswith('remove `train.bottleneck` and set `train.adaptation = "lora"`, which')
+    assert codes(compiled(tmp_path, applied(recipe, line.partition(", which")[0]), only_plan=True)) == ["E0402"]
+
+
+def test_a_base_is_named_by_the_key_that_names_it(tmp_path: Path) -> None:
+    """`train.quantization = "none"` beside "lora-int8" would contradict it."""
+    recipe = with_key(with_key(BASES["copied"], "train", {"adaptation": "lora-int8"}), "hardware", {"gpu": "rtx-4090"})
+    recipe = with_key(recipe, "model.name", "microsoft/phi-4")
+    (line,) = problem_of(tmp_path, recipe, "E0405").help
+    assert line.startswith('set `train.adaptation = "lora"`, or') and "quantization" not in line
+
+
+def test_a_stage_without_the_adaptation_names_the_table_that_asks_for_it(tmp_path: Path) -> None:
+    recipe = with_key(BASES["text-sft"], "train.prompt", {"virtual_tokens": 20})
+    found = problem_of(tmp_path, recipe, "E0405")
+    assert found.help[0].startswith('remove `train.prompt` and set `train.adaptation = "lora"` for all stages')
+    assert found.labels[0].place.span.line > 1
+    then = with_key(with_key(recipe, "train.prompt", None), "train.adaptation", "lora")
+    assert not [code for code in codes(compiled(tmp_path, then, only_plan=True)) if code.startswith("E")]
+
+
+def test_no_change_of_the_adaptation_is_proposed_beside_fusion(tmp_path: Path) -> None:
+    """[fusion] asks for its adapters, whatever else the recipe says."""
+    recipe = with_key(with_key(BASES["fusion"], "model.name", "microsoft/phi-4"), "train.bottleneck", {"after": "mlp"})
+    recipe = with_key(with_key(recipe, "hardware", {"gpu": "rtx-4090", "gpus_per_node": 2}), "data.max_length", 1_024)
+    help = problem_of(tmp_path, recipe, "E0402").help
+    assert help and not [line for line in help if "train.bottleneck" in line or "train.adaptation" in line]
+
+
+@pytest.mark.parametrize("stage", ["sft", "dpo"])
+def test_what_is_refused_all_the_same_is_told_with_a_change(tmp_path: Path, stage: str) -> None:
+    """Of the stage that does not fit, and of the one behind it, which does."""
+    large, uneven = {"micro_batch_size": 64, "global_batch_size": 512}, {"save_every": 0.15, "eval_every": 0.1}
+    train = {"sft": {**large, **uneven}} if stage == "sft" else {"sft": large, "dpo": uneven}
+    recipe = with_key(with_key(BASES["sft-dpo"], "train", train), "hardware", {"gpu": "rtx-3060-12gb"})
+    recipe = with_key(with_key(recipe, "model.name", "Qwen/Qwen2.5-1.5B-Instruct"), "data.max_length", 1_024)
+    for line in problem_of(tmp_path, recipe, "E0402").help:
+        then = compiled(tmp_path, applied(recipe, line), only_plan=True).diagnostics
+        (title,) = (each.title for each in then if each.code.startswith("E"))
+        assert line.endswith(f"fix E0405 of stage {stage}, too: {title}")
+
+
 @pytest.mark.parametrize("shared", [{"tensor_parallel": 2}, {"tensor_parallel": 2, "context_parallel": 2}])
 def test_without_the_keys_that_are_named_a_shared_model_is_built(tmp_path: Path, shared: dict[str, int]) -> None:
     """One of two keys that share layers leaves a model that cannot be built either."""

@@ -8,6 +8,7 @@ import pytest
 from compiling import BASES, compiled, with_key
 
 from recipec.planner.plan import StagePlan
+from recipec.rules import RULES
 
 Tables = dict
 
@@ -114,3 +115,15 @@ def test_no_call_of_an_8_bit_optimizer_gets_more_weights_than_its_kernels_count(
     two = with_key(with_key(FULL_8B, "hardware", {"gpu": gpu, "gpus_per_node": 2}), "model.name", model)
     stage = planned(tmp_path, two)
     assert (stage.layout.optimizer, stage.layout.strategy) == ("adamw-8bit", "zero3")
+
+
+def test_the_page_says_when_states_that_fit_give_way(tmp_path: Path) -> None:
+    """Over a slow network fp32 states fit and mostly wait, and 8-bit ones train clearly faster."""
+    slow = {"gpu": "h100", "nodes": 2, "network_gbps": 100}
+    pairs = with_key(with_key(BASES["dpo-full"], "model.name", "meta-llama/Llama-2-7b-hf"), "hardware", slow)
+    pairs = with_key(pairs, "train", {"adaptation": "full"})
+    stage = planned(tmp_path, with_key(pairs, "data.max_length", 1_024))
+    decided = stage.decisions["optimizer"]
+    assert decided.value == "adamw-8bit" and "of a step waits for other GPUs" in decided.because
+    page = " ".join((RULES["OPT-002"].function.__doc__ or "").split())
+    assert "fp32 moments fit, but more than half of a step then waits for other GPUs" in page

@@ -226,6 +226,15 @@ DEAD_ENDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"model.licenses": ["Llama 2 Community License"], "model.max_params_billion": 6.8, "data.max_length": 9_000},
         {"model.family": "codellama", "model.licenses": ["Llama 2 Community License"]},
     ),
+    "targets": ({"train.lora.targets": ["q_prj", "v_prj"]}, {"train.lora.targets": "all-linear"}),
+    "targets in a budget": (
+        {"train.lora.targets": ["query_key_value"], "budget": {"max_hours": 100}},
+        {"train.lora.targets": "all-linear"},
+    ),
+    "targets of a stage": (
+        {"train.sft": {"lora": {"targets": ["experts.gate_up_proj"]}}},
+        {"train.sft.lora.targets": "all-linear"},
+    ),
     "hardware": ({"model.family": "mixtral"}, {"hardware": {"gpu": "h200"}}),
 }
 

@@ -86,6 +86,21 @@ def test_another_engine_pays_where_it_is_clearly_shorter_or_cheaper(seconds: int
     assert whole_runs.pays(run, now, other_engines.SAVES) is pays
 
 
+def test_fewer_gpus_that_write_are_proposed_where_the_run_is_then_clearly_shorter(tmp_path: Path) -> None:
+    """Two leave four GPUs that share the batch equally, and one leaves five that train faster all the same."""
+    recipe = with_key(with_key(BASES["grpo"], "model.name", "Qwen/Qwen2.5-0.5B-Instruct"), "data.examples", 5_000)
+    recipe = with_key(recipe, "hardware", {"gpu": "h100", "gpus_per_node": 6})
+    recipe = with_key(recipe, "alignment.generation", {"engine": "vllm-server"})
+    now = planned(tmp_path, recipe)
+    (line,) = [line for line in now.stages[0].options if "server_gpus" in line]
+    then = planned(tmp_path, applied(recipe, line))
+    assert (now.stages[0].layout.served_by, then.stages[0].layout.served_by) == (2, 1)
+    assert f"takes {duration(then.seconds)} instead of {duration(now.seconds)}" in line
+    assert then.seconds < 0.9 * now.seconds and usd(then.cost_usd) in line
+    stated = with_key(recipe, "alignment.generation.server_gpus", 2)
+    assert not [line for line in planned(tmp_path, stated).stages[0].options if "server_gpus = " in line]
+
+
 def test_an_engine_is_proposed_with_the_batch_beside_which_it_fits(tmp_path: Path) -> None:
     """With 128 answers at once vLLM does not fit beside the training on one GPU."""
     recipe = with_key(with_key(BASES["grpo"], "model.name", "Qwen/Qwen3-4B"), "hardware", {"gpu": "h100"})

@@ -44,6 +44,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "strategy": tuple(STRATEGIES),
     "world_size": (1, 8, 16),
     "gpus_per_node": (8,),
+    "head_splits": ((1,), (1, 2, 4, 8)),
     "quantization": tuple(BASES),
     "optimizer": ("adamw", "adamw-8bit", "paged-adamw", "adafactor", "lion", "lion-8bit", "sgd"),
     "data_format": tuple(ROW_FORMATS),

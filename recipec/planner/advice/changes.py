@@ -54,8 +54,9 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
     for base in _bases_below(context) if _BASE in keys else []:  # no adapter says how its base is stored
         stored = {**context.wishes, _BASE: Wish(base, "a quantized base")}
         yield setting(train__quantization=base), replace(context, wishes=stored)
-    pinned = [key for key in keys if key in context.wishes and not (key == _BASE and _is_of_adapter(context))]
-    pinned = [key for key in pinned if _says(key, context.wishes)]
+    held = [_FAMILY] if context.facts.loaded.mixes else []  # [fusion] decides it, whatever else the recipe says
+    held += [_BASE] if _is_of_adapter(context) else []
+    pinned = [key for key in keys if key in context.wishes and key not in held and _says(key, context.wishes)]
     for freed in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
         yield _freed(context, freed)
 

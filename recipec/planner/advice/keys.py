@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from recipec.axes import ADAPTATIONS, meant_by
 from recipec.planner.advice.change import Change, Lines, planned
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import TABLES
 from recipec.recipe.empty_tables import NEVER_EMPTY
 from recipec.recipe.load import LAST_STAGE_ONLY
-from recipec.recipe.schema_training import of_stage
+from recipec.recipe.schema_training import ADAPTED, of_stage
 
 _START = "model.init_from"
 _WHOLE = (*NEVER_EMPTY, ("train", "curriculum"))  # tables that must have a key
@@ -23,6 +26,28 @@ def named_for(text: str, stage: str, stages: Sequence[str], loaded: LoadedRecipe
     """A text with the keys that a stage reads: those of [train.STAGE] that the recipe sets, or all of them where
     several stages run."""
     return of_stage(text, stage, lambda key: len(stages) > 1 or loaded.is_set("train", stage, *key.split(".")))
+
+
+def in_place(text: str, loaded: LoadedRecipe) -> str:
+    """A fix that names another adaptation, or no base, with what the recipe writes of the present one: its tables are
+    removed, and a word such as "lora-int8", which names a base too, is replaced."""
+    word = ADAPTATIONS.get(loaded.value("train", "adaptation"))
+    named = text.replace(_NO_BASE, f'`train.adaptation = "{word.family}"`') if word and word.quantized else text
+    return _OTHER.sub(lambda found: _without_tables(found, loaded), named)
+
+
+_NO_BASE = '`train.quantization = "none"`'
+_OTHER = re.compile(r'(?:set )?(`train\.(?:([\w-]+)\.)?adaptation = "([\w-]+)"`)')
+
+
+def _without_tables(found: re.Match[str], loaded: LoadedRecipe) -> str:
+    """The line, and the tables of adapters of another kind, of the stage or of all stages, that contradict it."""
+    line, stage, asked = found.groups()
+    places = [("train", stage)] if stage else [("train",), *(("train", name) for name in ADAPTED)]
+    others = [table for table in TABLES if table not in {row.table for row in meant_by(asked)}]
+    paths = [(*place, table) for place in places for table in others if loaded.is_set(*place, table)]
+    removed = " and ".join(f"`{'.'.join(path)}`" for path in paths)
+    return f"remove {removed} and set {line}" if removed else found[0]
 
 
 def for_stage(text: str, stage: StagePlan, loaded: LoadedRecipe) -> str:

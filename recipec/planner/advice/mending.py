@@ -12,7 +12,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, batch_for_all, other_strategies, unpinned
-from recipec.planner.advice.keys import as_written, named_for, stages_of
+from recipec.planner.advice.keys import as_written, in_place, named_for, stages_of
 from recipec.planner.advice.ways_out import Conditions, all_fitting, asking, change_of_all, fits_in, same, way
 from recipec.planner.search.all_gpus import sequences_for_all, shared_by_all
 from recipec.planner.search.context import Context, settle
@@ -32,11 +32,12 @@ _EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
 _BATCH, _PRECISION = "train.global_batch_size", "train.precision"
 _TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
 
+_FAMILY, _SHAPES = "train.adaptation", tuple(f"train.{table}" for table in TABLES)
 _MODEL = "model.name"  # a recipe has to name one, so that no change removes it
 _CAPACITY = ("capacity_factor", "eval_capacity_factor", "min_capacity", "balance_loss")
 
 DECIDES = {  # recipe key -> what it decides of a combination
-    **dict.fromkeys(("train.adaptation", *(f"train.{table}" for table in TABLES)), ("adaptation",)),
+    **dict.fromkeys((_FAMILY, *_SHAPES), ("adaptation",)),
     "train.quantization": ("adaptation",),
     **{
         f"train.{name}": (name,)
@@ -66,7 +67,7 @@ DECIDES = {  # recipe key -> what it decides of a combination
     "alignment.generation.engine_tensor_parallel": ("copy_whole", "copy_divides"),
     **dict.fromkeys(("alignment.environment", "alignment.tools"), ("acts",)),
 }
-_WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
+_WIDEST = (_FAMILY, "train.quantization", "train.loop", "train.lora.variant")
 _OF_LAYOUTS = ("strategy", "offload", "recompute_every", "activation_offload", "micro_batch", "tensor", "context")
 _OF_LAYOUTS += ("expert", "copy_whole", "copy_divides")
 
@@ -85,7 +86,7 @@ def known_to_fail(
     labels = tuple(Label(place, "part of the combination") for place in _places(loaded, context.stage.name, keys))
     instead = {id: refusal.instead for id, refusal in each.items()}
     named = (named_for(text, context.stage.name, stages_of(context), loaded) for text in instead.values())
-    fixed = tuple(f"{text} ({id})" for id, text in zip(instead, named, strict=True))
+    fixed = tuple(f"{in_place(text, loaded)} ({id})" for id, text in zip(instead, named, strict=True))
     help = tuple(_mending(context, others, keys, loaded, terms, refusals))
     help = help or tuple(_told_of_precision(context, others, loaded, terms, refusals))
     help = help or tuple(_told_of_groups(context, refusals))
@@ -259,7 +260,8 @@ def _told(change: Change, context: Context, then: Fit, now: Layout) -> str:
 
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
     """Let recipec decide one of these keys, what is trained last; or adapt attention alone."""
-    for key in sorted(keys, key=_WIDEST.__contains__):
+    named = dict.fromkeys(_FAMILY if key in _SHAPES else key for key in keys)  # a table asks for its adaptation
+    for key in sorted(named, key=_WIDEST.__contains__):
         if key == _EVALUATIONS and _SAVES in context.wishes:
             continue  # the rule of saves goes by evaluations, not the other way
         yield from unpinned(context, (key,))
@@ -317,14 +319,16 @@ def _offloading() -> str:
 
 def _without_it(loaded: LoadedRecipe, context: Context) -> Diagnostic | None:
     """That the stage's method does not have the adaptation that the recipe states for all stages."""
-    stage, asked = context.stage.name, context.wishes.get("train.adaptation")
+    stage, asked = context.stage.name, context.wishes.get(_FAMILY)
     row = METHODS[stage]
     if asked is None or any(one.name in row.adaptations for one in meant_by(asked.value)):
         return None
-    label = Label(loaded.place(*loaded.written_for(stage, "train.adaptation")), row.adaptations_because)
+    written = asked.implied_by.split(".") if asked.implied_by else loaded.written_for(stage, _FAMILY)
+    label = Label(loaded.place(*written), row.adaptations_because)
     used = ADAPTATIONS[row.adaptations[0]].family
-    help = (f'set `train.adaptation = "{used}"` for all stages, or train each stage in a recipe of its own',)
-    return Diagnostic("E0405", f"stage {stage} does not have the adaptation {asked.value}", (label,), help)
+    help = f'set `train.adaptation = "{used}"` for all stages, or train each stage in a recipe of its own'
+    title = f"stage {stage} does not have the adaptation {asked.value}"
+    return Diagnostic("E0405", title, (label,), (in_place(help, loaded),))
 
 
 def _nothing_left(

@@ -1,5 +1,6 @@
 """What a recipe may also choose beside a plan that fits, each timed: more that is trained, a quantized base,
-8-bit states, packed rows, another engine of generation, more answers together, fewer GPUs, a larger micro batch."""
+8-bit states, packed rows, another engine of generation, fewer GPUs that write, more answers together, fewer GPUs,
+a larger micro batch."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from recipec.planner.advice.begins_anew import with_checkpoints
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.faster_layout import faster_layout
 from recipec.planner.advice.fewer_gpus import fewer_gpus
+from recipec.planner.advice.fewer_servers import fewer_servers
 from recipec.planner.advice.host_memory import with_host_memory
 from recipec.planner.advice.keys import as_written
 from recipec.planner.advice.larger_batch import larger_batch
@@ -61,6 +63,7 @@ def _proposals(context: Context, found: Fit, loaded: LoadedRecipe, runs: WholeRu
         *with_host_memory(context, found, loaded, runs),
         *faster_layout(context, found, loaded, runs),
         *other_engine(context, found, loaded, runs),
+        *fewer_servers(context, found, loaded, runs),
         *older_answers(context, found, loaded, runs),
         *more_answers(context, found, loaded, runs),
         *larger_batch(context, found, loaded, runs),

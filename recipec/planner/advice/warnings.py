@@ -16,7 +16,7 @@ from recipec.planner.advice.change import Change
 from recipec.planner.advice.cut_thoughts import cut_thoughts
 from recipec.planner.advice.few_general import few_general
 from recipec.planner.advice.held_out import nothing_left
-from recipec.planner.advice.keys import for_stage
+from recipec.planner.advice.keys import for_stage, in_place
 from recipec.planner.advice.limits import section_of
 from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.new_domain import without_text
@@ -291,7 +291,7 @@ def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report
     for found in advised_against(stage.layout, stage.decisions, model.architecture, stage.work):
         row, (first, *others) = found.row, culprits(loaded, stage.stage.name, [found]) or [loaded.place("train")]
         labels = (Label(first, row.why), *(Label(place, "part of the combination") for place in others))
-        help = stage.avoiding.get(row.id) or (for_stage(row.instead, stage, loaded),)
+        help = stage.avoiding.get(row.id) or (in_place(for_stage(row.instead, stage, loaded), loaded),)
         report.add(Diagnostic("W0504", row.title, labels, help, (row.citation,)))
 
 

@@ -36,10 +36,13 @@ from recipec.planner.advice.keys import as_written, named_for, stages_of
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context, settle
 from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.known_bad import refused
 from recipec.planner.search.measures import acceptable_adaptations
 from recipec.planner.search.nothing_learned import learns_nothing, total_steps
+from recipec.planner.search.workload import work_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.changed import agrees
+from recipec.rules.combination import BadCombination
 from recipec.rules.core import Decision, Wish
 from recipec.units import GIB, duration, hourly, usd
 
@@ -71,7 +74,6 @@ class Conditions(Struct, frozen=True):
     whole: Whole | None = None  # the whole run of changed stages
     beside: Change = Change()  # without which the recipe is refused
     refused: Sequence[Context] = ()  # other stages that are refused as they are, and are told by themselves
-    uneven: bool = False  # whether the stage is refused for its intervals, which are told by themselves
 
 
 ALONE = Conditions()
@@ -247,11 +249,19 @@ def _left_to_fix(pairs: Pairs, terms: Conditions) -> Iterator[str]:
     planned = [context.stage for context, _ in pairs]
     for stage in (other.stage for other in terms.refused if other.stage not in planned):
         yield f"fix E0405 of stage {stage.label}, too, whose time is not counted"
-    if terms.uneven:
-        yield f"fix E0405 of stage {planned[0].label}, too"
     for context, found in pairs:
+        if (row := _refused_then(context, found)) is not None:
+            yield f"fix E0405 of stage {context.stage.label}, too: {row.title}"
         if _learns_nothing(context, found):
             yield f"fix E0411 of stage {context.stage.label}, too: it learns nothing"
+
+
+def _refused_then(context: Context, found: Fit) -> BadCombination | None:
+    """What a plan is refused for once its intervals are settled, as they are with its whole run."""
+    assert found.chosen is not None and found.ledger is not None
+    decisions, work = found.ledger.decisions, work_of(found.ledger, context.facts)
+    refusal = refused(found.chosen.layout, decisions, context.facts.model.architecture, work)
+    return refusal.row if refusal is not None else None
 
 
 def batch_before(before: Context, then: Candidate) -> GlobalBatch:

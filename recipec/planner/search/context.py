@@ -27,9 +27,10 @@ from recipec.planner.search.asked import (
     unusual,
 )
 from recipec.planner.search.experts import adapted_experts, router_loss
-from recipec.planner.search.global_batch import IDLE, beside_server, raise_batch, whole_groups
+from recipec.planner.search.global_batch import IDLE, raise_batch, whole_groups
 from recipec.planner.search.new_rows import trained_rows
 from recipec.planner.search.sequences import settled_method, step_inputs, training_sequences
+from recipec.planner.search.served import serve_answers
 from recipec.rules import (
     adaptation as adaptations,
 )
@@ -132,9 +133,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if "per_prompt" in ledger.decisions:
         whole_groups(ledger)
-    for rule in preference.serving_rules(settled_method(ledger.decisions)):
-        ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
-    beside_server(ledger)
+    serve_answers(ledger, context.facts.model.architecture)
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     plain = "balance_loss" not in ledger.decisions

@@ -22,6 +22,7 @@ from recipec.estimate.step import fixed_of, step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.planner.search.sequences import settled_method
+from recipec.planner.search.served import whole_heads
 from recipec.rules.combination import PLAIN, BadCombination, Combination
 from recipec.rules.combinations import first_refused, known_bad
 from recipec.rules.core import Decision
@@ -128,8 +129,8 @@ class _Stage:
             "tensor_divides": _divides(shape, mesh.tensor),
             "context_divides": value["max_length"] % (2 * mesh.context) == 0,
             "more_ranks_than_experts": bool(shape.moe and shape.moe.count < mesh.shard * mesh.context),
-            "served_whole": _whole_heads(shape, layout.served_by),
-            "copy_whole": _whole_heads(shape, layout.engine_tensor_parallel),
+            "served_whole": whole_heads(shape, layout.served_by),
+            "copy_whole": whole_heads(shape, layout.engine_tensor_parallel),
             "copy_divides": gcd(mesh.world_size, value["gpus_per_node"]) % layout.engine_tensor_parallel == 0,
             "served_fits": layout.served_by == 0 or _served_fits(shape, layout, self.work, value["vram_gib"] * GIB),
             "serves_nodes": layout.served_by > 0 and value["nodes"] > 1,
@@ -229,14 +230,6 @@ def _divides(shape: Architecture, ranks: int) -> bool:
         return True
     kv_heads = [each.num_kv_heads for _, each in shape.attentions]
     return shape.num_heads % ranks == 0 and all(heads % ranks == 0 for heads in kv_heads)
-
-
-def _whole_heads(shape: Architecture, gpus: int) -> bool:
-    """Whether every GPU that shares a copy gets whole heads; heads of keys are repeated where there are fewer."""
-    if gpus == 0:
-        return True
-    kv_heads = [each.num_kv_heads for _, each in shape.attentions]
-    return shape.num_heads % gpus == 0 and all(heads % gpus == 0 or gpus % heads == 0 for heads in kv_heads)
 
 
 def _served_fits(shape: Architecture, layout: Layout, work: Workload, capacity: float) -> bool:
