@@ -262,7 +262,7 @@ def _tokenizing(stage: StageJob) -> Iterator[Arg]:
     """The trainer's own pass over the rows."""
     processes = tokenizing_processes(stage.values)
     if processes > 1:
-        ids = stage.ids("examples", "host_cores", "dataloader_workers")
+        ids = stage.ids("examples", "tokens_per_example", "host_cores", "dataloader_workers")
         yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the GPUs wait")
 
 

@@ -185,7 +185,7 @@ def node_cores(value: Mapping[str, Any]) -> int:
     return int(value["host_cores"] or each * value["gpus_per_node"])
 
 
-MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the GPUs wait
+MANY_TOKENS = 50_000_000  # our decision: from here on one process tokenizes for minutes while the GPUs wait
 MOST_PROCESSES = 64  # our decision: each is a copy of the trainer and writes a part of the rows
 
 
@@ -194,7 +194,8 @@ def tokenizing_processes(value: Mapping[str, Any]) -> int:
     of its node, which has nothing else to do then. Where the cores are not known, one for each loader's worker. Methods
     that write the answers themselves tokenize prompts as they go.
     """
-    if value["examples"] < MANY_ROWS or value["gpu_is_cpu"] or method_of(value["stage"]).generates:
+    few = value["examples"] * value["tokens_per_example"] < MANY_TOKENS
+    if few or value["gpu_is_cpu"] or method_of(value["stage"]).generates:
         return 1
     cores = value["host_cores"] or value["dataloader_workers"] * value["gpus_per_node"]
     return max(1, min(cores, MOST_PROCESSES))

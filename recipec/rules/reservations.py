@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.axes.method import SIMILAR
 from recipec.axes.strategies import ON_DEVICE
 from recipec.units import GIB, gib
 
@@ -63,11 +64,21 @@ def assumed(stage: Document) -> Iterator[str]:
         yield f"the tokenizer has {end}, which ends turns of the chat template"
     if "new_tokens" in decisions and "assumed" in decisions["new_tokens"]["because"]:
         yield "the tokenizer lacks every token of model.new_tokens; a token that it has needs no line there"
+    yield from _lengths(stage["choice"]["micro_batch_size"], decisions)
     unused = () if _needs_host(stage, decisions) else ("host_memory_gib",)
     for id in (id for id in OF_MACHINE if id in decisions and id not in unused):
         because = decisions[id]["because"]
         if because.startswith("assumed: "):
             yield because.removeprefix("assumed: ")
+
+
+def _lengths(rows: int, decisions: Document) -> Iterator[str]:
+    """What is not counted where nothing is known of how long rows are but their mean, and chance puts them together."""
+    alike = decisions["packing"]["value"] or decisions["sampling"]["value"] == SIMILAR or rows == 1
+    usual = decisions.get("training_tokens", decisions["tokens_per_example"])["value"]
+    if not alike and (decisions["tokens_p99"]["value"] or 0) <= usual:
+        padding = f"the padding of {rows} in a batch is not counted"
+        yield f"rows of equal length: how far theirs differ is not known, so that {padding}"
 
 
 def rates(stage: Document) -> list[str]:

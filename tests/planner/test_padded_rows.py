@@ -11,6 +11,7 @@ from compiling import BASES, good, with_key
 
 from recipec.estimate.padding import padded_tokens
 from recipec.planner.search import candidates
+from recipec.rules.reservations import assumed
 
 WORDS = (40, 60, 80, 90, 100, 120, 150, 400)  # of every eight prompts: the longest are far above the mean
 
@@ -45,3 +46,15 @@ def test_answers_are_added_to_padded_prompts(tmp_path: Path, timed: set[tuple[in
     assert longest > 2 * usual and len({size for size, _ in timed}) > 1
     for size, length in timed:
         assert length == round(padded_tokens(usual, longest, size)) + tokens
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_padding_that_is_not_counted_is_told(tmp_path: Path, known: bool) -> None:
+    """A stated mean says nothing of how far lengths differ; the rows at hand do."""
+    pairs = ({"prompt": "word " * many, "chosen": f"yes {at}", "rejected": "no"} for at in range(40) for many in WORDS)
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    stated = {} if known else {"examples": 20_000, "tokens_per_example": 130}
+    data = {"preferences": "pairs.jsonl", "max_length": 1024} | stated
+    plan = json.loads(good(tmp_path, with_key(BASES["dpo-full"], "data", data)).plan_json)["stages"][0]
+    told = [line for line in assumed(plan) if "padding" in line]
+    assert plan["choice"]["micro_batch_size"] > 1 and bool(told) != known
