@@ -173,6 +173,14 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         ),
         ("train", 'lora_target = "all"', 'set `train.lora.targets = "all-linear"`'),
         ("train", "lora_target_linear = true", 'set `train.lora.targets = "all-linear"`'),
+        ("alignment", 'vllm_mode = "server"', 'set `alignment.generation.engine = "vllm-server"`'),
+        ("alignment", 'vllm_mode = "colocate"', 'set `alignment.generation.engine = "vllm"`'),
+        (
+            "alignment",
+            "use_vllm = true",
+            'set `alignment.generation.engine = "vllm"` where vLLM runs on the GPUs that train (`vllm_mode = '
+            '"colocate"`), and `"vllm-server"` where it has its own (`vllm_mode = "server"`)',
+        ),
         ("train", 'lora = { targets = "all" }', 'set `train.lora.targets = "all-linear"`'),
         ("train", 'use_gradient_checkpointing = "unsloth"', "set `train.activation_checkpointing = true`"),
         ("train", 'activation_checkpointing = "unsloth"', "set `train.activation_checkpointing = true`"),
