@@ -261,8 +261,8 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
         help = share_meant(part, path) or path_from_recipe(path, loaded.folder)
-        help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
-        help = help or source_of_hub(loaded, part, path) or (_elsewhere(loaded),)
+        near = tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
+        help = help or (*(near or source_of_hub(loaded, part, path)), _elsewhere(loaded))
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
     named = " or ".join(json.dumps(kind, ensure_ascii=False) for kind in by_kind(globs, loaded.folder))
     help = [f"name its files: {named}"] if globs else []

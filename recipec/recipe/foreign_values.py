@@ -158,7 +158,7 @@ def _token(name: str, text: object) -> str:
 
 _KINDS_OF_FILES = ("json", "jsonl", "csv", "parquet", "txt")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-]+(\.\d[\w-]*)*")  # no file, whose ending is a word
-_KEY_FIRST = re.compile(r"set `([\w.]+)`(; [^`]*)?(, for example .*)?")
+_KEY_FIRST = re.compile(r"set `([\w.]+)`(?:, or `[\w.]+`)?(; [^`]*)?(, for example .*)?")
 _STAGE_OF_ZERO = re.compile(r"(?:zero|stage|z)[_-]?([123])")
 
 
@@ -167,8 +167,18 @@ def _with_value(help: str, value: object) -> str:
     key, word = _KEY_FIRST.fullmatch(help), value.lower() if isinstance(value, str) else ""
     if not key or not word:
         return ""
+    if key[1] == "goal.task" and len(several := instead_of(key[1], word)) > 1:
+        return ", or ".join(several)
     named = _meaning(key[1], word) or (f'"{word}"' if word in allowed_values(tuple(key[1].split("."))) else None)
     return f"set `{key[1]} = {named}`{key[2] or ''}" if named else ""
+
+
+def as_file(name: str) -> str:
+    """The path of a chat template as a recipe writes it, for one without its `./`; "" for other values."""
+    return f"./{name}" if _TEMPLATE_FILE.fullmatch(name) else ""
+
+
+_TEMPLATE_FILE = re.compile(r"[^/~\n\t][^\n\t]*\.jinja2?")
 
 
 def _deepspeed(value: object) -> str:

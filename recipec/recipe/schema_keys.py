@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -48,6 +48,14 @@ def allowed_values(path: KeyPath) -> list[str]:
         if part is bool:
             values += ["true", "false"]
     return values
+
+
+_OF_SEVERAL = ("adapters", "fusion")  # sections of recipes with several adapters, which repeat keys of others
+
+
+def usual_first(paths: Iterable[str]) -> list[str]:
+    """The paths of keys or tables, with those of sections that few recipes have behind the others."""
+    return sorted(paths, key=lambda path: path.partition(".")[0] in _OF_SEVERAL)
 
 
 def sections_with_key(key: str) -> list[str]:
