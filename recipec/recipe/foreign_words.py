@@ -191,8 +191,8 @@ WORDS: dict[str, str] = {
     **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
     **dict.fromkeys(
         _FOLDERS.split(),
-        "remove it: checkpoints, logs and results are in `outputs/` of the bundle; build the bundle in the folder where "
-        "they are to be, with `recipec build -o FOLDER`",
+        "remove it: checkpoints, logs and results are in `outputs/` of the bundle; build the bundle in the folder "
+        "where they are to be, with `recipec build -o FOLDER`",
     ),
     **dict.fromkeys(_SWITCHES.split(), "remove it: a bundle has no such switch"),
     **dict.fromkeys(("push_to_hub", "hub_model_id"), "remove it: upload the result with `hf upload` after the run"),

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from recipec.axes.adaptations import COMBINED
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import Recipe
 
@@ -50,12 +51,9 @@ def allowed_values(path: KeyPath) -> list[str]:
     return values
 
 
-_OF_SEVERAL = ("adapters", "fusion")  # sections of recipes with several adapters, which repeat keys of others
-
-
 def usual_first(paths: Iterable[str]) -> list[str]:
-    """The paths of keys or tables, with those of sections that few recipes have behind the others."""
-    return sorted(paths, key=lambda path: path.partition(".")[0] in _OF_SEVERAL)
+    """The paths of keys or tables; sections of several adapters, which repeat keys of others, come last."""
+    return sorted(paths, key=lambda path: path.partition(".")[0] in COMBINED)
 
 
 def sections_with_key(key: str) -> list[str]:
