@@ -174,14 +174,14 @@ def _rewritten(sample: Sample) -> tuple[str, ...]:
 
 def _answered(format: str, sample: Sample) -> tuple[str, ...]:
     """The lines that read more of rows with prompts than the prompts: answers, whose columns have other names."""
-    from recipec.axes.row_formats import PROMPT_COMPLETION, PROMPTS, UNPAIRED_PREFERENCE
+    from recipec.axes.row_formats import PREFERENCE, PROMPT_COMPLETION, PROMPTS, UNPAIRED_PREFERENCE
     from recipec.dataset import suggested_columns
     from recipec.dataset.column_names import speaks
 
     if format != PROMPTS.name:
         return ()
     given = [{name: value for name, value in row.items() if not speaks(name, _RIGHT)} for row in sample.rows]
-    return tuple(suggested_columns(given, (UNPAIRED_PREFERENCE, PROMPT_COMPLETION), {}, unread=False))
+    return tuple(suggested_columns(given, (PREFERENCE, UNPAIRED_PREFERENCE, PROMPT_COMPLETION), {}, unread=False))
 
 
 def _told(lacks: Sequence[str]) -> str:

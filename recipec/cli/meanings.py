@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-from recipec.axes import METHODS, Method
+from recipec.axes import METHODS, ROW_FORMATS, Method
 from recipec.axes.attention import ATTENTIONS
 from recipec.axes.spelling import joined
 from recipec.cli.glossary import in_bundles
@@ -16,8 +16,9 @@ from recipec.recipe.foreign import KEYS, keys_in, keys_named
 from recipec.recipe.foreign_values import values_meant
 from recipec.recipe.kept_arguments import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
+from recipec.recipe.schema_keys import usual_first
 from recipec.recipe.trainer_arguments import configs_with, values_without_effect
-from recipec.rules.row_pages import explain_row_called
+from recipec.rules.row_pages import explain_row, explain_row_called
 
 _NEED_A_PACKAGE = {row.name for row in ATTENTIONS.values() if row.package}  # that is not in the pinned stack (BAD-011)
 
@@ -63,7 +64,21 @@ def _template(word: str) -> str | None:
 
 def _titled(word: str) -> str | None:
     """The pages of the keys and tables with this title."""
-    return "\n".join(page(one) for one in entries().values() if joined(one.node["title"]) == joined(word)) or None
+    known = entries()
+    found = usual_first(path for path, one in known.items() if joined(one.node["title"]) == joined(word))
+    return "\n".join(page(known[path]) for path in found) or None
+
+
+def _column(word: str) -> str | None:
+    """The formats whose rows have a column of this name."""
+    rows = [
+        row for row in ROW_FORMATS.values() if any(word.lower() in (role.name, *role.aliases) for role in row.roles)
+    ]
+    if not rows:
+        return None
+    head = f"# {word}: a column of {' and '.join(row.name for row in rows)} rows"
+    named = "`data.columns` names a column that is called otherwise."
+    return "\n".join([head, "", named, "", *filter(None, (explain_row(row.name) for row in rows))])
 
 
 def _values(entry: Entry) -> tuple[str, ...]:
@@ -220,6 +235,7 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _template,
     _titled,
     explain_row_called,
+    _column,
     _gpu,
     _model,
     _family,

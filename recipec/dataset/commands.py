@@ -256,6 +256,15 @@ def recoded(file: str, head: bytes) -> Iterator[str]:
     yield f"{which}: `iconv -f {name} -t UTF-8 {quote(file)} > {new_file(file, _ending(file))}`"
 
 
+def kept_lines(file: str) -> str:
+    """The command that keeps the lines of a file which hold a JSON object, as they are."""
+    program = (
+        f'import json, sys\nfor line in open({json.dumps(file, ensure_ascii=False)}, "rb"):\n try: isinstance('
+        "json.loads(line), dict) and sys.stdout.buffer.write(line)\n except (ValueError, RecursionError): pass"
+    )
+    return f"`{_python(f'exec({json.dumps(program, ensure_ascii=False)})')} > {new_file(file)}`"
+
+
 def paragraphs(file: str) -> str:
     """The command that makes a row of each paragraph of a text file."""
     parts = f'open({json.dumps(file, ensure_ascii=False)}, encoding="utf-8").read().split("\\n\\n")'

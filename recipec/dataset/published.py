@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import PREFERENCE, PROMPTS, RATING_WORDS
 from recipec.dataset.column_names import speaks
 from recipec.dataset.commands import file_of, leaving_out, python_command, rows_as_json
-from recipec.dataset.contents import Row, names_in, number_of, turns_of
+from recipec.dataset.contents import MOST_WORDS, Row, is_number, names_in, number_of, turns_of
 from recipec.dataset.duels import are_talks, duel_of
 from recipec.dataset.logged import LOGGED, columns_within
 from recipec.dataset.logged_texts import of_texts
@@ -301,26 +300,54 @@ def _of_rated_rows(rows: Sequence[Row]) -> Iterator[Recognition]:
     asked = next((name for name in rows[0] if prompt == f"answers[-1][{json.dumps(name)}]"), "")
     if not (said and asked and all(isinstance(row.get(asked), str) for row in rows)):
         return
-    for name in (name for word in _OVERALL for name in rows[0] if word in name.lower()):
-        numbers = [number_of(row.get(name)) for row in rows]
+    for name in (name for word in _OVERALL for name in names_in(rows) if word in name.lower()):
         fields = beside(rows, {said, asked, name})
         same = [asked, *(field for field in fields if field not in _OF_ANSWERS)]
-        questions = [json.dumps([row.get(each) for each in same], default=str) for row in rows]
-        if None not in numbers and _compared(questions, numbers):
-            by = json.dumps(name)
-            rated = f"float(row[{by}])" if any(isinstance(row[name], str) for row in rows) else f"row[{by}]"
-            groups: dict[str, list[Any]] = {}
-            for question, number in zip(questions, numbers, strict=True):
-                groups.setdefault(question, []).append(number)
-            ties = _ties(groups.values(), f"every `{asked}` whose answers are rated alike")
+        rated, words = _rated(rows, name)
+        ratings = _by_question(rated, same, name)
+        if _unrated_by(words) and any(len({*alike}) > 1 for alike in ratings):
+            number, has_one = _number(name, rated, words)
+            ties = _ties(ratings, f"every `{asked}` whose answers are rated alike")
+            bare = len(rows) - len(rated)
+            left = leaving_out({"rows without a rating": bare} if bare else {}, len(rows))
+            grouped = f"[groups.setdefault({_key(same)}, []).append(row) for row in rows if {has_one}]"
             yield Recognition(
-                pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`{ties}",
-                before=f"groups = {{}}; [groups.setdefault({_key(same)}, []).append(row) for row in rows]; ",
-                each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: {rated})]",
+                pairs=f"if the better answer has the higher `{name}`, make a pair of each `{asked}`{ties}{left}",
+                before=f"groups = {{}}; {grouped}; ",
+                each=f"for group in groups.values() for answers in [sorted(group, key=lambda row: {number})]",
                 prompt=prompt,
                 row="answers[-1]",
                 **_ends(said, name, [field for field in fields if field in _OF_ANSWERS]),
             )
+
+
+def _rated(rows: Sequence[Row], name: str) -> tuple[list[Row], list[Any]]:
+    """The rows with a number in a column, and the values of the others that are not nothing, such as "n/a"."""
+    rated = [row for row in rows if is_number(row.get(name))]
+    others = [row[name] for row in rows if row.get(name) not in (None, "") and number_of(row[name]) is None]
+    return rated, [value for at, value in enumerate(others) if value not in others[:at]]
+
+
+def _unrated_by(words: Sequence[Any]) -> bool:
+    """Whether the values beside the numbers are a few words, which say of answers that they are not rated."""
+    return len(words) <= MOST_WORDS and all(isinstance(word, str) for word in words)
+
+
+def _by_question(rated: Sequence[Row], same: Sequence[str], name: str) -> list[list[Any]]:
+    """The ratings of the answers to each question."""
+    groups: dict[str, list[Any]] = {}
+    for row in rated:
+        question = json.dumps([row.get(each) for each in same], default=str)
+        groups.setdefault(question, []).append(number_of(row[name]))
+    return [*groups.values()]
+
+
+def _number(name: str, rated: Sequence[Row], words: Sequence[Any]) -> tuple[str, str]:
+    """The rating of a row, and the condition that it has one, for Python; NaN is none."""
+    by = json.dumps(name)
+    number = f"float(row[{by}])" if any(isinstance(row[name], str) for row in rated) else f"row[{by}]"
+    unrated = ", ".join(("None", '""', *(json.dumps(word, ensure_ascii=False) for word in words)))
+    return number, f"row.get({by}) not in ({unrated}) and {number} == {number}"
 
 
 def _key(names: Sequence[str]) -> str:
@@ -328,9 +355,3 @@ def _key(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"row[{json.dumps(names[0])}]"
     return f"json.dumps([row.get(name) for name in {json.dumps(names)}])"
-
-
-def _compared(asked: Sequence[str], numbers: Sequence[Any]) -> bool:
-    """Whether two answers to one prompt are rated differently."""
-    pairs = pairwise(sorted(zip(asked, numbers, strict=True), key=lambda pair: pair[0]))
-    return any(one[0] == other[0] and one[1] != other[1] for one, other in pairs)

@@ -7,16 +7,17 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from shlex import quote
 from typing import Any
 
 from recipec.axes.row_formats import TEXT
-from recipec.dataset.commands import new_file, path_of, with_commas
+from recipec.dataset.commands import kept_lines, new_file, path_of, with_commas
 
 DOCUMENT = TEXT.roles[0].aliases[0]  # the column of a file that is one text
 MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
 MOST_TWICE = 12  # names that a message lists
+MOST_LINES = 5  # that a message lists
 MAX_FIELD_CHARACTERS = 4 * 2**20  # of a CSV field; Python's own limit of 128 KiB is shorter than some documents
 
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}  # of files that are called CSV as well
@@ -86,9 +87,42 @@ def unwrapped(name: str, file: str) -> str:
 
 def json_lines(text: str, shown: str) -> Numbered:
     """Yield the object on every line that is not blank. Only a newline ends a line: JSON strings may hold the rest."""
+    broken: list[tuple[Unreadable, str]] = []
+    read = 0
     for number, line in enumerate(text.split("\n"), 1):
         if row := line.strip(_ASCII_SPACE).lstrip("\ufeff"):  # files that were put together have marks within
-            yield number, _object(row, f"{shown}:{number}")
+            read += 1
+            try:
+                found = _object(row, f"{shown}:{number}")
+            except Unreadable as error:
+                broken.append((error, row))
+                continue
+            yield number, found
+    if broken:
+        raise _all_broken(broken, read, shown)
+
+
+def _all_broken(broken: Sequence[tuple[Unreadable, str]], read: int, shown: str) -> Unreadable:
+    """The first line that holds no object, with how many others there are, and what keeps the lines with one."""
+    first, others = broken[0][0], [error.where.rpartition(":")[2] for error, _ in broken[1:]]
+    if len(broken) == read:
+        return first
+    more = f"; {len(broken):,} of {read:,} lines read {'are' if others else 'is'} broken"
+    if others:
+        more += f", also line{'s' * (len(others) > 1)} {', '.join(others[:MOST_LINES])}"
+        more += ", …" * (len(others) > MOST_LINES)
+    help = "correct them" if others else "correct it"
+    if not any(_holds_object(line) for _, line in broken):
+        help += f", or keep the other lines: {kept_lines(shown)}"
+    return Unreadable(first.where, first.reason + more, (help,))
+
+
+def _holds_object(line: str) -> bool:
+    """Whether the command that keeps lines keeps this one, which has another fault than that it is no object."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def json_array(text: str, shown: str) -> Numbered:

@@ -41,6 +41,7 @@ from recipec.facts.conversations import carries
 from recipec.facts.converting import SKIP, faults_of
 from recipec.facts.hub_source import formats_taken
 from recipec.facts.other_method import learns_from
+from recipec.facts.rated_alone import learned_by_rating
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
 from recipec.facts.splitting import named_columns
@@ -233,24 +234,26 @@ def _conversations(source: SampledSource, taken: Sequence[RowFormat]) -> Iterato
 
 def _what_they_are(expected: _Expected, sources: list[SampledSource]) -> Iterator[str]:
     """The format that the rows have, where it is another one than the recipe names or the section takes."""
-    found = _format_of(sources, expected.columns) or _format_of(sources, {})
-    if found is None:
+    shape = _shape_of(sources, expected.columns) or _shape_of(sources, {})
+    if shape is None:
         return
+    found = shape.format
     if found not in expected.taken:
         yield f"these are {found} rows, which the stages that read data.{expected.section} do not take"
-        yield from learns_from(expected.loaded, expected.section, found)
-        if UNPAIRED_PREFERENCE.name in expected.taken and KINDS[ROW_FORMATS[found].kind].masked:
+        rated = [*learned_by_rating(shape, rows_of(sources), places_of(sources)[0], expected.taken)]
+        yield from rated or learns_from(expected.loaded, expected.section, found)
+        if not rated and UNPAIRED_PREFERENCE.name in expected.taken and KINDS[ROW_FORMATS[found].kind].masked:
             yield "every answer is then learned as a good one: no rating of an answer is read"
     elif expected.asked:
         yield f'these are {found} rows: write `format = "{found}"`, or leave `format` out'
 
 
-def _format_of(sources: list[SampledSource], columns: Mapping[str, str]) -> str | None:
-    """The format of all that there are, if the columns have these names; a few rows may be faulty."""
+def _shape_of(sources: list[SampledSource], columns: Mapping[str, str]) -> DataShape | None:
+    """The shape of all that there are, if the columns have these names; a few rows may be faulty."""
     try:
-        return recognise(tuple(rows_of(sources)), None, columns, places_of(sources)).format
+        return recognise(tuple(rows_of(sources)), None, columns, places_of(sources))
     except BadRows as error:
-        return error.shape.format
+        return error.shape
     except UnknownFormat:
         return None
 

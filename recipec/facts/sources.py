@@ -261,8 +261,8 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
         help = share_meant(part, path) or path_from_recipe(path, loaded.folder)
-        help = help or tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
-        help = help or source_of_hub(loaded, part, path) or tuple(_elsewhere(loaded))
+        near = tuple(f"did you mean `{near}`?" for near in _named_alike(path, loaded.folder))
+        help = help or (*(near or source_of_hub(loaded, part, path)), _elsewhere(loaded))
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), help)
     named = " or ".join(json.dumps(kind, ensure_ascii=False) for kind in by_kind(globs, loaded.folder))
     help = [f"name its files: {named}"] if globs else []
@@ -272,11 +272,11 @@ def _no_files(loaded: LoadedRecipe, part: str, path: str, place: Place) -> Diagn
     return Diagnostic("E0303", f"`{path}` is a folder, not a data file", (label,), tuple(help))
 
 
-def _elsewhere(loaded: LoadedRecipe) -> Iterator[str]:
-    """The one thing that a recipe still has to state of rows on another machine, where it states the others."""
+def _elsewhere(loaded: LoadedRecipe) -> str:
+    """What a recipe still has to state of rows on another machine."""
     missing = [f"`data.{key}`" for key in _STATED if not loaded.is_set("data", key)]
-    if len(missing) == 1:
-        yield f"if the rows are on another machine, also set {missing[0]}: {_NOTE}"
+    listed = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+    return f"if the rows are on another machine, also set {listed}: recipec then plans without reading a row"
 
 
 def all_read(sources: Sequence[SampledSource]) -> bool:

@@ -65,7 +65,8 @@ def _both_of_exclusive(written: Written) -> Iterator[Diagnostic]:
         first, *more = [path for path in group if written.has(*path)] or [None]
         for other in more:
             title = f"`{dotted(first)}` and `{dotted(other)}` exclude each other"
-            labels = (written.label(other, "second value"), written.label(first, "first value"))
+            upper, lower = sorted((first, other), key=lambda path: written.value(*path).span)
+            labels = (written.label(lower, "second value"), written.label(upper, "first value"))
             yield Diagnostic("E0401", title, labels, ("remove one of them",))
 
 

@@ -84,6 +84,7 @@ _VALUES: dict[str, dict[str, str]] = {
     },
     "train.attention": _rows(ATTENTIONS) | {row.name: '"sdpa"' for row in ATTENTIONS.values() if row.package},
     "train.quantization": _rows(BASES) | dict.fromkeys(("fp8", "float8"), '"none"` and `train.fp8 = true'),
+    "alignment.generation.engine": {"server": '"vllm-server"', "colocate": '"vllm"'},
     "data.loss_on": dict.fromkeys(("assistant", "completion", "completions", "answer", "response"), '"answers"'),
     "data.template": dict.fromkeys(_TEMPLATES.split(), '"auto"'),
 }
@@ -114,6 +115,10 @@ _SEVERAL_TASKS = (
     "supervised fine-tuning from `data.train`"
 )
 _SPLIT = 'write the split of a data set of the Hub into its source: `train = {{ hub = "OWNER/NAME", split = "{}" }}`'
+_VLLM = (
+    'set `alignment.generation.engine = "vllm"` where vLLM runs on the GPUs that train (`vllm_mode = "colocate"`), and '
+    '`"vllm-server"` where it has its own (`vllm_mode = "server"`)'
+)
 _PRECISIONS = ("bf16", "fp16")  # which other tools switch on
 _SHARES = {
     "data.eval_fraction": "eval eval_split validation validation_size valid_size val val_set_size val_size val_split",
@@ -141,7 +146,7 @@ def by_value(key: str, value: object) -> str:
         source = f'{{ hub = "{value}", split = "train", format = "…" }}'
         return f"set `data.train = {source}`, with the format of its rows: `recipec list formats`"
     if word == "use_vllm" and value is True:
-        return 'set `alignment.generation.engine = "vllm"`'
+        return _VLLM
     if word == "special_tokens" and isinstance(value, dict):
         return "; ".join(f"`{name}`: {_token(name, text)}" for name, text in value.items())
     return adaptation_instead(key, value) or _with_value(KEYS.get(word, ""), value)
@@ -153,7 +158,7 @@ def _token(name: str, text: object) -> str:
 
 _KINDS_OF_FILES = ("json", "jsonl", "csv", "parquet", "txt")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-]+(\.\d[\w-]*)*")  # no file, whose ending is a word
-_KEY_FIRST = re.compile(r"set `([\w.]+)`(; [^`]*)?(, for example .*)?")
+_KEY_FIRST = re.compile(r"set `([\w.]+)`(?:, or `[\w.]+`)?(; [^`]*)?(, for example .*)?")
 _STAGE_OF_ZERO = re.compile(r"(?:zero|stage|z)[_-]?([123])")
 
 
@@ -162,8 +167,18 @@ def _with_value(help: str, value: object) -> str:
     key, word = _KEY_FIRST.fullmatch(help), value.lower() if isinstance(value, str) else ""
     if not key or not word:
         return ""
+    if key[1] == "goal.task" and len(several := instead_of(key[1], word)) > 1:
+        return ", or ".join(several)
     named = _meaning(key[1], word) or (f'"{word}"' if word in allowed_values(tuple(key[1].split("."))) else None)
     return f"set `{key[1]} = {named}`{key[2] or ''}" if named else ""
+
+
+def as_file(name: str) -> str:
+    """The path of a chat template as a recipe writes it, for one without its `./`; "" for other values."""
+    return f"./{name}" if _TEMPLATE_FILE.fullmatch(name) else ""
+
+
+_TEMPLATE_FILE = re.compile(r"[^/~\n\t][^\n\t]*\.jinja2?")
 
 
 def _deepspeed(value: object) -> str:

@@ -23,7 +23,8 @@ _NO_FLASH_PACKAGE = "remove it: the kernel of the flash-attn package is not supp
 )
 _TURNS = "message_field_role message_field_content message_field_training roles role_tag content_tag user_tag"
 _TURNS += " assistant_tag"
-_FOLDERS = "output_dir overwrite_output_dir log_dir logging_dir"
+_FOLDERS = "output_dir log_dir logging_dir checkpoint_dir checkpoints_dir checkpoint_folder"
+_FOLDERS += " checkpoints_folder output_folder shared_folder shared_filesystem"
 _PLACED = (
     "device_map fsdp_transformer_layer_cls_to_wrap max_lora_rank inference_mode add_generation_prompt padding_side"
 )
@@ -119,7 +120,7 @@ WORDS: dict[str, str] = {
         ("ref_model", "reference_model", "ref_model_sync"), "remove it: it is the model that the stage starts from"
     ),
     **dict.fromkeys(
-        ("resume", "auto_resume", "auto_resume_from_checkpoints", "resume_from_checkpoint"),
+        ("resume", "auto_resume", "auto_resume_from_checkpoints", "resume_from_checkpoint", "overwrite_output_dir"),
         "remove it: `train.py` resumes from its newest checkpoint",
     ),
     **dict.fromkeys(("beta2", "adam_betas", "betas"), "remove it: recipec sets it (`recipec explain OPT-005`)"),
@@ -188,7 +189,11 @@ WORDS: dict[str, str] = {
     **{table: f"write [train.{table}]" for table in TABLES},
     **dict.fromkeys(("lora_config", "peft_config"), f"write [train.{LORA.table}]"),
     **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
-    **dict.fromkeys(_FOLDERS.split(), "remove it: `recipec build -o FOLDER` sets the output folder"),
+    **dict.fromkeys(
+        _FOLDERS.split(),
+        "remove it: checkpoints, logs and results are in `outputs/` of the bundle; build the bundle in the folder "
+        "where they are to be, with `recipec build -o FOLDER`",
+    ),
     **dict.fromkeys(_SWITCHES.split(), "remove it: a bundle has no such switch"),
     **dict.fromkeys(("push_to_hub", "hub_model_id"), "remove it: upload the result with `hf upload` after the run"),
     "_component_": "name the model in `model.name` and the data in `data.train`: a recipe names no Python classes",

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.schema_keys import keys_of, sections_with_key
+from recipec.recipe.schema_keys import keys_of, sections_with_key, usual_first
 
 MANY_KEYS = 6  # of a table: more of them are not listed
 _ALIKE = 0.55  # of difflib's ratio; below it, words share no more than letters
@@ -34,7 +34,7 @@ def elsewhere(path: KeyPath, value: Any, known: list[str], kind: str) -> str:
 def homes_of(key: str) -> list[str]:
     """The tables that have a key of this name."""
     below = [table for table in _BELOW if key in keys_of(tuple(table.split(".")))]
-    return [*sections_with_key(key), *below]
+    return usual_first([*sections_with_key(key), *below])
 
 
 def as_table(path: KeyPath, value: Any) -> str:

@@ -20,6 +20,7 @@ from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.load import LAST_STAGE_ONLY
 from recipec.recipe.schema_adapters import ADAPTER_SOURCES, MIX
 from recipec.recipe.schema_data import DATA_SOURCES
+from recipec.recipe.schema_keys import usual_first
 from recipec.recipe.schema_shapes import Bottleneck, Lora, Prompt
 from recipec.recipe.schema_training import ADAPTED, Learning
 from recipec.rules import RULES
@@ -133,6 +134,7 @@ def page_of(name: str) -> tuple[str, str] | None:
     known = entries()
     found = [known[wanted]] if wanted in known else [e for p, e in known.items() if p.endswith(f".{wanted}")]
     found = found or [known[key] for key in keys_named(wanted) if key in known]
+    found = [known[path] for path in usual_first(entry.path for entry in found)]
     return (found[0].path, "\n".join(map(page, found))) if found else None
 
 

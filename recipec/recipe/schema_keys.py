@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from recipec.axes.adaptations import COMBINED
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import Recipe
 
@@ -48,6 +49,11 @@ def allowed_values(path: KeyPath) -> list[str]:
         if part is bool:
             values += ["true", "false"]
     return values
+
+
+def usual_first(paths: Iterable[str]) -> list[str]:
+    """The paths of keys or tables; sections of several adapters, which repeat keys of others, come last."""
+    return sorted(paths, key=lambda path: path.partition(".")[0] in COMBINED)
 
 
 def sections_with_key(key: str) -> list[str]:

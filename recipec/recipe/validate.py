@@ -15,7 +15,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, stands_for, value_at
 from recipec.recipe.fields import AUTO, PATTERNS
 from recipec.recipe.foreign import KEYS, keys_in, not_built
-from recipec.recipe.foreign_values import beyond_range, by_value, instead_of, of_another_kind
+from recipec.recipe.foreign_values import as_file, beyond_range, by_value, instead_of, of_another_kind
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.misplaced import as_table, elsewhere, homes_of, listed, near_to
 from recipec.recipe.names import as_name
@@ -364,12 +364,12 @@ def _bad_text(problem: Problem, faults: dict[str, Context], place: Place) -> Dia
         label = PATTERNS[faults["string_pattern_mismatch"]["pattern"]]
     what = f"the key {problem.name}" if problem.at_key else problem.name
     instead = instead_of(dotted(problem.path), str(problem.value).lower())
-    if problem.path in _NAMES and (name := as_name(str(problem.value))):
+    if (as_written := _AS_WRITTEN.get(problem.path)) and (name := as_written(str(problem.value))):
         instead = (f'write `{problem.path[-1]} = "{name}"`',)
     return _plain("E0206", f"{what} does not have the right form", place, f"must be {label}", *instead)
 
 
-_NAMES = (("recipe", "name"),)
+_AS_WRITTEN: dict[KeyPath, Callable[[str], str]] = {("recipe", "name"): as_name, ("data", "template"): as_file}
 
 
 def _wrong_size(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:

@@ -249,3 +249,16 @@ def test_objects_beside_texts_answer_nothing(run, tmp_path, monkeypatch):
     Path("raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run("init", "new", "--data", "raw.jsonl", "--gpu", "h100", "--yes")
     assert tomllib.loads(Path("new/recipe.toml").read_text())["data"]["columns"] == {"text": "raw_content"}
+
+
+@pytest.mark.parametrize("names", ["question,good,bad,annotator", "query,better_reply,worse_reply,annotator"])
+def test_two_answers_to_a_question_are_a_pair_and_no_prompts_alone(init_with, run, names):
+    rows = "".join(f"What is {n}?,It is {n} of them.,Nobody knows {n}.,a{n % 3}\n" for n in range(60))
+    assert init_with(f"{names}\n{rows}", *FLAGS).exit_code == 0
+    prompt, better, worse, _ = names.split(",")
+    assert written().items() >= {"chosen": better, "rejected": worse}.items()
+    assert written().get("prompt", prompt) == prompt
+    with open("new/recipe.toml", "rb") as file:
+        recipe = tomllib.load(file)
+    assert recipe["goal"]["task"] == "align" and "preferences" in recipe["data"] and "alignment" not in recipe
+    assert run("check", "new/recipe.toml").exit_code == 0

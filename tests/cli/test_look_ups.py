@@ -225,6 +225,11 @@ TYPED = {
     "neftune_noise_alpha": "[train.arguments]",
     "use_liger_kernel": "is not installed",
     "adam_epsilon": "recipec sets it",
+    **dict.fromkeys(("learning_rate", "learning rate", "epochs"), "# train."),
+    "rank": "# train.lora.rank: ",
+    "bradley-terry": "# reward: ",
+    **dict.fromkeys(("chosen", "rejected"), "# preference: "),
+    **dict.fromkeys(("shared folder", "checkpoint folder", "output_dir"), "in `outputs/` of the bundle"),
     "4090": '`hardware.gpu = "rtx-4090"`',
     "Qwen/Qwen3-8B": '`model.name = "Qwen/Qwen3-8B"`',
     "llama3": "`meta-llama/Meta-Llama-3-8B-Instruct`",
@@ -238,6 +243,12 @@ def test_what_people_type_leads_to_a_key_a_value_a_page_or_why_it_is_not_built(r
 
     assert result.exit_code == 0, result.stderr
     assert TYPED[word] in result.stdout
+
+
+@pytest.mark.parametrize("word", ["learning_rate", "learning rate", "epochs", "rank"])
+def test_the_key_of_every_run_comes_before_those_of_several_adapters(run, word):
+    heads = [line for line in run("explain", word).stdout.splitlines() if line.startswith("# ")]
+    assert heads[0].startswith("# train.") and len(heads) > 1
 
 
 @pytest.mark.parametrize("name", ROW_FORMATS)

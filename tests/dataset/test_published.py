@@ -178,7 +178,7 @@ def test_ties_are_named_and_earlier_turns_never_lost(tmp_path: Path) -> None:
 
 def test_answers_that_nothing_compares_make_no_pairs(tmp_path: Path) -> None:
     rows = [_helpsteer(number) | {"prompt": f"Why {number}?"} for number in MANY]
-    assert not any("python3" in line for line in advised(tmp_path, REWARD, rows))
+    assert not any("make a pair" in line for line in advised(tmp_path, REWARD, rows))
 
 
 def _older(number: int) -> dict[str, Any]:

@@ -430,12 +430,12 @@ LISTED = turns(("user", [{"type": "text", "text": "Why?"}]), ("assistant", "So."
     [
         ("kto", ANSWERS, answered("Why?", "So.", None), "a label is neither true nor false: None"),
         ("kto", ANSWERS, answered("Why?", "So.", 2), "a label is neither true nor false: 2"),
-        ("kto", ANSWERS, answered(None, "So.", True), "`prompt` holds None, which is no text"),
+        ("kto", ANSWERS, answered(None, "So.", True), "`prompt` holds no value .`incomplete"),
         (
             "dpo-full",
             pairs(300),
             {"prompt": "Why?", "chosen": None, "rejected": "No."},
-            "`chosen` holds None",
+            "`chosen` holds no value .`incomplete",
         ),
         (
             "dpo-full",
@@ -443,7 +443,7 @@ LISTED = turns(("user", [{"type": "text", "text": "Why?"}]), ("assistant", "So."
             {"chosen": SHARED[0]["chosen"], "rejected": SHARED[1]["rejected"]},
             "`chosen` and `rejected` are not the same prompt",
         ),
-        ("lora-single", chats(300), {"messages": None}, "`messages` holds None, which is no list"),
+        ("lora-single", chats(300), {"messages": None}, "`messages` holds no value .`incomplete"),
         ("lora-single", chats(300), {"messages": LISTED}, "this message has no text"),
         (
             "lora-single",
@@ -485,7 +485,7 @@ def test_all_refused_rows_of_a_file_are_told_at_once(tmp_path: Path, monkeypatch
     first, second, *others = str(stopped.value).splitlines()
     assert first.startswith("own.jsonl, line 301: this message is not from system, user or assistant")
     assert first.endswith("(3 more rows like it)")
-    assert second.startswith("own.jsonl, line 304: `messages` holds None, which is no list")
+    assert second.startswith("own.jsonl, line 304: `messages` holds no value (`incomplete")
     assert len(others) == 1 and "line 306" in others[0]
     assert all(len(line) < 300 for line in (first, second))
 
@@ -512,7 +512,9 @@ def test_a_bad_row_in_one_of_several_processes_is_one_line(tmp_path: Path) -> No
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("own.jsonl, line 10001: `chosen` holds None")
+    assert (
+        done.stderr.strip().splitlines()[-1].startswith("own.jsonl, line 10001: `chosen` holds no value (`incomplete")
+    )
 
 
 @pytest.mark.parametrize("speaker", ["chatgpt", "bing", "bard", "model"])

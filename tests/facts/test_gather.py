@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -309,3 +310,12 @@ def test_a_folder_whose_name_is_too_long_is_refused_where_its_tokenizer_would_be
 def test_like_says_nothing_of_a_folder(tmp_path: Path) -> None:
     recipe = with_key(LORA, "model", {"name": "./m", "like": "Qwen/Qwen2.5-7B"})
     assert [found.code for found in compiled(tmp_path, recipe).diagnostics] == ["E0401", "E0306"]
+
+
+def test_the_snippet_of_the_readme_without_its_file_is_told_what_a_plan_needs(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    recipe = tomllib.loads(readme.partition("```toml\n")[2].partition("```")[0])
+    (error,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0303"]
+    assert all(f"`data.{key}`" in error.help[-1] for key in ("format", "examples", "tokens_per_example"))
+    stated = recipe["data"] | {"format": "chat", "examples": 12_000, "tokens_per_example": 450}
+    assert not [found for found in compiled(tmp_path, recipe | {"data": stated}).diagnostics if found.code[0] == "E"]

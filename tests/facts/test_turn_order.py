@@ -130,3 +130,19 @@ def test_a_message_has_its_number_in_the_row_also_where_the_recipe_gives_a_syste
     made = compiled(tmp_path, with_key(recipe, "model.name", LLAMA), only_plan=True)
     (found,) = [found for found in made.diagnostics if found.code == "E0304"]
     assert "message 2 has a text" in found.labels[0].message
+
+
+@pytest.mark.parametrize(("model", "own"), [("google/gemma-3-4b-it", False), ("Qwen/Qwen3-8B", True)])
+def test_a_template_that_writes_no_tools_is_answered_with_the_models_own_where_it_writes_them(
+    tmp_path: Path, model: str, own: bool
+) -> None:
+    rows = [json.dumps({"messages": [{**ASKED, "content": f"{n}?"}, CALL, RESULT, SAID]}) for n in range(40)]
+    (tmp_path / "turns.jsonl").write_text("\n".join(rows))
+    data = {"train": "turns.jsonl", "template": "chatml"}
+    recipe = with_key(BASES["lora-single"] | {"data": data}, "model.name", model)
+    found = compiled(tmp_path, recipe, only_plan=True).diagnostics
+    (error,) = [one for one in found if one.code == "E0401" and "does not write tools" in one.title]
+    assert any('`template = "model"`' in line for line in error.help) == own
+    assert error.help[-1].endswith("or take a model whose chat template writes tools and calls")
+    plain = compiled(tmp_path, with_key(recipe, "data.template", "model"), only_plan=True).diagnostics
+    assert any(one.code[0] == "E" for one in plain) != own

@@ -107,3 +107,10 @@ def test_only_stages_that_can_train_adapters_have_a_table_for_them(tmp_path: Pat
 @pytest.mark.parametrize("value", ['["high"]', "[]", "{ a = 1 }"])
 def test_a_level_that_is_no_text_is_refused(tmp_path: Path, value: str) -> None:
     assert "E0202" in codes(tmp_path, recipe=ALIGN + f"[alignment]\nkl_control = {value}\n")
+
+
+@pytest.mark.parametrize("keys", [("epochs = 3", "max_steps = 9"), ("max_steps = 9", "epochs = 3")])
+def test_the_first_of_two_values_is_the_upper_one(tmp_path: Path, keys: tuple[str, str]) -> None:
+    (found,) = findings(tmp_path, recipe=BASE + "[train]\n" + "\n".join(keys) + "\n").diagnostics
+    lines = {label.message: label.place.span.line for label in found.labels}
+    assert lines["first value"] < lines["second value"]

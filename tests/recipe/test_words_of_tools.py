@@ -10,6 +10,10 @@ from recipec.diagnostics.model import Diagnostic, Report
 from recipec.recipe import load_recipe
 from recipec.recipe.foreign import KEYS
 
+FOLDERS = (
+    "remove it: checkpoints, logs and results are in `outputs/` of the bundle; build the bundle in the folder where "
+    "they are to be, with `recipec build -o FOLDER`"
+)
 RECIPE = """
 [recipe]
 name = "case"
@@ -173,6 +177,33 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         ),
         ("train", 'lora_target = "all"', 'set `train.lora.targets = "all-linear"`'),
         ("train", "lora_target_linear = true", 'set `train.lora.targets = "all-linear"`'),
+        *(
+            ("goal", f'stage = "{stage}"', help)
+            for stage, help in {
+                "sft": 'set `goal.task = "instruct"`',
+                "rm": 'set `goal.task = "reward"`',
+                "ppo": 'set `goal.task = "align"` and `alignment.method = "ppo"`',
+                "dpo": 'set `goal.task = "align"` and `alignment.method = "dpo"`',
+                "kto": 'set `goal.task = "align"` and `alignment.method = "kto"`',
+                "pt": 'set `goal.task = "pretrain"`: pretraining from random weights on raw text, or '
+                'set `goal.task = "continue-pretrain"`: continued pretraining on raw text',
+            }.items()
+        ),
+        (
+            "train",
+            'output_dir = "/shared/checkpoints"',
+            FOLDERS,
+        ),
+        ("data", 'template = "My tools/gemma.jinja"', 'write `template = "./My tools/gemma.jinja"`'),
+        ("goal", "epochs = 3", "`epochs` is a key of [train] and [adapters] and [fusion]"),
+        ("alignment", 'vllm_mode = "server"', 'set `alignment.generation.engine = "vllm-server"`'),
+        ("alignment", 'vllm_mode = "colocate"', 'set `alignment.generation.engine = "vllm"`'),
+        (
+            "alignment",
+            "use_vllm = true",
+            'set `alignment.generation.engine = "vllm"` where vLLM runs on the GPUs that train (`vllm_mode = '
+            '"colocate"`), and `"vllm-server"` where it has its own (`vllm_mode = "server"`)',
+        ),
         ("train", 'lora = { targets = "all" }', 'set `train.lora.targets = "all-linear"`'),
         ("train", 'use_gradient_checkpointing = "unsloth"', "set `train.activation_checkpointing = true`"),
         ("train", 'activation_checkpointing = "unsloth"', "set `train.activation_checkpointing = true`"),
@@ -213,15 +244,15 @@ def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, fo
         ("train", "load_in_8bit = true", 'set `train.adaptation = "lora-int8"`'),
         ("train", "random_state = 3407", "set `recipe.seed`"),
         ("train", "do_train = true", "remove it: a bundle has no such switch"),
-        ("train", "overwrite_output_dir = true", "remove it: `recipec build -o FOLDER` sets the output folder"),
+        ("train", "overwrite_output_dir = true", "remove it: `train.py` resumes from its newest checkpoint"),
         ("train", "padding_free = true", "remove it: `train.packing` decides what shares a row, in evaluations too"),
         ("train", "train_on_responses_only = true", KEYS["train_on_inputs"]),
         ("train", "max_prompt_length = 512", "set `data.max_length`, the tokens of the prompt and the answer together"),
-        ("train", 'logging_dir = "logs"', "remove it: `recipec build -o FOLDER` sets the output folder"),
+        ("train", 'logging_dir = "logs"', FOLDERS),
         ("train", 'method = "full"', 'set `train.adaptation = "full"`'),
         ("goal", 'method = "qlora"', 'set `train.adaptation = "qlora"`'),
         ("train", 'method = "dora"', 'set `train.adaptation = "lora"` and `train.lora.variant = "dora"`'),
-        ("train", 'method = "sft"', "set `goal.task`, or `alignment.method`"),
+        ("train", 'method = "sft"', 'set `goal.task = "instruct"`'),
         (
             "train",
             "neftune_noise_alpha = 5.0",

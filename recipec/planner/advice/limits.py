@@ -77,10 +77,21 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Repo
         if template in OWN_TEMPLATES and named:
             place = ("carry",) if named_thoughts and named == ["thoughts"] else (section,)
             label = Label(loaded.place("data", *place), f"rows with {' and '.join(named)}")
-            help = ('name a template that writes them: `template = "./your.jinja"` under [data], or take a chat model',)
+            help = (*_template_instead(facts.model, named),)
             help += ('to train without thoughts: `reasoning = "strip"` under [data]',) * (named == ["thoughts"])
             title = f"the chat template `{template}` does not write {' and '.join(named)}"
             report.add(Diagnostic("E0401", title, (label,), help))
+
+
+def _template_instead(model: Model, lost: list[str]) -> Iterator[str]:
+    """The model's own chat template where it is known to write what is lost, and others."""
+    own = model.template
+    if own and all({"tools and calls": own.tools, "thoughts": own.empty_thought}[name] for name in lost):
+        yield f'use the chat template of {model.name}, which writes them: `template = "model"` under [data]'
+    yield (
+        'name a template that writes them: `template = "./your.jinja"` under [data], or take a model whose chat '
+        f"template writes {' and '.join(lost)}"
+    )
 
 
 def no_mode(loaded: LoadedRecipe, template: str) -> Diagnostic:
