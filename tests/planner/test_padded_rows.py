@@ -52,9 +52,9 @@ def test_answers_are_added_to_padded_prompts(tmp_path: Path, timed: set[tuple[in
 def test_padding_that_is_not_counted_is_told(tmp_path: Path, known: bool) -> None:
     """A stated mean says nothing of how far lengths differ; the rows at hand do."""
     pairs = ({"prompt": "word " * many, "chosen": f"yes {at}", "rejected": "no"} for at in range(40) for many in WORDS)
-    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, pairs)))
     stated = {} if known else {"examples": 20_000, "tokens_per_example": 130}
-    data = {"preferences": "pairs.jsonl", "max_length": 1024} | stated
+    data = {"preferences": "own.jsonl", "max_length": 1024} | stated
     plan = json.loads(good(tmp_path, with_key(BASES["dpo-full"], "data", data)).plan_json)["stages"][0]
     told = [line for line in assumed(plan) if "padding" in line]
     assert plan["choice"]["micro_batch_size"] > 1 and bool(told) != known
