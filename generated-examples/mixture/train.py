@@ -94,6 +94,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         run_name="mixture",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
+        dataset_num_proc=24,  # processes that tokenize while the GPUs wait
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},

@@ -91,6 +91,7 @@ def training_config(args: argparse.Namespace) -> RewardConfig:
         run_name="reward",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
+        dataset_num_proc=32,  # processes that tokenize while the GPUs wait
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},

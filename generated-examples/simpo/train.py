@@ -83,14 +83,13 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="no",  # none: only the last step would write one, just before the result
-        metric_for_best_model="eval_loss",
-        greater_is_better=False,
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
         run_name="simpo",
         dataloader_num_workers=4,
         dataloader_pin_memory=True,
+        dataset_num_proc=64,  # processes that tokenize while the GPUs wait
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},

@@ -530,10 +530,17 @@ def dots_in(path: Path) -> int:
     return sum(part.startswith(".") for part in path.parts)
 
 
+def held_in(row: dict, column: str) -> str:
+    """What a column holds, as a message shows it."""
+    if row.get(column) is None:
+        return 'no value (`incomplete = "skip"` under [data] leaves out rows without one, and counts them)'
+    return f"{row[column]!r:.100}"
+
+
 def messages_of(row: dict, column: str) -> list[dict]:
     """The messages of a column."""
     if not isinstance(row.get(column), list):
-        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no list of messages")
+        raise ValueError(f"`{column}` holds {held_in(row, column)}, which is no list of messages")
     if not row[column]:
         raise ValueError(f"`{column}` is an empty list")
     return [message_of(turn) for turn in row[column]]

@@ -251,7 +251,7 @@ def test_the_project_reaches_the_tracker(tmp_path: Path, to: Any, variables: set
     [
         ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 48}, 250_000, 48),
         ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 192}, 250_000, MOST_PROCESSES),
-        ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 48}, 99_000, None),
+        ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 48}, 30_000, None),
         ("lora-single", {"gpus_per_node": 1, "cpu_cores": 8}, 250_000, 8),
         ("grpo", {"gpus_per_node": 8, "cpu_cores": 48}, 250_000, None),
     ],

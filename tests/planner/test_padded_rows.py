@@ -50,8 +50,9 @@ def test_answers_are_added_to_padded_prompts(tmp_path: Path, timed: set[tuple[in
 
 @pytest.mark.parametrize("known", [True, False])
 def test_padding_that_is_not_counted_is_told(tmp_path: Path, known: bool) -> None:
-    """A stated mean says nothing of how far lengths differ; the rows at hand do."""
-    pairs = ({"prompt": "word " * many, "chosen": f"yes {at}", "rejected": "no"} for at in range(40) for many in WORDS)
+    """Rows at hand say how far lengths differ; short ones in a sample say nothing of those of the stated mean."""
+    words = WORDS if known else (3,)
+    pairs = ({"prompt": "word " * many, "chosen": f"yes {at}", "rejected": "no"} for at in range(40) for many in words)
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, pairs)))
     stated = {} if known else {"examples": 20_000, "tokens_per_example": 130}
     data = {"preferences": "own.jsonl", "max_length": 1024} | stated

@@ -303,12 +303,13 @@ def check_balance(stage: Stage, wanted: int, unwanted: int) -> None:
     desirable_weight, undesirable_weight = 1.0, 2.1
     ratio = wanted / unwanted
     balance = ratio * desirable_weight / undesirable_weight
-    if 1 <= balance <= 4 / 3:  # the range of the KTO paper, arXiv 2402.01306; 7 / 6 is its middle
+    # The range of the KTO paper, arXiv 2402.01306; 7 / 6 is its middle.
+    if 1 <= balance <= 4 / 3:
         return
     print(f"CHECK THE WEIGHTS of {stage.name}: {wanted} desirable and {unwanted} undesirable answers, weighted as in")
     print(f"  train.py, are as {balance:.2f} to 1; the KTO paper wants 1 to 4/3. Set in the recipe, and build again:")
     print(f"  alignment.desirable_weight = {max(1, 7 / 6 / ratio):.2g}")
-    print(f"  alignment.undesirable_weight = {max(1, ratio * 6 / 7):.2g}")
+    print(f"  alignment.undesirable_weight = {max(1, ratio / (7 / 6)):.2g}")
 
 
 def tell_empty(rows: Dataset, stage: Stage, empty: int) -> None:
@@ -526,9 +527,16 @@ def dots_in(path: Path) -> int:
     return sum(part.startswith(".") for part in path.parts)
 
 
+def held_in(row: dict, column: str) -> str:
+    """What a column holds, as a message shows it."""
+    if row.get(column) is None:
+        return 'no value (`incomplete = "skip"` under [data] leaves out rows without one, and counts them)'
+    return f"{row[column]!r:.100}"
+
+
 def text_of(row: dict, column: str) -> str:
     if not isinstance(row.get(column), str):
-        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no text")
+        raise ValueError(f"`{column}` holds {held_in(row, column)}, which is no text")
     return row[column]
 
 

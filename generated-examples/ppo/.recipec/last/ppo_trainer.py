@@ -182,12 +182,13 @@ class PPOTrainer(Trainer):
     def judged(
         self, rows: list[dict], tokens: torch.Tensor, mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, float]:
-        """The weighted sum of each answer's rewards, NaN where there is none; whether it ends; distinct pairs."""
+        """The weighted sum of each answer's rewards, NaN where none is given; whether it ends; their distinct pairs."""
         answers = [row[kept].tolist() for row, kept in zip(tokens.cpu(), mask.bool().cpu(), strict=True)]
         given = torch.tensor(self.rewards(rows, answers), device=self.args.device)
         weights = torch.tensor(self.args.reward_weights, device=self.args.device)
         scores = (given * weights).nansum(1).masked_fill(given.isnan().all(1), torch.nan)
-        return scores, torch.isin(tokens, self.ends).any(1), distinct_pairs(answers)
+        counted = [answer for answer, judged in zip(answers, scores.isfinite().tolist(), strict=True) if judged]
+        return scores, torch.isin(tokens, self.ends).any(1), distinct_pairs(counted)
 
     def rewards(self, rows: list[dict], answers: list[list[int]]) -> list[list[float]]:
         """What each function gives to each answer; NaN where it leaves one out."""
@@ -260,7 +261,7 @@ class PPOTrainer(Trainer):
             "distinct_2": scores.new_tensor(distinct),
             "entropy": (entropy * mask).sum() / mask.sum().clamp(min=1),
             "completions/mean_length": mask.sum() / count,
-            "completions/clipped_ratio": 1 - ended.float().mean(),
+            "completions/clipped_ratio": (~ended & scores.isfinite()).sum() / count,
         }
         for name, value in found.items():
             self.noted[name].append(value)

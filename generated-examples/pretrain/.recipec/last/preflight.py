@@ -26,7 +26,7 @@ PLANNED = {
     "shards_parameters": False,
 }
 CARD = Path(__file__).resolve().parent / "registry/model_card.md"  # README.md of the result
-DISK_GIB = 79.9  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 79.9  # predicted: checkpoints, one being written, the result; or the save tried before them
 STEP_SECONDS = 9.3  # predicted: time and cost of the plan are so many seconds for every step
 
 
@@ -124,7 +124,7 @@ def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None
         if found and not (output_dir / "finished.json").is_file():
             raise SystemExit(
                 f"{output_dir} has the checkpoints of a stopped run. Go on from them with --resume auto, "
-                "or take another --output-dir."
+                "or move that folder away."
             )
         return None
     for folder in [output_dir, *found] if resume == "auto" else [Path(resume)]:
@@ -134,9 +134,7 @@ def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None
         if is_trial_of(its, run):
             print(f"Skipping {folder}: its run ended at --max-steps {its['max_steps']}.")
         elif other := differences(its, run):
-            raise SystemExit(
-                f"{folder} is of another run ({other}). Move {output_dir} away, or take another --output-dir."
-            )
+            raise SystemExit(f"{folder} is of another run ({other}). Move {output_dir} away to train this one.")
         else:
             return str(folder)
     if resume != "auto":
@@ -153,7 +151,7 @@ def lock_folder(output_dir: Path) -> None:
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SystemExit(f"Another run writes into {output_dir}. Wait for it, or take another --output-dir.") from None
+        raise SystemExit(f"Another run writes into {output_dir}. Wait for its end.") from None
     except OSError as error:
         print(f"{output_dir} cannot be locked ({error}). Start no second run in it.")
 
@@ -164,8 +162,8 @@ def check_disk(output_dir: Path) -> None:
     room_gib = (written + shutil.disk_usage(output_dir).free) / 2**30
     if room_gib < DISK_GIB:
         raise SystemExit(
-            f"{output_dir} has room for {room_gib:.1f} GiB, and this run writes {DISK_GIB} GiB. "
-            "Name a folder on another disk with --output-dir."
+            f"{output_dir} has room for {room_gib:.1f} GiB, and this run needs {DISK_GIB} GiB. "
+            "Make room, or make the bundle's folder outputs a link to another disk."
         )
 
 

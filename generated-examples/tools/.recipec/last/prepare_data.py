@@ -487,9 +487,16 @@ def dots_in(path: Path) -> int:
     return sum(part.startswith(".") for part in path.parts)
 
 
+def held_in(row: dict, column: str) -> str:
+    """What a column holds, as a message shows it."""
+    if row.get(column) is None:
+        return 'no value (`incomplete = "skip"` under [data] leaves out rows without one, and counts them)'
+    return f"{row[column]!r:.100}"
+
+
 def text_of(row: dict, column: str) -> str:
     if not isinstance(row.get(column), str):
-        raise ValueError(f"`{column}` holds {row.get(column)!r:.100}, which is no text")
+        raise ValueError(f"`{column}` holds {held_in(row, column)}, which is no text")
     return row[column]
 
 

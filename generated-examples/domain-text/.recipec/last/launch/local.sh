@@ -6,6 +6,10 @@ QUICK="" # with --max-steps a few rows are evaluated
 for argument in "$@"; do
   case "$argument" in
     --max-steps | --max-steps=*) QUICK=--quick ;;
+    --output-dir | --output-dir=*)
+      echo "What follows the training reads its result from outputs: for another disk, make that folder a link to it." >&2
+      exit 2
+      ;;
   esac
 done
 

@@ -6,6 +6,10 @@ QUICK="" # with --max-steps a few rows are evaluated
 for argument in "$@"; do
   case "$argument" in
     --max-steps | --max-steps=*) QUICK=--quick ;;
+    --output-dir | --output-dir=*)
+      echo "What follows the training reads its result from outputs: for another disk, make that folder a link to it." >&2
+      exit 2
+      ;;
   esac
 done
 
@@ -39,7 +43,7 @@ python -c "import torch; torch.ones(2, device=torch.accelerator.current_accelera
   echo "Check the driver, and whether this build of torch is for the GPU." >&2
   exit 1
 }
-python "$BUNDLE/prepare_data.py" --writes-gib 0.3 2.0 15.0 15.0 # predicted: data/, datasets, models, outputs/
+python "$BUNDLE/prepare_data.py" --writes-gib 0.3 2.0 15.0 29.9 # predicted: data/, datasets, models, outputs/
 torchrun --standalone --nproc-per-node "$SIMPO_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$SIMPO_PROCESSES" \
