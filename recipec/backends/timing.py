@@ -47,8 +47,9 @@ def _time_reservations(plan: dict[str, Any]) -> list[str]:
 
 
 def _assumed(stage: StageJob) -> list[str]:
-    """The decisions that say what is assumed of a machine."""
-    return [id for id in reservations.OF_MACHINE if id in stage.plan.decisions]
+    """The decisions that say what is assumed of a machine and of rows."""
+    ids = (*reservations.OF_MACHINE, *reservations.OF_LENGTHS)
+    return [id for id in ids if id in stage.plan.decisions]
 
 
 def _row(stage: StageJob, name: str, seconds: float, because: str) -> Any:

@@ -51,6 +51,9 @@ def not_counted(stage: Document) -> str:
 OF_MACHINE = ("network_gbps", "host_memory_gib", "host_cores")  # decisions that may be assumed, as they are told
 
 
+OF_LENGTHS = ("packing", "sampling", "tokens_p99", "tokens_per_example", "training_tokens")  # whether padding counts
+
+
 def assumed(stage: Document) -> Iterator[str]:
     """What the speed of a GPU is taken from that only its memory names, and what nobody stated of the machine."""
     decisions = {decision["id"]: decision for decision in stage["decisions"]}

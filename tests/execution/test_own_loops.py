@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,8 +85,9 @@ def prepared(folder: Path, loop: str, ranks: int = 1, gpu: str = "cpu", more: st
     sandbox = make_sandbox(read_bundle(folder / "out"), folder / "sandbox", 40)
     launch = prepare_launch(sandbox, ranks, False, VerifyReport(""))
     script = sandbox.bundle.root / "launch/prepare-and-train.sh"
-    lines = (sandbox.bundle.root / sandbox.bundle.launcher).read_text().splitlines()
-    script.write_text("\n".join(line for line in lines if "evaluate.py" not in line))
+    text = (sandbox.bundle.root / sandbox.bundle.launcher).read_text()
+    text = re.sub(r"^ *--output-dir \|.*?;;\n", "", text, flags=re.MULTILINE | re.DOTALL)  # nothing is scored after it
+    script.write_text("\n".join(line for line in text.splitlines() if "evaluate.py" not in line))
     return launch
 
 

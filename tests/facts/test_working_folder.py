@@ -66,10 +66,11 @@ def test_a_folder_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
 
 
 def test_a_file_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No help where the shell's folder has no such file either, but the Hub's."""
+    """Where the shell's folder has no such file either, the Hub may, or another machine."""
     code, help = helps(tmp_path, monkeypatch, data='train = "owner/rows"')
-    assert (code, len(help)) == ("E0303", 1)
-    assert "paths start at" not in help[0]
+    assert (code, len(help)) == ("E0303", 2)
+    assert "if the rows are on another machine" in help[1]
+    assert "paths start at" not in " ".join(help)
 
 
 @pytest.mark.parametrize("share", ["10%", "0.1", "10 %"])
