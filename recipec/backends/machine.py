@@ -159,6 +159,7 @@ def _tracking(job: Job) -> list[str]:
 
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
+    tried = any(disk.trial_bytes for disk in found)
     sizes = {
         "models" if job.facts.others or job.facts.rewards.models else "model": sum(
             disk.hub_cache_bytes for disk in found
@@ -166,7 +167,7 @@ def _disk(job: Job) -> str:
         "copies of the base model in the bundle": sum(disk.made_bytes for disk in found),
         "its weights packed": sum(disk.packed_bytes for disk in found),
         "prepared data": sum(disk.dataset_cache_bytes for disk in found),
-        "checkpoints and results": sum(disk.outputs_bytes for disk in found),
+        "trial save and results" if tried else "checkpoints and results": sum(disk.outputs_bytes for disk in found),
     }
     parts = ", ".join(f"{name} {gib(size)}" for name, size in sizes.items() if size >= 0.05 * GIB)
     total = gib(sum(disk.total_bytes for disk in found))

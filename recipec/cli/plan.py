@@ -289,7 +289,7 @@ def _machine(stage: Document, noun: str) -> list[str]:
     parts = {
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
-        "the save that is tried before step 1, beyond these": disk["trial_bytes"],
+        "further room for the trial save": disk["trial_bytes"],
         "the models" if beside else "the base model": disk["hub_cache_bytes"],
         "copies of the base model in the bundle": disk["made_bytes"],
         "its weights packed": disk["packed_bytes"],

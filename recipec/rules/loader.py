@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recipec.axes.method import SIMILAR
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.units import counted
@@ -177,6 +178,12 @@ def curriculum_parts() -> Choice:
     part the order is random. Every epoch goes from easy to hard anew, with the same batches.
     """
     return Choice(10, "each step still sees rows of many kinds")
+
+
+def by_chance(value: Mapping[str, Any]) -> bool:
+    """Whether chance puts short and long rows into a batch, from the decisions of a stage: neither packed sequences nor
+    rows of like length, which the parts of a curriculum have, too."""
+    return not (value["packing"] or value["sampling"] == SIMILAR or "curriculum_by" in value)
 
 
 def node_cores(value: Mapping[str, Any]) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recipec.axes.method import SIMILAR
 from recipec.axes.strategies import ON_DEVICE
+from recipec.rules.loader import by_chance
 from recipec.units import GIB, gib
 
 Document = dict[str, Any]  # the plan of a stage, or a part of it, as .recipec/plan.json holds it
@@ -51,7 +51,14 @@ def not_counted(stage: Document) -> str:
 OF_MACHINE = ("network_gbps", "host_memory_gib", "host_cores")  # decisions that may be assumed, as they are told
 
 
-OF_LENGTHS = ("packing", "sampling", "tokens_p99", "tokens_per_example", "training_tokens")  # whether padding counts
+OF_LENGTHS = (
+    "packing",
+    "sampling",
+    "curriculum_by",
+    "tokens_p99",
+    "tokens_per_example",
+    "training_tokens",
+)  # whether padding counts
 
 
 def assumed(stage: Document) -> Iterator[str]:
@@ -77,9 +84,9 @@ def assumed(stage: Document) -> Iterator[str]:
 
 def _lengths(rows: int, decisions: Document) -> Iterator[str]:
     """What is not counted where nothing is known of how long rows are but their mean, and chance puts them together."""
-    alike = decisions["packing"]["value"] or decisions["sampling"]["value"] == SIMILAR or rows == 1
-    usual = decisions.get("training_tokens", decisions["tokens_per_example"])["value"]
-    if not alike and (decisions["tokens_p99"]["value"] or 0) <= usual:
+    value = {id: decision["value"] for id, decision in decisions.items()}
+    usual = value.get("training_tokens", value["tokens_per_example"])
+    if rows > 1 and by_chance(value) and (value["tokens_p99"] or 0) <= usual:
         padding = f"the padding of {rows} in a batch is not counted"
         yield f"rows of equal length: how far theirs differ is not known, so that {padding}"
 

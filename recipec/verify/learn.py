@@ -173,10 +173,9 @@ def check_weights(launch: Rehearsal, stage: BundleStage, whole: Path, resumed: P
 def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
     """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
 
-    What keeps --output-dir from several stages goes with them.
+    What keeps --output-dir from a launch script goes with them.
     """
-    text = (bundle.root / bundle.launcher).read_text(encoding="utf-8").replace("\\\n", " ")
-    text = re.sub(r"^ *--output-dir \|.*?;;\n", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = into_any_folder((bundle.root / bundle.launcher).read_text(encoding="utf-8").replace("\\\n", " "))
     others = ('prepare_data.py"', 'evaluate.py"', 'merge_adapter.py"', 'train.py"')
     wanted = f"$BUNDLE/{stage.folder}train.py"
     kept = [
@@ -185,6 +184,11 @@ def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
         if wanted in line or line.lstrip().startswith("#") or not any(name in line for name in others)
     ]
     (bundle.root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
+def into_any_folder(script: str) -> str:
+    """A launch script that takes --output-dir, as nothing reads what it trains."""
+    return re.sub(r"^ *--output-dir \|.*?;;\n", "", script, flags=re.MULTILINE | re.DOTALL)
 
 
 def death_problems(outcome: Outcome, output: Path, stage: BundleStage) -> list[str]:

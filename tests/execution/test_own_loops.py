@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from emitted_modules import load
 from recipec.bundle.build import write_bundle
 from recipec.compiler import Compilation, compile_recipe
 from recipec.verify.bundle import read_bundle
+from recipec.verify.learn import into_any_folder
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import Rehearsal, log_history, prepare_launch
 from recipec.verify.sandbox import make_sandbox
@@ -85,8 +85,7 @@ def prepared(folder: Path, loop: str, ranks: int = 1, gpu: str = "cpu", more: st
     sandbox = make_sandbox(read_bundle(folder / "out"), folder / "sandbox", 40)
     launch = prepare_launch(sandbox, ranks, False, VerifyReport(""))
     script = sandbox.bundle.root / "launch/prepare-and-train.sh"
-    text = (sandbox.bundle.root / sandbox.bundle.launcher).read_text()
-    text = re.sub(r"^ *--output-dir \|.*?;;\n", "", text, flags=re.MULTILINE | re.DOTALL)  # nothing is scored after it
+    text = into_any_folder((sandbox.bundle.root / sandbox.bundle.launcher).read_text())
     script.write_text("\n".join(line for line in text.splitlines() if "evaluate.py" not in line))
     return launch
 

@@ -11,6 +11,7 @@ from compiling import BASES, good, with_key
 
 from recipec.estimate.padding import padded_tokens
 from recipec.planner.search import candidates
+from recipec.rules.loader import by_chance
 from recipec.rules.reservations import assumed
 
 WORDS = (40, 60, 80, 90, 100, 120, 150, 400)  # of every eight prompts: the longest are far above the mean
@@ -59,3 +60,10 @@ def test_padding_that_is_not_counted_is_told(tmp_path: Path, known: bool) -> Non
     plan = json.loads(good(tmp_path, with_key(BASES["dpo-full"], "data", data)).plan_json)["stages"][0]
     told = [line for line in assumed(plan) if "padding" in line]
     assert plan["choice"]["micro_batch_size"] > 1 and bool(told) != known
+
+
+def test_rows_of_like_length_do_not_meet_by_chance() -> None:
+    drawn = {"packing": False, "sampling": "random"}
+    assert by_chance(drawn)
+    assert not any(by_chance(drawn | other) for other in ({"packing": True}, {"sampling": "similar-lengths"}))
+    assert not by_chance(drawn | {"curriculum_by": "length"})

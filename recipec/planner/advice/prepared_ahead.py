@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
-from recipec.estimate.whole_run import DOWNLOAD, TOKENIZATION, RunPart
+from recipec.estimate.whole_run import TOKENIZATION, RunPart
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import NO_SCRIPT
@@ -59,14 +59,14 @@ def before_training(plan: Plan, loaded: LoadedRecipe) -> OnOneNode:
     first = plan.stages[0]
     if METHODS[first.stage.name].named_models or any(part.name in _MADE_FIRST for part in first.parts):
         return OnOneNode()
-    return _alone(plan, loaded, first, sum(part.seconds for part in first.parts if part.name == DOWNLOAD))
+    return _alone(plan, loaded, first, first.downloading_seconds)
 
 
 def downloading_seconds(plan: Plan, loaded: LoadedRecipe) -> float:
     """Seconds that the GPUs of one node wait for the model, which is all that the run reads; 0 where that is little of
     their time, or several nodes wait."""
     first = plan.stages[0]
-    seconds = sum(part.seconds for part in first.parts if part.name == DOWNLOAD)
+    seconds = first.downloading_seconds
     little = seconds <= WORTH_DOWNLOADING_AHEAD * sum(stage.run_seconds for stage in plan.stages)
     others = METHODS[first.stage.name].named_models or _several(plan)
     return 0.0 if little or others or not _costs(first, seconds) else seconds

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from recipec.axes.method import SIMILAR
 from recipec.estimate.workload import Workload
 from recipec.rules.core import Decision
+from recipec.rules.loader import by_chance
 
 
 def typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
@@ -39,7 +39,5 @@ def _mean_tokens(value: Mapping[str, Decision]) -> int:
 
 def spread(value: Mapping[str, Decision]) -> int | None:
     """The length that 99% of the rows do not exceed, where chance puts short and long ones into a batch."""
-    longest = value["tokens_p99"].value
-    similar = value["sampling"].value == SIMILAR or "curriculum_by" in value  # the parts are of like length
-    by_chance = not similar and not value["packing"].value
-    return min(longest, value["max_length"].value) if longest and by_chance else None
+    longest, chance = value["tokens_p99"].value, by_chance({id: each.value for id, each in value.items()})
+    return min(longest, value["max_length"].value) if longest and chance else None
